@@ -8,8 +8,8 @@ import (
 	"github.com/verge-id/verge/core/host"
 )
 
-// aboutRecorder gathers what the core says a request is about. An engine that has given a request up may
-// still say something of it.
+// aboutRecorder collects the core's information about a request. An engine may still report some after the
+// server stopped waiting for it.
 type aboutRecorder struct {
 	mu    sync.Mutex
 	about host.RequestInfo
@@ -17,17 +17,18 @@ type aboutRecorder struct {
 
 type aboutKey struct{}
 
-// withAboutRecorder returns a context for a request, with the recorder that gathers its About.
+// withAboutRecorder returns the context for a request, and the recorder that collects its information.
 func withAboutRecorder(ctx context.Context) (context.Context, *aboutRecorder) {
 	r := new(aboutRecorder)
 	return context.WithValue(ctx, aboutKey{}, r), r
 }
 
-// About adds to what the log says of the request of ctx (contract 48). It fits host.Observer.
+// About adds information to the log line of the request of ctx (contract 48). It has the signature of
+// host.Observer's method.
 func About(ctx context.Context, a host.RequestInfo) {
 	r, ok := ctx.Value(aboutKey{}).(*aboutRecorder)
 	if !ok {
-		return // it is no request from the network
+		return // ctx is not that of a network request
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -40,7 +41,7 @@ func (r *aboutRecorder) read() host.RequestInfo {
 	return r.about
 }
 
-// aboutAttrs adds what is known to the attributes of a line.
+// aboutAttrs appends the known fields of a to the attributes of a log line.
 func aboutAttrs(attrs []slog.Attr, a host.RequestInfo) []slog.Attr {
 	for _, m := range []struct{ key, value string }{
 		{"session", a.Session}, {"integration", a.Integration}, {"publisher", a.Publisher}, {"key", a.Key},

@@ -15,13 +15,12 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// routeNone is the label for connections that sent no request.
+// routeNone is the label of connections that sent no request.
 const routeNone = "none"
 
-// logPath returns the path in a form that the log may have (contract 13), or "" for none. A path is the
-// caller's text. People paste keys, tokens and their users' names into it, in place of an id and
-// elsewhere. So the log has the text of the route's pattern. It has the text at a placeholder only if
-// that has the form of an id.
+// logPath returns the loggable form of a path (contract 13), or "" if it has none. A path is the caller's
+// text: users paste keys, tokens and names into it, instead of an id or elsewhere. So the log contains the
+// text of the route's pattern. The text at a placeholder is logged only if it has the form of an id.
 func logPath(pattern, path string) string {
 	before, name, after := web.Placeholder(pattern)
 	if before == pattern {
@@ -36,7 +35,7 @@ func logPath(pattern, path string) string {
 	return before + orElided(text, isID != nil && isID(text)) + after
 }
 
-// idForms are the forms of ids, by the placeholders for them.
+// idForms maps a placeholder to the check of its id's form.
 var idForms = map[string]func(string) bool{"session": isSession, "id": isItem, "endpoint": isWords}
 
 const elided = "…"
@@ -48,15 +47,15 @@ func orElided(text string, show bool) string {
 	return elided
 }
 
-// A session id is recognised by its prefix and by the length of the base64url text after it.
+// A session id is recognised by its prefix and by the length of the base64url text that follows.
 const (
 	sessionPrefix = "svc_sess_"
 	minSession    = 60
 	maxSession    = 200
 )
 
-// isSession reports whether text has the form of a session id. The log may have it, because the id gives
-// access to nothing, and operators search for it.
+// isSession reports whether text has the form of a session id. Session ids are logged because they grant no
+// access and operators search for them.
 func isSession(text string) bool {
 	rest, ok := strings.CutPrefix(text, sessionPrefix)
 	if !ok || len(rest) > maxSession {
@@ -65,19 +64,20 @@ func isSession(text string) bool {
 	return minSession <= len(rest) && !strings.Contains(rest, "svc_") && all(rest, isBase64URL)
 }
 
-// isItem reports whether text has the form of an integration's or an event's id.
+// isItem reports whether text has the form of an integration id or an event id.
 func isItem(text string) bool {
 	return isUUID(strings.TrimPrefix(strings.TrimPrefix(text, "evt_"), "int_"))
 }
 
-// isWords reports whether text has only words, as the endpoints of OpenID Connect do. No token has that form.
+// isWords reports whether text consists of words only, as in the OpenID Connect endpoints. No token has
+// that form.
 func isWords(text string) bool {
 	return len(text) <= 40 && all(text, func(c byte) bool {
 		return 'a' <= c && c <= 'z' || c == '.' || c == '/' || c == '-'
 	})
 }
 
-// pathWords are the segments that occur in the patterns and paths: text of our own.
+// pathWords returns the segments that occur in our own patterns and paths.
 func pathWords(routes web.Table, streams map[string]Stream) map[string]bool {
 	all := map[string]bool{}
 	add := func(path string) {
@@ -96,11 +96,12 @@ func pathWords(routes web.Table, streams map[string]Stream) map[string]bool {
 	return all
 }
 
-// mostSegments of an operators' path are shown one by one.
+// mostSegments is the number of segments that are checked separately. The rest of a path counts as one
+// segment.
 const mostSegments = 7
 
-// operatorsPath is logPath for the operators' API, where a path that is no
-// route is worth a look, too. It shows words of ours, and ids.
+// operatorsPath is logPath for the operators' API, where a path without a route is logged as well. It shows
+// our own words and ids.
 func operatorsPath(words map[string]bool, path string) string {
 	segments := strings.SplitN(path, "/", mostSegments)
 	if segments[0] != "" || len(segments) < 2 || !words[segments[1]] {
@@ -112,10 +113,10 @@ func operatorsPath(words map[string]bool, path string) string {
 	return strings.Join(segments, "/")
 }
 
-// logCorrelation is a correlation id as the log may hold it. An id in the form of a
-// UUID or of a W3C trace id is logged as it is, because people do not make up such
-// ids. Any other is a caller's text and may be a user's name. It is replaced by a
-// part of its SHA-256, so that somebody who knows the text finds the line.
+// logCorrelation returns the loggable form of a correlation id. A UUID or a W3C trace id is logged
+// unchanged, because people do not choose such ids. Any other id is the caller's text and may contain a
+// user's name. It is replaced by a part of its SHA-256, so that anyone who knows the text can find the
+// line.
 func logCorrelation(id string) string {
 	if isUUID(id) || len(id) == 32 && all(id, isHex) {
 		return id
@@ -151,9 +152,8 @@ func (l *listener) logPath(pattern, path string) string {
 	return logPath(pattern, path)
 }
 
-// logAccess writes one line for one answer. It has no query, no body and no header
-// but the two ids. Of refusals that many clients at once may cause, only some have
-// a line.
+// logAccess logs one response. The line has no query, no body and no header except the two ids. Rejections
+// that many clients can cause at the same time are sampled.
 func (l *listener) logAccess(r *http.Request, route *web.Route, client netip.Addr,
 	resp *web.Response, about host.RequestInfo, why *refusal, took time.Duration) {
 	if !l.s.log.Enabled(context.Background(), slog.LevelInfo) {
@@ -184,7 +184,7 @@ func (l *listener) logAccess(r *http.Request, route *web.Route, client netip.Add
 	l.s.log.LogAttrs(context.Background(), slog.LevelInfo, "request", attrs...)
 }
 
-// milliseconds returns d with three decimals, as every line has it.
+// milliseconds returns d in milliseconds with three decimals, the format of all log lines.
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 // logMethod keeps unknown methods out of the log, because they are the client's text.

@@ -4,5 +4,5 @@ package server
 
 import "net"
 
-// backlogged is always false: this system does not tell.
+// backlogged always returns false: this system does not report its backlog.
 func backlogged(net.Listener) bool { return false }

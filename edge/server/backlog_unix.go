@@ -9,8 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// backlogged reports whether connections wait to be accepted. A listening
-// socket is readable while they do.
+// backlogged reports whether connections wait to be accepted. A listening socket is then readable.
 func backlogged(l net.Listener) bool {
 	sc, ok := l.(syscall.Conn)
 	if !ok {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// backlogListener is a listener on which a connection waits to be accepted. It is accepted once the server
+// backlogListener is a listener on which a connection waits to be accepted. It is accepted after the server
 // has asked twice whether one waits.
 type backlogListener struct {
 	*net.TCPListener
@@ -37,7 +37,7 @@ func (l *backlogListener) Close() error {
 	return l.TCPListener.Close()
 }
 
-func TestAListenerClosesWhenNoConnectionWaits(t *testing.T) {
+func TestListener_ClosesWithEmptyBacklog(t *testing.T) {
 	backlog := &backlogListener{TCPListener: listen(t).(*net.TCPListener), t: t}
 	dial(t, "http://"+backlog.Addr().String())
 	l := &listener{socket: backlog}

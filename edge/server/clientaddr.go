@@ -11,16 +11,14 @@ const (
 	headerForwarded     = "Forwarded"
 )
 
-// clientAddr returns the address that contract 30 calls the client's: the peer, or,
-// if the peer is a trusted proxy, the right-most entry of the header that is not a
-// trusted proxy.
+// clientAddr returns the client's address as defined by contract 30: the peer's, or, if the peer is a
+// trusted proxy, the right-most address in the header that is not a trusted proxy.
 //
-// The header is read from the right. Each entry was written by the proxy to its
-// right, and reading stops at the first entry that is not a trusted proxy. So what
-// a client puts further to the left is not parsed at all, also if it has an open
-// quote. Reading also stops at an entry that is no address ("unknown", obfuscated,
-// malformed): the client is then the proxy that wrote the entry. If all entries
-// are trusted, the left-most one is the client.
+// The header is read from the right. Each entry was written by the proxy to its right, and reading stops at
+// the first entry that is not a trusted proxy. So text that a client puts further to the left is never
+// parsed, even if it contains an open quote. Reading also stops at an entry that is not an address
+// ("unknown", obfuscated, malformed): the client is then the proxy that wrote the entry. If all entries are
+// trusted, the left-most one is the client.
 func clientAddr(peer netip.Addr, header string, h http.Header, trusted []netip.Prefix) netip.Addr {
 	at := peer.Unmap().WithZone("")
 	if !contains(trusted, at) {
@@ -61,8 +59,7 @@ func contains(prefixes []netip.Prefix, a netip.Addr) bool {
 	return false
 }
 
-// unmapPrefix turns ::ffff:10.0.0.0/104 into 10.0.0.0/8, because addresses are
-// compared unmapped.
+// unmapPrefix turns ::ffff:10.0.0.0/104 into 10.0.0.0/8, because addresses are compared unmapped.
 func unmapPrefix(p netip.Prefix) netip.Prefix {
 	if a := p.Addr(); a.Is4In6() && p.Bits() >= 96 {
 		return netip.PrefixFrom(a.Unmap(), p.Bits()-96)
@@ -70,10 +67,9 @@ func unmapPrefix(p netip.Prefix) netip.Prefix {
 	return p
 }
 
-// cutLast takes the last element off a comma-separated list, in which quoted
-// strings may hold commas. It reads from the right: inside of quotes, only a quote
-// without a backslash before it ends them. So it finds a well-formed last element
-// whatever stands to the left of it.
+// cutLast removes the last element of a comma-separated list whose quoted strings may contain commas. It
+// reads from the right: only a quote without a backslash before it ends a quoted string. So it finds a
+// well-formed last element, regardless of the text to the left.
 func cutLast(list string) (rest, last string, more bool) {
 	quoted := false
 	for i := len(list) - 1; i >= 0; i-- {
@@ -91,7 +87,7 @@ func cutLast(list string) (rest, last string, more bool) {
 	return "", strings.Trim(list, " \t"), false
 }
 
-// escaped reports whether an odd number of backslashes stands before list[i].
+// escaped reports whether an odd number of backslashes precedes list[i].
 func escaped(list string, i int) bool {
 	n := 0
 	for i > n && list[i-1-n] == '\\' {
@@ -100,8 +96,8 @@ func escaped(list string, i int) bool {
 	return n%2 == 1
 }
 
-// parseXForwardedFor reads one entry: an address with or without a port, IPv6 with
-// or without brackets. There is no standard; proxies write these forms.
+// parseXForwardedFor parses one entry: an address with or without a port, IPv6 with or without brackets.
+// There is no standard; proxies write these forms.
 func parseXForwardedFor(entry string) (netip.Addr, bool) {
 	if a, ok := plainAddr(entry); ok {
 		return a, true
@@ -109,8 +105,7 @@ func parseXForwardedFor(entry string) (netip.Addr, bool) {
 	return parseNode(entry)
 }
 
-// parseForwarded reads one element of RFC 7239: pairs that semicolons separate. One
-// of them, and only one, is "for".
+// parseForwarded parses one element of RFC 7239: pairs separated by semicolons, with exactly one "for".
 func parseForwarded(entry string) (netip.Addr, bool) {
 	node, found := "", false
 	for rest, more := entry, true; more; {
@@ -133,8 +128,8 @@ func parseForwarded(entry string) (netip.Addr, bool) {
 	return parseNode(node)
 }
 
-// cutPair takes one token=value off the front, with the semicolon behind it. The
-// value is a token or a quoted string. more says whether there was a semicolon.
+// cutPair removes one token=value and the following semicolon from the front. The value is a token or a
+// quoted string. more reports whether there was a semicolon.
 func cutPair(s string) (name, value, rest string, more, ok bool) {
 	s = strings.TrimLeft(s, " \t")
 	n := tokenLen(s)
@@ -174,7 +169,7 @@ func cutPair(s string) (name, value, rest string, more, ok bool) {
 	return name, value, s[1:], true, true
 }
 
-// tokenLen returns how many bytes at the front of s are a token of RFC 9110.
+// tokenLen returns the length of the RFC 9110 token at the front of s.
 func tokenLen(s string) int {
 	for i := range len(s) {
 		c := s[i]
@@ -188,8 +183,8 @@ func tokenLen(s string) int {
 	return len(s)
 }
 
-// parseNode reads a node of RFC 7239, 6: an IPv4 address or an IPv6 address in
-// brackets, with or without a port. "unknown" and obfuscated names are no addresses.
+// parseNode parses a node of RFC 7239, 6: an IPv4 address, or an IPv6 address in brackets, with or without
+// a port. It rejects "unknown" and obfuscated names.
 func parseNode(node string) (netip.Addr, bool) {
 	if inner, ok := strings.CutPrefix(node, "["); ok {
 		host, port, ok := strings.Cut(inner, "]")
@@ -197,7 +192,7 @@ func parseNode(node string) (netip.Addr, bool) {
 			return netip.Addr{}, false
 		}
 		a, ok := plainAddr(host)
-		// Brackets are for IPv6, to which a mapped IPv4 address belongs.
+		// Brackets are for IPv6, which includes mapped IPv4 addresses.
 		return a, ok && strings.Contains(host, ":")
 	}
 	host, port := node, ""

@@ -21,10 +21,10 @@ func TestClientAddr(t *testing.T) {
 		lines  []string
 		want   string
 	}{
-		{"contract 30: a peer that is no trusted proxy is the client, whatever its header says",
+		{"contract 30: a peer that is not a trusted proxy is the client, regardless of its header",
 			"203.0.113.9", xff, []string{"1.1.1.1"}, "203.0.113.9"},
 		{"contract 30: the same with Forwarded", "203.0.113.9", fwd, []string{"for=1.1.1.1"}, "203.0.113.9"},
-		{"a trusted proxy that says nothing is the client", "10.0.0.1", xff, nil, "10.0.0.1"},
+		{"a trusted proxy without a header is the client", "10.0.0.1", xff, nil, "10.0.0.1"},
 		{"contract 30: right-most untrusted entry",
 			"10.0.0.1", xff, []string{"1.1.1.1, 8.8.8.8, 10.2.2.2"}, "8.8.8.8"},
 		{"contract 30: one entry", "10.0.0.1", xff, []string{"8.8.8.8"}, "8.8.8.8"},
@@ -41,11 +41,11 @@ func TestClientAddr(t *testing.T) {
 		{"IPv4 entry with port", "10.0.0.1", xff, []string{"8.8.8.8:51234"}, "8.8.8.8"},
 		{"IPv6 proxy is looked through", "2001:db8:aaaa::1", xff, []string{"8.8.8.8, 2001:db8:aaaa::2"},
 			"8.8.8.8"},
-		{"an entry that is no address: the proxy that wrote it",
+		{"an entry that is not an address: the proxy that wrote it",
 			"10.0.0.1", xff, []string{"8.8.8.8, unknown, 10.2.2.2"}, "10.2.2.2"},
 		{"garbage right at the proxy: the proxy", "10.0.0.1", xff, []string{"8.8.8.8, <script>"}, "10.0.0.1"},
-		{"an address with a zone is refused", "10.0.0.1", xff, []string{"fe80::1%eth0"}, "10.0.0.1"},
-		{"empty elements do not count", "10.0.0.1", xff, []string{"8.8.8.8, , 10.2.2.2,"}, "8.8.8.8"},
+		{"an address with a zone is rejected", "10.0.0.1", xff, []string{"fe80::1%eth0"}, "10.0.0.1"},
+		{"empty elements are skipped", "10.0.0.1", xff, []string{"8.8.8.8, , 10.2.2.2,"}, "8.8.8.8"},
 		{"garbage left of an untrusted entry is not read",
 			"10.0.0.1", xff, []string{`"""",,[[, 8.8.8.8`}, "8.8.8.8"},
 		{"only the configured header counts: Forwarded is the client's own", "10.0.0.1", xff, nil,
@@ -78,9 +78,9 @@ func TestClientAddr(t *testing.T) {
 		{"RFC 7239: text behind the quote", "10.0.0.1", fwd, []string{`for="8.8.8.8"x`}, "10.0.0.1"},
 		{"contract 30: a forged open quote does not swallow the proxy's entry",
 			"10.0.0.1", fwd, []string{`for="1.1.1.1, for=8.8.8.8`}, "8.8.8.8"},
-		{"contract 30: nor an entry in quotes",
+		{"contract 30: a quoted entry neither",
 			"10.0.0.1", fwd, []string{`for="1.1.1.1, for="[2001:db8::9]"`}, "2001:db8::9"},
-		{"port out of form", "10.0.0.1", fwd, []string{`for="8.8.8.8:123456"`}, "10.0.0.1"},
+		{"malformed port", "10.0.0.1", fwd, []string{`for="8.8.8.8:123456"`}, "10.0.0.1"},
 		{"empty port", "10.0.0.1", fwd, []string{`for="8.8.8.8:"`}, "10.0.0.1"},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
@@ -96,8 +96,8 @@ func TestClientAddr(t *testing.T) {
 	}
 }
 
-// Contract 30: the entry that the trusted proxy appends decides, whatever a client
-// sends.
+// Contract 30: the entry that the trusted proxy appends determines the client, regardless of the client's
+// own entries.
 func FuzzClientAddrForged(f *testing.F) {
 	for _, s := range []string{
 		"", "1.1.1.1", `for="`, `for="1.1.1.1, for=`, `\"`, `",`, `"\`, "for=1.1.1.1;", ", ,", "[::1]:80",
@@ -122,14 +122,13 @@ func FuzzClientAddrForged(f *testing.F) {
 			}
 			got := clientAddr(peer, c.header, http.Header{c.header: {forged}}, proxies)
 			if !got.IsValid() || got.Zone() != "" || got.Is4In6() {
-				t.Errorf("%s %q: %v is no plain address", c.header, forged, got)
+				t.Errorf("%s %q: %v is not a plain address", c.header, forged, got)
 			}
 		}
 	})
 }
 
-// A node that was parsed and written in its canonical form parses to the same
-// address.
+// A node that was parsed and written in its canonical form parses to the same address.
 func FuzzParseForwarded(f *testing.F) {
 	for _, s := range []string{"for=1.2.3.4", `for="[::1]:80"`, `for=_x`, `by=1;for="1.2.3.4:_a"`,
 		`for=1.2.3.4;`, "for=\"1.2.3.4\\"} {

@@ -6,14 +6,14 @@ import (
 	"regexp"
 )
 
-// How much of a client's address the log has (contract 48).
+// Values of Config.LogClient: the part of a client's address that is logged (contract 48).
 const (
 	ClientWhole = "whole" // the address, or the /64 of an IPv6 connection that sent no request
-	ClientCut   = "cut"   // its /24, or the /48 of IPv6
+	ClientCut   = "cut"   // its /24, or its /48 if it is IPv6
 	ClientOff   = "off"   // nothing
 )
 
-// clientAttrs adds the client's address to the attributes of a line, as far as the log may have it.
+// clientAttrs appends the client's address, shortened by Config.LogClient, to the attributes of a line.
 func (s *Server) clientAttrs(attrs []slog.Attr, client netip.Addr, whole string) []slog.Attr {
 	switch text := s.shownClient(client, whole); {
 	case text == "":
@@ -23,7 +23,7 @@ func (s *Server) clientAttrs(attrs []slog.Attr, client netip.Addr, whole string)
 	}
 }
 
-// networkAttrs is clientAttrs for a connection, which counts for a network.
+// networkAttrs is clientAttrs for a connection, whose client is a network.
 func (s *Server) networkAttrs(network netip.Prefix, attrs ...slog.Attr) []slog.Attr {
 	whole := network.String()
 	if network.IsSingleIP() {
@@ -32,7 +32,7 @@ func (s *Server) networkAttrs(network netip.Prefix, attrs ...slog.Attr) []slog.A
 	return s.clientAttrs(attrs, network.Addr(), whole)
 }
 
-// shownClient returns an address as the log may have it. whole is its text where the log may have all of it.
+// shownClient returns the loggable form of an address. whole is its text if all of it may be logged.
 func (s *Server) shownClient(client netip.Addr, whole string) string {
 	switch s.cfg.LogClient {
 	case ClientWhole:
@@ -46,7 +46,7 @@ func (s *Server) shownClient(client netip.Addr, whole string) string {
 	}
 	network, err := client.Prefix(bits)
 	if err != nil {
-		return "" // there is no address
+		return "" // the address is invalid
 	}
 	return network.String()
 }
@@ -54,8 +54,8 @@ func (s *Server) shownClient(client netip.Addr, whole string) string {
 // withPort finds addresses in the texts of net and net/http.
 var withPort = regexp.MustCompile(`\[[0-9a-fA-F:.]+(?:%[^\]\s]+)?\]:\d+|\d+\.\d+\.\d+\.\d+:\d+`)
 
-// withoutClient returns a text of net or net/http without the part of an address that the log may not have.
-// These texts name both ends of a connection.
+// withoutClient shortens the client's address in a text of net or net/http as Config.LogClient requires.
+// These texts contain both ends of a connection.
 func (s *Server) withoutClient(text string) string {
 	if s.cfg.LogClient == ClientWhole {
 		return text

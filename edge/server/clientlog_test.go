@@ -15,8 +15,8 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// Contract 48: the operator decides how much of a client's address the log has.
-func TestClientInTheLog(t *testing.T) {
+// Contract 48: the operator decides which part of a client's address is logged.
+func TestClientLog_Modes(t *testing.T) {
 	const v4, v6 = "203.0.113.77", "2001:db8:1:2:3::4"
 	for how, want := range map[string]map[string]string{
 		"":          {v4: v4, v6: v6},
@@ -39,7 +39,7 @@ func TestClientInTheLog(t *testing.T) {
 				t.Errorf("contract 48: log_client %q shows %s as %q, want %q", how, address, got, shown)
 			}
 			logs.Reset()
-			// A connection without a request counts for its network, which of IPv4 is one address.
+			// A connection without a request is logged by its network, which is a single address for IPv4.
 			if address == v6 && shown == v6 {
 				shown = "2001:db8:1:2::/64"
 			}
@@ -53,7 +53,7 @@ func TestClientInTheLog(t *testing.T) {
 			}
 			logs.Reset()
 		}
-		// What net/http says of a connection names both of its ends.
+		// net/http's errors about a connection contain both of its ends.
 		const complaint = "http2: read tcp [2001:db8:1:2:3::4]:443->203.0.113.77:5000: i/o timeout"
 		s.public.errorLog().Print(complaint)
 		hidden := !strings.Contains(logs.String(), v4) && !strings.Contains(logs.String(), v6)
@@ -64,7 +64,7 @@ func TestClientInTheLog(t *testing.T) {
 	}
 }
 
-// aboutEngine is an engine that says what its requests are about.
+// aboutEngine is an engine that reports information about its requests.
 type aboutEngine struct{ fake }
 
 func (aboutEngine) Handle(ctx context.Context, _ *web.Request) *web.Response {
@@ -73,14 +73,14 @@ func (aboutEngine) Handle(ctx context.Context, _ *web.Request) *web.Response {
 	return &web.Response{Status: 404, Header: web.Header{}, Body: []byte("{}")}
 }
 
-func TestTheLogSaysWhatARequestIsAbout(t *testing.T) {
+func TestAccessLog_RequestInfo(t *testing.T) {
 	var logs strings.Builder
 	s := New(Config{Engine: aboutEngine{}, Public: listen(t), Routes: core.Routes(),
 		Log: slog.New(slog.NewJSONHandler(&logs, nil))})
 	s.public.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))
 	s.public.ServeHTTP(httptest.NewRecorder(),
 		httptest.NewRequest("GET", "/"+strings.Repeat("a", web.MaxURL), nil))
-	About(context.Background(), host.RequestInfo{Session: "of nobody"}) // a job has no line of its own
+	About(context.Background(), host.RequestInfo{Session: "of nobody"}) // a job has no log line
 	lines := strings.Split(strings.TrimSpace(logs.String()), "\n")
 	for i, want := range []map[string]any{
 		{"session": "svc_sess_1", "key": "key_2", "code": "NOT_FOUND", "integration": nil},

@@ -6,8 +6,8 @@ import (
 	"github.com/verge-id/verge/core/problem"
 )
 
-// Validate returns everything that is wrong with the settings that an operator chooses. If another
-// required setting is missing, that is a mistake in the program, and New panics.
+// Validate returns all errors in the settings that an operator chooses. Another missing required setting is
+// a programming error: New panics.
 func (c Config) Validate() problem.List {
 	var wrong problem.List
 	for _, p := range c.TrustedProxies {

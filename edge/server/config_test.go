@@ -30,13 +30,13 @@ func TestValidate(t *testing.T) {
 			t.Errorf("%+v: %v", c, wrong)
 		}
 	}
-	// Where it cannot be told how many files may be open, any number is good.
+	// If the system does not report its limit of open files, any number is valid.
 	if wrong := (Config{MaxConns: math.MaxInt}).Validate(); (wrong == nil) != (OpenFiles() == 0) {
 		t.Errorf("as many connections as can be counted: %v", wrong)
 	}
 }
 
-// A webhook test has the time for its five exchanges, and some for itself.
+// The timeout of a webhook test covers its five exchanges and some overhead.
 func TestAdminTimeoutFor(t *testing.T) {
 	for _, exchange := range []time.Duration{time.Second, 2 * time.Minute} {
 		if got := AdminTimeoutFor(exchange); got <= 5*exchange {

@@ -8,31 +8,29 @@ import (
 	"sync"
 )
 
-// connLimiter keeps the connections of one listener within their limits. There is a
-// limit for one network of clients, and one for all together. A connection is idle if
-// no request is in hand on it: its head or body is still coming, or it is only
-// kept alive. If there is no room for a new connection, an idle one gives way to
-// it, which means that it is closed. At the limit of a network, that is one of the
-// same network. At the limit of all, it is one of the network that has the most
-// idle ones. Within a network, it is the one that has been idle for longest.
+// connLimiter limits the connections of one listener: per client network and in total. A connection is idle
+// if no request is active on it: its head or body is still arriving, or it is only kept alive. If there is
+// no room for a new connection, an idle one is evicted, which means that it is closed. At a network's
+// limit, that network loses a connection. At the total limit, the network with the most idle connections
+// loses one. Within a network, the connection that has been idle for longest is evicted.
 //
-// So a client that holds connections and sends nothing displaces only its own, and
-// a connection with a request in hand is never closed for another.
+// So a client that opens connections without sending requests displaces only its own, and a connection with
+// an active request is never evicted.
 type connLimiter struct {
-	max        int // in all
-	maxPerPeer int // of one network, unless it is exempt
+	max        int // in total
+	maxPerPeer int // per network, unless it is exempt
 	exempt     func(netip.Addr) bool
-	onCount    func(change int)                 // is told how the number of connections changes
-	onEvict    func(c *limitedConn, why string) // is told of each that gives way, outside of the lock
+	onCount    func(change int)                 // receives each change of the number of connections
+	onEvict    func(c *limitedConn, why string) // receives each evicted connection, without the lock held
 
 	mu    sync.Mutex
-	open  int // what all connections count for
+	open  int // sum of the connections' counts
 	peers map[netip.Prefix]*peer
-	queue evictionQueue // of peers with idle connections; the first one gives way first
-	seq   uint64        // of the connection that became idle last
+	queue evictionQueue // peers with idle connections; the first one is evicted from first
+	seq   uint64        // sequence number of the connection that became idle last
 }
 
-// Which limit made a connection give way, or kept it out.
+// The limit that caused an eviction or a rejection.
 const (
 	limitPerAddress = "address"
 	limitTotal      = "total"
@@ -42,32 +40,31 @@ const (
 type peer struct {
 	network   netip.Prefix
 	exempt    bool
-	open      int       // what its connections count for
-	idle      list.List // of *limitedConn without a request in hand; the longest idle is first
-	idleCount int       // what the idle connections count for
-	index     int       // place in the queue, -1 if not there
+	open      int       // sum of its connections' counts
+	idle      list.List // *limitedConn without an active request, the longest idle first
+	idleCount int       // sum of the idle connections' counts
+	index     int       // index in the queue, -1 if not queued
 }
 
-// limitedConn is one connection that counts towards the limits. A request that came without
-// a connection has a nil limitedConn: it counts towards no limit, and is always in hand.
+// limitedConn is one connection that counts towards the limits. A request without a connection has a nil
+// limitedConn: it counts towards no limit and always succeeds.
 type limitedConn struct {
 	net.Conn
 	limiter  *connLimiter
 	peer     *peer
-	active   int           // requests in hand
-	bodies   int           // HTTP/2 streams whose body is still coming
-	idleElem *list.Element // in peer.idle; nil with a request in hand
-	idleSeq  uint64        // tells when it last became idle
+	active   int           // number of active requests
+	bodies   int           // number of HTTP/2 streams whose body is still arriving
+	idleElem *list.Element // element of peer.idle; nil while a request is active
+	idleSeq  uint64        // orders connections by the time when they became idle
 	removed  bool
 }
 
-// count is how many connections it counts for: one, and one more for each
-// body beyond the first that is still coming over it. Such a body takes as much
-// memory as a connection.
+// count returns the number of connections that c counts for: one, and another one for each body beyond the
+// first that is still arriving on it. Such a body uses as much memory as a connection.
 func (c *limitedConn) count() int { return max(1, c.bodies) }
 
-// peerOf returns the address of a connection's peer. The zero Addr stands for peers
-// without an IP address, for example of a Unix socket.
+// peerOf returns the address of a connection's peer, or the zero Addr if the peer has no IP address (Unix
+// socket).
 func peerOf(c net.Conn) netip.Addr {
 	at, err := netip.ParseAddrPort(c.RemoteAddr().String())
 	if err != nil {
@@ -76,8 +73,7 @@ func peerOf(c net.Conn) netip.Addr {
 	return at.Addr().Unmap().WithZone("")
 }
 
-// networkOf returns the network that an address counts for. The zero Addr has the zero
-// Prefix.
+// networkOf returns the network that an address belongs to. It returns the zero Prefix for the zero Addr.
 func networkOf(addr netip.Addr) netip.Prefix {
 	if !addr.IsValid() {
 		return netip.Prefix{}
@@ -93,7 +89,7 @@ func networkOf(addr netip.Addr) netip.Prefix {
 	return network
 }
 
-// admit lets a connection in, or returns why there is no room for it.
+// admit accepts a connection, or returns the limit that leaves no room for it.
 func (l *connLimiter) admit(conn net.Conn) (c *limitedConn, why string) {
 	addr := peerOf(conn)
 	network := networkOf(addr)
@@ -105,7 +101,7 @@ func (l *connLimiter) admit(conn net.Conn) (c *limitedConn, why string) {
 	c = &limitedConn{Conn: conn, limiter: l, peer: p}
 	evicted, why := l.makeRoom(p)
 	if why == "" {
-		l.peers[network] = p // it is not there any more if its last connection has just given way
+		l.peers[network] = p // it is missing if its last connection has just been evicted
 		p.open++
 		l.open++
 		l.setIdle(c)
@@ -120,9 +116,8 @@ func (l *connLimiter) admit(conn net.Conn) (c *limitedConn, why string) {
 	return c, ""
 }
 
-// makeRoom makes room for one more connection of p. It returns the
-// connection that gives way, if one has to, or why none can. The caller closes that
-// connection once the lock is free.
+// makeRoom makes room for another connection of p. It returns the evicted connection, if one was needed, or
+// the limit if none can be evicted. The caller closes that connection after releasing the lock.
 func (l *connLimiter) makeRoom(p *peer) (evicted eviction, full string) {
 	switch {
 	case !p.exempt && p.open >= l.maxPerPeer:
@@ -146,7 +141,7 @@ func (l *connLimiter) evict(p *peer, why string) (eviction, string) {
 	return eviction{c, why}, ""
 }
 
-// eviction is a connection that has given way: it no longer counts, and is not yet closed.
+// eviction is an evicted connection: it no longer counts, but is not closed yet.
 type eviction struct {
 	conn  *limitedConn
 	limit string
@@ -160,7 +155,7 @@ func (e eviction) close() {
 	e.conn.limiter.onEvict(e.conn, e.limit)
 }
 
-// remove ends the counting of c.
+// remove stops counting c.
 func (l *connLimiter) remove(c *limitedConn) {
 	if c.removed {
 		return
@@ -173,7 +168,7 @@ func (l *connLimiter) remove(c *limitedConn) {
 	l.onCount(-1)
 }
 
-// empty reports whether no connection is left.
+// empty reports whether no connections are left.
 func (l *connLimiter) empty() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -195,8 +190,8 @@ func (l *connLimiter) setActive(c *limitedConn) {
 	}
 }
 
-// updatePeer gives a peer whose connections have changed its place in the queue, and forgets
-// a peer without connections.
+// updatePeer updates the queue position of a peer whose connections have changed. It removes a peer without
+// connections.
 func (l *connLimiter) updatePeer(p *peer) {
 	switch {
 	case p.idle.Len() > 0 && p.index < 0:
@@ -211,7 +206,7 @@ func (l *connLimiter) updatePeer(p *peer) {
 	}
 }
 
-// Close closes the connection, which counts no more.
+// Close closes the connection, which no longer counts.
 func (c *limitedConn) Close() error {
 	c.limiter.mu.Lock()
 	c.limiter.remove(c)
@@ -219,8 +214,8 @@ func (c *limitedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// CloseWrite closes the writing side. net/http calls it before it closes a connection
-// whose peer may still be sending.
+// CloseWrite closes the writing side. net/http calls it before it closes a connection whose peer may still
+// be sending.
 func (c *limitedConn) CloseWrite() error { return closeWrite(c.Conn) }
 
 func closeWrite(c net.Conn) error {
@@ -230,8 +225,8 @@ func closeWrite(c net.Conn) error {
 	return nil
 }
 
-// beginRequest takes a request into hand. Until endRequest, the connection does not give way.
-// beginRequest returns false if it has given way already.
+// beginRequest marks c as active, which prevents its eviction until endRequest. It returns false if c was
+// already evicted.
 func (c *limitedConn) beginRequest() bool {
 	if c == nil {
 		return true
@@ -247,7 +242,7 @@ func (c *limitedConn) beginRequest() bool {
 	return true
 }
 
-// endRequest ends what beginRequest began. Without beginRequest it does nothing.
+// endRequest ends a request that beginRequest began. Without beginRequest it does nothing.
 func (c *limitedConn) endRequest() {
 	if c == nil {
 		return
@@ -263,8 +258,8 @@ func (c *limitedConn) endRequest() {
 	}
 }
 
-// beginBody makes room for a body that is coming over an HTTP/2 stream. The room is
-// taken until endBody. beginBody returns false if there is no room.
+// beginBody reserves room until endBody for a body that arrives on an HTTP/2 stream. It returns false if
+// there is no room.
 func (c *limitedConn) beginBody() bool {
 	if c == nil {
 		return true
@@ -273,10 +268,10 @@ func (c *limitedConn) beginBody() bool {
 	l.mu.Lock()
 	var evicted eviction
 	full := ""
-	if !c.removed && c.bodies > 0 { // the first one is the connection's own
+	if !c.removed && c.bodies > 0 { // the connection itself counts for the first one
 		evicted, full = l.makeRoom(c.peer)
 	}
-	ok := full == "" && !c.removed // c itself may have given way
+	ok := full == "" && !c.removed // c itself may have been evicted
 	if ok {
 		l.addBodies(c, +1)
 	}
@@ -296,7 +291,7 @@ func (c *limitedConn) endBody() {
 	}
 }
 
-// addBodies changes how many bodies are coming over c.
+// addBodies changes the number of bodies that are arriving on c.
 func (l *connLimiter) addBodies(c *limitedConn, change int) {
 	before := c.count()
 	c.bodies += change
@@ -309,9 +304,9 @@ func (l *connLimiter) addBodies(c *limitedConn, change int) {
 	}
 }
 
-// evictionQueue orders peers with idle connections by who gives way first: the one with
-// the most idle connections, then the one whose connection has been idle for longest.
-// Trusted proxies come after all others, because they speak for many clients.
+// evictionQueue orders peers with idle connections for eviction: first the peer with the most idle
+// connections, then the peer whose connection has been idle for longest. Trusted proxies come last, because
+// they forward many clients.
 type evictionQueue []*peer
 
 func (q evictionQueue) Len() int { return len(q) }
@@ -349,15 +344,15 @@ func (q *evictionQueue) Pop() any {
 	return p
 }
 
-// limitListener is a listener whose connections are within the limits of a connLimiter.
+// limitListener is a listener whose connections are limited by a connLimiter.
 type limitListener struct {
 	net.Listener
 	limiter *connLimiter
 	wrap    func(*limitedConn) net.Conn
-	reject  func(c net.Conn, why string) // is told of a connection that is not let in, and closes it
+	reject  func(c net.Conn, why string) // closes a connection that is not admitted
 }
 
-// Accept waits for a connection that there is room for.
+// Accept waits for a connection that is within the limits.
 func (l *limitListener) Accept() (net.Conn, error) {
 	for {
 		conn, err := l.Listener.Accept()

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// fakeConn is a connection from an address, which knows whether it was closed.
+// fakeConn is a connection from an address that records whether it was closed.
 type fakeConn struct {
 	net.Conn
 	from   net.Addr
@@ -18,10 +18,10 @@ type fakeConn struct {
 func (c *fakeConn) RemoteAddr() net.Addr { return c.from }
 func (c *fakeConn) Close() error         { c.closed = true; return nil }
 
-// connLimitCase says in words what happens to connections: with "a 10.0.0.1", connection a comes from that
-// address, "a busy" and "a idle" begin and end a request on it, "a body" and "a whole" begin and end a body
-// over HTTP/2, and "a close" closes it. evicted are the connections that gave way, in that order. rejected
-// are those that were not let in.
+// connLimitCase describes events of connections: with "a 10.0.0.1", connection a comes from that address,
+// "a busy" and "a idle" begin and end a request on it, "a body" and "a whole" begin and end a body over
+// HTTP/2, and "a close" closes it. evicted lists the evicted connections, in order. rejected lists those
+// that were not admitted.
 type connLimitCase struct {
 	rule              string
 	max, maxPerPeer   int
@@ -43,15 +43,15 @@ func TestConnLimits(t *testing.T) {
 
 var perAddressCases = []connLimitCase{
 	{"there is room", 3, 2, "a 10.0.0.1, b 10.0.0.1, c 10.0.0.2", "", ""},
-	{"an address at its limit: its idlest gives way", 9, 2, "a 10.0.0.1, b 10.0.0.1, c 10.0.0.1", "a", ""},
+	{"an address at its limit: its idlest is evicted", 9, 2, "a 10.0.0.1, b 10.0.0.1, c 10.0.0.1", "a", ""},
 	{"at an address's limit, no other address loses one",
 		9, 2, "x 10.0.0.2, a 10.0.0.1, b 10.0.0.1, c 10.0.0.1", "a", ""},
 	{"a limit of one", 9, 1, "a 10.0.0.1, b 10.0.0.1, c 10.0.0.1", "a b", ""},
-	{"one with a request in hand does not give way",
+	{"an active connection is not evicted",
 		9, 2, "a 10.0.0.1, b 10.0.0.1, a busy, c 10.0.0.1", "b", ""},
-	{"none gives way if all have a request in hand",
+	{"none is evicted if all are active",
 		9, 2, "a 10.0.0.1, b 10.0.0.1, a busy, b busy, c 10.0.0.1", "", "c"},
-	{"once its request is answered, it is the last to give way",
+	{"after its response, it is the last to be evicted",
 		9, 2, "a 10.0.0.1, b 10.0.0.1, a busy, a idle, c 10.0.0.1", "b", ""},
 	{"two requests over one connection: both have to end", 9, 2,
 		"a 10.0.0.1, b 10.0.0.1, a busy, a busy, a idle, b busy, c 10.0.0.1, a idle, d 10.0.0.1", "a",
@@ -61,47 +61,47 @@ var perAddressCases = []connLimitCase{
 	{"IPv4 within IPv6 is IPv4", 9, 1, "a 10.0.0.1, b ::ffff:10.0.0.1", "a", ""},
 	{"contract 30: IPv6 counts by /64",
 		9, 1, "a 2001:db8::1, b 2001:db8:0:0:ffff::2, c 2001:db8:0:1::1", "a", ""},
-	{"a trusted proxy has no limit of its own", 9, 1, "a 192.0.2.1, b 192.0.2.1, c 192.0.2.1", "", ""},
-	{"connections without an address have no limit either", 9, 1, "a unix, b unix", "", ""},
-	{"a connection that has given way changes nothing more",
+	{"a trusted proxy has no limit per address", 9, 1, "a 192.0.2.1, b 192.0.2.1, c 192.0.2.1", "", ""},
+	{"connections without an address have no such limit either", 9, 1, "a unix, b unix", "", ""},
+	{"events of an evicted connection have no effect",
 		9, 1, "a 10.0.0.1, b 10.0.0.1, a idle, a whole, a close, c 10.0.0.1", "a b", ""},
 }
 
 var totalCases = []connLimitCase{
-	{"at the limit of all, the address with the most idle ones loses one",
+	{"at the total limit, the address with the most idle connections loses one",
 		4, 9, "x 10.0.0.2, a 10.0.0.1, b 10.0.0.1, c 10.0.0.1, y 10.0.0.2", "a", ""},
-	{"also if the new one is of that address",
+	{"even if the new one is of that address",
 		4, 9, "x 10.0.0.2, a 10.0.0.1, b 10.0.0.1, c 10.0.0.1, d 10.0.0.1, e 10.0.0.1", "a b", ""},
-	{"only idle ones count for that",
+	{"only idle connections count for this",
 		5, 9, "a 10.0.0.1, b 10.0.0.1, c 10.0.0.1, a busy, b busy, x 10.0.0.2, y 10.0.0.2, z 10.0.0.3", "x",
 		""},
-	{"if all have as many, the one that was idle for longest",
+	{"if all have equally many, the connection idle for longest",
 		3, 9, "x 10.0.0.2, a 10.0.0.1, y 10.0.0.3, x busy, x idle, z 10.0.0.4", "a", ""},
-	{"trusted proxies give way after all others",
+	{"trusted proxies are evicted last",
 		4, 9, "a 192.0.2.1, b 192.0.2.1, c 192.0.2.1, x 10.0.0.1, y 10.0.0.2, z 10.0.0.2", "x y", ""},
-	{"trusted proxies give way if there are no others",
+	{"trusted proxies are evicted if there are no others",
 		3, 9, "a 192.0.2.1, b 192.0.2.1, c 192.0.2.1, x 10.0.0.1", "a", ""},
-	{"at the limit of all, all have a request in hand",
+	{"at the total limit, all are active",
 		2, 9, "a 10.0.0.1, b 10.0.0.2, a busy, b busy, c 10.0.0.3", "", "c"},
 }
 
 var bodyCases = []connLimitCase{
-	{"the first body that is coming does not count",
+	{"the first arriving body does not count",
 		9, 2, "a 10.0.0.1, b 10.0.0.1, a body, b body", "", ""},
 	{"each further body counts as a connection",
 		9, 3, "a 10.0.0.1, b 10.0.0.1, b body, b body, b body", "a", ""},
-	{"the connection with the bodies may be the one that gives way",
+	{"the connection with the bodies may be the evicted one",
 		9, 2, "a 10.0.0.1, a body, a body, a body", "a", "a"},
-	{"a body that has arrived does not count any more",
+	{"a body that has arrived no longer counts",
 		9, 2, "a 10.0.0.1, a body, a body, a whole, b 10.0.0.1, a whole", "", ""},
-	{"when a connection closes, its bodies do not count any more", 4, 3,
+	{"when a connection closes, its bodies no longer count", 4, 3,
 		"a 10.0.0.1, a body, a body, a body, a close, b 10.0.0.1, c 10.0.0.1, d 10.0.0.1, e 10.0.0.2",
 		"", ""},
-	{"bodies count at the limit of all as well",
+	{"bodies count towards the total limit as well",
 		4, 9, "x 10.0.0.2, a 10.0.0.1, a body, a body, y 10.0.0.3, z 10.0.0.4", "a", ""},
 }
 
-// limiterTest is a connLimiter under a test, and what has happened to it.
+// limiterTest is a connLimiter under test, with a record of its events.
 type limiterTest struct {
 	*connLimiter
 	conns             map[string]*fakeConn
@@ -129,7 +129,7 @@ func (c connLimitCase) test(t *testing.T) {
 		in.happens(name, what)
 	}
 	if strings.Join(in.evicted, " ") != c.evicted || strings.Join(in.rejected, " ") != c.rejected {
-		t.Errorf("gave way: %v, want %s; not let in: %v, want %s",
+		t.Errorf("evicted: %v, want %s; rejected: %v, want %s",
 			in.evicted, c.evicted, in.rejected, c.rejected)
 	}
 	for name, conn := range in.conns {
@@ -138,19 +138,19 @@ func (c connLimitCase) test(t *testing.T) {
 			t.Errorf("%s: closed: %v", name, conn.closed)
 		}
 		if slices.Contains(in.evicted, name) && c.beginRequest() {
-			t.Errorf("%s has given way and takes a request into hand", name)
+			t.Errorf("%s was evicted and accepts a request", name)
 		}
 	}
 	for _, c := range in.limited {
 		c.Close()
 	}
 	if in.open != 0 || len(in.peers) != 0 || len(in.queue) != 0 || in.counted != 0 || !in.empty() {
-		t.Errorf("all have gone, and %d are held, %d peers, %d in the queue, %d open",
+		t.Errorf("all are closed, and %d are stored, %d peers, %d in the queue, %d open",
 			in.open, len(in.peers), len(in.queue), in.counted)
 	}
 }
 
-// happens does what a case says of a connection.
+// happens executes one event of a case.
 func (in *limiterTest) happens(name, what string) {
 	c := in.limited[name]
 	switch what {

@@ -32,7 +32,7 @@ func read(t *testing.T, conn net.Conn) *http.Response {
 	return resp
 }
 
-// accepting is a listener that remembers the connections that it has accepted.
+// accepting is a listener that records the connections that it has accepted.
 type accepting struct {
 	*net.TCPListener
 	from sync.Map // addresses of clients
@@ -46,8 +46,8 @@ func (l *accepting) Accept() (net.Conn, error) {
 	return conn, err
 }
 
-// accepted reports whether l has accepted the connection over which a client sent.
-// conn is nil if there was none.
+// accepted reports whether l has accepted the connection over which a client sent. conn is nil if the
+// client had no connection.
 func (l *accepting) accepted(conn net.Conn) bool {
 	if conn == nil {
 		return false
@@ -56,12 +56,11 @@ func (l *accepting) accepted(conn net.Conn) bool {
 	return ok
 }
 
-// A drain under load loses no request. The requests are POSTs over kept-alive
-// connections, which the client does not send twice. What goes over a connection that
-// the server has not accepted is not a lost request: there was none any more, or it came
-// at the very moment at which the listener closed (stopAccepting). The times leave room
-// for a client that gets no turn for long.
-func TestDrainUnderLoadLosesNothing(t *testing.T) {
+// A drain under load loses no request. The requests are POSTs over kept-alive connections, which the client
+// does not send twice. A request over a connection that the server has not accepted does not count as lost:
+// the listener was already closed, or the connection arrived exactly at the close (stopAccepting). The
+// timeouts leave room for a client that the scheduler delays for long.
+func TestDrain_UnderLoad(t *testing.T) {
 	const clients, enough = 32, 1000
 	for round := range 8 {
 		var answered, refused atomic.Int64
@@ -104,7 +103,7 @@ func TestDrainUnderLoadLosesNothing(t *testing.T) {
 					}
 					answered.Add(1)
 					if i%4 == 0 {
-						time.Sleep(20 * time.Millisecond) // so that some connections are idle
+						time.Sleep(20 * time.Millisecond) // leaves some connections idle
 					}
 				}
 			})
@@ -115,18 +114,18 @@ func TestDrainUnderLoadLosesNothing(t *testing.T) {
 		drained := make(chan error, 1)
 		go func() { drained <- stop() }()
 		wg.Wait()
-		client.CloseIdleConnections() // those that were made and not needed
+		client.CloseIdleConnections() // those that were opened and not needed
 		if err := wait.For(drained); err != nil {
 			t.Error(err)
 		}
 		if !t.Failed() && refused.Load() != clients {
-			t.Errorf("round %d: %d clients ended without being refused", round, clients-refused.Load())
+			t.Errorf("round %d: %d clients ended without a closed port", round, clients-refused.Load())
 		}
 	}
 }
 
-// A connection that was idle when draining began may be used once more.
-func TestDrainGivesIdleConnectionsGrace(t *testing.T) {
+// A connection that was idle when draining began may be used for another request.
+func TestDrain_IdleConnections(t *testing.T) {
 	base, stop := start(t, Config{Engine: fake{}, IdleGrace: 10 * time.Second})
 	conn, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
 	if err != nil {
@@ -151,14 +150,14 @@ func TestDrainGivesIdleConnectionsGrace(t *testing.T) {
 	}
 }
 
-func TestDrainWaitsForRequestsInFlight(t *testing.T) {
+func TestDrain_RequestsInFlight(t *testing.T) {
 	for _, c := range []struct {
 		rule    string
 		timeout time.Duration
 		wantErr bool
 	}{
-		{"a request in flight is answered", 30 * time.Second, false},
-		{"DrainTimeout bounds it, and says so", 50 * time.Millisecond, true},
+		{"a request in flight gets its response", 30 * time.Second, false},
+		{"DrainTimeout limits it and is an error", 50 * time.Millisecond, true},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			entered, release := make(chan struct{}), make(chan struct{})

@@ -2,5 +2,5 @@
 
 package server
 
-// OpenFiles is always 0: this system does not tell.
+// OpenFiles always returns 0: this system does not report the limit.
 func OpenFiles() uint64 { return 0 }

@@ -4,7 +4,7 @@ package server
 
 import "golang.org/x/sys/unix"
 
-// OpenFiles is how many files this process may have open, 0 if that is not known.
+// OpenFiles returns the maximum number of files that this process may open, or 0 if it is unknown.
 func OpenFiles() uint64 {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// everyPath has a path of each kind, which the server, the engine or a stream answers.
+// everyPath has a path of each kind, handled by the server, the engine or a stream.
 var everyPath = []string{"/", "/api/v1/verify/start", "/verify", "/verify/file", "/nowhere", AlivePath,
 	ReadyPath}
 
@@ -39,8 +39,8 @@ func onEach(t *testing.T, paths []string, test func(t *testing.T, path string, c
 	}
 }
 
-// Contract 5: a proxy may see another end of such a request than the server does, so nothing may follow it on
-// the same connection (RFC 9112, 6.1).
+// Contract 5: a proxy may see a different end of such a request than the server does, so nothing may follow
+// it on the same connection (RFC 9112, 6.1).
 func TestDoubtfulFraming_ClosesConnection(t *testing.T) {
 	const next = "GET /next HTTP/1.1\r\nHost: x\r\n\r\n"
 	onEach(t, everyPath, func(t *testing.T, path string, dial func() net.Conn) {
@@ -77,8 +77,8 @@ func TestDoubtfulFraming_ClosesConnection(t *testing.T) {
 	})
 }
 
-// Contract 5: a client that waits for "100 Continue" is not asked for a body that is too large anyway
-// (RFC 9110, 10.1.1).
+// Contract 5: a client that waits for "100 Continue" is not asked for a body that is too large (RFC 9110,
+// 10.1.1).
 func TestExpect_TooLargeBody(t *testing.T) {
 	onEach(t, everyPath, func(t *testing.T, path string, dial func() net.Conn) {
 		for _, method := range []string{"GET", "POST", "PUT", "DELETE"} {
@@ -92,7 +92,7 @@ func TestExpect_TooLargeBody(t *testing.T) {
 			ops := strings.HasPrefix(t.Name(), "TestExpect_TooLargeBody/ops")
 			want := 413
 			if ops || path == AlivePath || path == ReadyPath {
-				want = resp.StatusCode // no body is read there
+				want = resp.StatusCode // no body is read for this path
 			}
 			if resp.StatusCode != want || resp.StatusCode == 100 {
 				t.Errorf("contract 5: %s: %d, want %d", method, resp.StatusCode, want)
@@ -104,12 +104,12 @@ func TestExpect_TooLargeBody(t *testing.T) {
 	})
 }
 
-// Contract 5: an empty line before a request is left out (RFC 9112, 2.2), one of them.
-func TestEmptyLineBeforeRequest(t *testing.T) {
+// Contract 5: one empty line before a request is skipped (RFC 9112, 2.2).
+func TestFraming_EmptyLine(t *testing.T) {
 	const request = "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 	onEach(t, []string{"/"}, func(t *testing.T, _ string, dial func() net.Conn) {
 		if strings.Contains(t.Name(), "ops") {
-			return // the ops listener answers as net/http does: see the package's documentation
+			return // the ops listener responds as net/http does: see the package's documentation
 		}
 		for _, c := range []struct {
 			rule   string
@@ -128,7 +128,7 @@ func TestEmptyLineBeforeRequest(t *testing.T) {
 			for round := range 2 { // the second follows a response on the same connection
 				for _, part := range c.parts {
 					io.WriteString(conn, part)
-					time.Sleep(5 * time.Millisecond) // so that the parts usually come alone
+					time.Sleep(5 * time.Millisecond) // makes the parts usually arrive separately
 				}
 				resp, err := http.ReadResponse(in, nil)
 				if err != nil {

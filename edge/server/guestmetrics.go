@@ -6,8 +6,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// guestMetrics has the metrics of an engine that runs the core in WebAssembly
-// guests. Such an engine reports by its methods.
+// guestMetrics has the metrics of an engine that runs the core in WebAssembly guests. The engine calls its
+// methods.
 type guestMetrics struct {
 	reg *prometheus.Registry
 
@@ -20,7 +20,7 @@ type guestMetrics struct {
 	rollbacks   *prometheus.CounterVec
 }
 
-// Guests adds the metrics of an engine with guests, which fail by these causes. It is called at most once.
+// Guests adds the metrics of an engine with guests, which fail for these causes. It is called at most once.
 func (m *Metrics) Guests(causes []string) *guestMetrics {
 	g := &guestMetrics{
 		reg: m.reg,
@@ -61,7 +61,7 @@ func (m *Metrics) Guests(causes []string) *guestMetrics {
 		}, []string{"cause"}),
 	}
 	for _, cause := range causes {
-		g.failures.WithLabelValues(cause) // there before the first one, for the reason of NewMetrics
+		g.failures.WithLabelValues(cause) // counters start at 0: see NewMetrics
 	}
 	m.reg.MustRegister(g.compile, g.start, g.recycled, g.failures, g.effects, g.activations, g.rollbacks)
 	return g
@@ -76,7 +76,7 @@ type GuestState struct {
 	Memory    int64
 }
 
-// Watch adds metrics of the state, which is read whenever somebody reads metrics.
+// Watch adds metrics of the state. Each scrape calls read.
 func (g *guestMetrics) Watch(read func() GuestState) {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc(name, help, labels, nil)
@@ -113,7 +113,7 @@ func (c *guestState) Collect(to chan<- prometheus.Metric) {
 	gauge(c.module, 1, s.Digest)
 }
 
-// ModuleCompiled and the methods below are what an engine with guests reports.
+// ModuleCompiled and the methods below are called by an engine with guests.
 func (g *guestMetrics) ModuleCompiled(took time.Duration) { g.compile.Observe(took.Seconds()) }
 func (g *guestMetrics) GuestStarted(took time.Duration)   { g.start.Observe(took.Seconds()) }
 func (g *guestMetrics) GuestRecycled()                    { g.recycled.Inc() }

@@ -15,12 +15,12 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// ServeHTTP answers one request, counts it and logs it.
+// ServeHTTP responds to one request, counts it and logs it.
 func (l *listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	endDoubtfulFraming(w, r)
 	var c *limitedConn
 	switch from := r.Context().Value(connKey{}).(type) {
-	case *http1Conn: // it ends the request itself, once the answer is written
+	case *http1Conn: // handlerEnds ends the request after the response is written
 		c = from.limited
 		from.handlerBegins()
 	case *limitedConn:
@@ -63,18 +63,19 @@ func (l *listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	l.logAccess(r, &route, client, resp, about, why, took)
 }
 
-// endDoubtfulFraming closes the connection after the response, if a proxy in front of the server may see the
-// end of this request elsewhere: with a transfer coding there may also have been a Content-Length, and
-// HTTP/1.0 has no transfer codings (RFC 9112, 6.1). net/http removes either header before a handler sees it.
+// endDoubtfulFraming closes the connection after the response if a proxy in front of the server may have
+// seen the end of this request elsewhere: a request with a transfer coding may also have had a
+// Content-Length, and HTTP/1.0 has no transfer codings (RFC 9112, 6.1). net/http removes either header
+// before a handler sees it.
 func endDoubtfulFraming(w http.ResponseWriter, r *http.Request) {
 	if r.ProtoMajor == 1 && (r.ProtoMinor == 0 || len(r.TransferEncoding) > 0) {
 		w.Header().Set("Connection", "close")
 	}
 }
 
-// pathOf returns the path by which routes know a request: without its escapes. But an escaped slash is a part
-// of a segment, and is none that parts two. A path that has one stays as it was sent, so it is not the path
-// of another route.
+// pathOf returns the path that routes match: the unescaped one. But an escaped slash belongs to a segment
+// and does not separate two. A path that contains one is returned escaped, so it does not match another
+// route.
 func pathOf(u *url.URL) string {
 	if escaped := u.EscapedPath(); strings.Contains(strings.ToLower(escaped), "%2f") {
 		return escaped
@@ -85,20 +86,19 @@ func pathOf(u *url.URL) string {
 func (l *listener) client(r *http.Request) netip.Addr {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
-		// The listener has no IP addresses (a Unix socket): there is none to limit
-		// by, and none to trust.
+		// The listener has no IP addresses (a Unix socket): there is no address to limit by or to trust.
 		return netip.Addr{}
 	}
 	return clientAddr(peer.Addr(), l.s.cfg.ProxyHeader, r.Header, l.s.cfg.TrustedProxies)
 }
 
-// answer never returns nil, nor a status that net/http would refuse. why is not nil
-// if the answer comes from the server alone. Head and body are read before the
-// request takes one of the places, so that a slow peer never holds one.
+// answer never returns nil or a status that net/http would reject. why is not nil if the server itself
+// rejected the request. The request takes a place only after its head and body are read, so a slow peer
+// never occupies one.
 func (l *listener) answer(ctx context.Context, w http.ResponseWriter, r *http.Request, c *limitedConn,
 	req *web.Request, route *web.Route) (resp *web.Response, why *refusal) {
 	maxBody := route.BodyLimit()
-	if limit := route.URLLimit(); len(r.RequestURI) > limit { // as it was sent, with its escapes
+	if limit := route.URLLimit(); len(r.RequestURI) > limit { // in its escaped form
 		req.Query = ""
 		why := uriTooLong(limit)
 		return l.refuse(req, why), &why
@@ -108,12 +108,12 @@ func (l *listener) answer(ctx context.Context, w http.ResponseWriter, r *http.Re
 		return l.refuse(req, bodyTooLarge), &bodyTooLarge // without "100 Continue", which reading would send
 	}
 	if stream == nil {
-		// An error means that the connection has no deadlines, so there is none to set.
+		// An error means that the connection has no deadlines, so there is no deadline to set.
 		readUntil := func(t time.Time) { _ = http.NewResponseController(w).SetReadDeadline(t) }
 		large := largeBody{memory: &l.s.largeBodies, cancel: func() { readUntil(time.Now()) }}
 		defer large.release()
 		if maxBody > web.MaxBody && r.ContentLength > web.MaxBody {
-			// A picture takes longer than a form over the uplink of a phone.
+			// A picture takes longer than a form over a phone's uplink.
 			readUntil(time.Now().Add(largeBodyTimeout))
 		}
 		if why := l.takeBody(r, c, req, maxBody, &large); why != nil {
@@ -121,14 +121,14 @@ func (l *listener) answer(ctx context.Context, w http.ResponseWriter, r *http.Re
 		}
 	}
 	if !c.beginRequest() {
-		return l.refuse(req, serviceBusy), &serviceBusy // nobody is there to read it
+		return l.refuse(req, serviceBusy), &serviceBusy // the connection is closed, so no one reads this
 	}
 	if route.Whole {
 		ctx = context.WithoutCancel(ctx)
 	}
 	handle := l.handle
 	if stream != nil {
-		// An error means that the connection has no deadlines, so there is none to extend.
+		// An error means that the connection has no deadlines, so there is no deadline to extend.
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(l.timeout))
 		handle = func(ctx context.Context, req *web.Request) *web.Response { return stream(ctx, req, r.Body) }
 	}
@@ -138,7 +138,7 @@ func (l *listener) answer(ctx context.Context, w http.ResponseWriter, r *http.Re
 	return resp, nil
 }
 
-// callHandler has a request handled in one of the places. It returns nil if none is free.
+// callHandler handles a request in one of the places. It returns nil if no place is free.
 func (l *listener) callHandler(ctx context.Context, req *web.Request, handle handler) *web.Response {
 	select {
 	case l.slots <- struct{}{}:
@@ -151,7 +151,7 @@ func (l *listener) callHandler(ctx context.Context, req *web.Request, handle han
 	return l.guard(req, func() *web.Response { return handle(ctx, req) })
 }
 
-// guard turns a panic or an impossible answer into a 500.
+// guard turns a panic or an invalid response into a 500.
 func (l *listener) guard(req *web.Request, handle func() *web.Response) (resp *web.Response) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -172,8 +172,8 @@ func (l *listener) guard(req *web.Request, handle func() *web.Response) (resp *w
 	return resp
 }
 
-// causeOf describes a panic. It shows an error of Go's runtime as it is, and only the
-// type of any other value, which may quote a request.
+// causeOf describes a panic. It returns the text of a Go runtime error, and only the type of any other
+// value, whose text may quote a request.
 func causeOf(v any) string {
 	if err, ok := v.(runtime.Error); ok {
 		return err.Error()
@@ -181,7 +181,7 @@ func causeOf(v any) string {
 	return fmt.Sprintf("%T", v)
 }
 
-// hopByHop are headers that belong to the connection, which is the server's.
+// hopByHop lists the headers of the connection, which the server sets itself.
 var hopByHop = map[string]bool{
 	"Connection": true, "Keep-Alive": true, "Proxy-Connection": true, "Te": true,
 	"Trailer": true, "Transfer-Encoding": true, "Upgrade": true, "Content-Length": true,
@@ -201,7 +201,7 @@ func (l *listener) write(w http.ResponseWriter, r *http.Request, resp *web.Respo
 		h["Content-Type"] = nil // no guessing from the content
 	}
 	bodyless := resp.Status == http.StatusNoContent || resp.Status == http.StatusNotModified
-	// A HEAD answer without a body has a length all the same, only unknown here.
+	// A response to HEAD without a body has a length, but it is unknown here.
 	if !bodyless && (r.Method != http.MethodHead || len(resp.Body) > 0) {
 		h.Set("Content-Length", strconv.Itoa(len(resp.Body)))
 	}

@@ -13,21 +13,21 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// Paths of health checks. The public listener answers them itself.
+// Paths of health checks. The public listener handles them itself.
 const (
 	AlivePath = "/healthz"
 	ReadyPath = "/readyz"
 )
 
-// health is what a health check finds.
+// health is the result of a health check.
 type health struct {
 	status int
 	word   string
-	cause  error // for those alone who may see the reason
+	cause  error // only for responses that may include the reason
 }
 
-// alive is always 200: the process runs. If the store fails, the process recovers by itself or ends. The word
-// says whether the store fails.
+// alive always returns 200: the process runs. If the store fails, the process recovers automatically or
+// exits. The word reports whether the store fails.
 func (s *Server) alive() health {
 	if s.cfg.Store != nil {
 		if failing := s.cfg.Store.Failing(); failing != nil {
@@ -37,8 +37,8 @@ func (s *Server) alive() health {
 	return health{http.StatusOK, "ok", nil}
 }
 
-// readyNow is 503 where a balancer should send no requests. Without the store, only what is wrong with this
-// instance alone counts.
+// readyNow returns 503 if a balancer should send no requests. Without withStore, only faults of this
+// instance count.
 func (s *Server) readyNow(ctx context.Context, withStore bool) health {
 	if s.draining.Load() {
 		return health{http.StatusServiceUnavailable, "draining", nil}
@@ -64,8 +64,8 @@ func (s *Server) raiseRetryAfter(resp *web.Response) {
 	}
 }
 
-// readiness asks the engine at most once a second, however often it is asked itself:
-// anybody may ask on the public listener, and each answer costs the KV a round trip.
+// readiness asks the engine at most once a second, regardless of the number of checks: anyone can send them
+// to the public listener, and each costs the KV a round trip.
 type readiness struct {
 	check func(context.Context) error
 
@@ -85,7 +85,7 @@ func (p *readiness) now(ctx context.Context) error {
 	if !p.asked.IsZero() && time.Since(p.asked) < readyKept {
 		return p.err
 	}
-	// Others get this answer as well, so it must not fail because one caller hangs up.
+	// Other callers get this result as well, so it must not fail because one of them disconnects.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readyTimeout)
 	defer cancel()
 	p.err = p.check(ctx)
@@ -93,8 +93,8 @@ func (p *readiness) now(ctx context.Context) error {
 	return p.err
 }
 
-// serveHealth answers a health check of a listener. detail says whether the answer has the reason. Balancers
-// ask every few seconds, so the check has a line in the log at the level DEBUG alone.
+// serveHealth responds to a health check of a listener. detail includes the reason in the response. Checks
+// are logged only at level DEBUG, because balancers send one every few seconds.
 func (s *Server) serveHealth(w http.ResponseWriter, r *http.Request, listener string, client netip.Addr,
 	detail bool) {
 	begin := time.Now()
@@ -127,7 +127,7 @@ func (s *Server) serveHealth(w http.ResponseWriter, r *http.Request, listener st
 	}, client, client.String())...)
 }
 
-// writeHealth writes what a health check finds, and returns the status.
+// writeHealth writes the result of a health check and returns its status.
 func (s *Server) writeHealth(w http.ResponseWriter, r *http.Request, detail bool) (status int) {
 	found := s.alive()
 	if r.URL.Path == ReadyPath {

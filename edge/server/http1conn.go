@@ -14,8 +14,8 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// The answers that stand in for net/http's own. headTimeout is for a head that does
-// not arrive in time, which net/http does not answer at all.
+// The responses that replace net/http's own. headTimeout is for a head that does not arrive in time, for
+// which net/http sends no response.
 var (
 	headTimeout = refusal{status: http.StatusRequestTimeout, code: web.RequestTimeout,
 		text: "The request header did not arrive in time."}
@@ -36,8 +36,8 @@ var (
 	}
 )
 
-// refusalFor returns what stands in for an answer that net/http wrote by itself. The
-// status in that answer tells which it is.
+// refusalFor returns the rejection that replaces a response of net/http. The status of that response
+// selects it.
 func refusalFor(answer []byte) refusal {
 	const before = len("HTTP/1.1 ")
 	if len(answer) >= before+3 {
@@ -51,27 +51,26 @@ func refusalFor(answer []byte) refusal {
 	return notHTTP
 }
 
-// http1Conn is an HTTP/1 connection, with or without TLS. net/http answers some
-// requests before any handler sees them, in its own words and without an id.
-// Requests come one after the other on such a connection. So whatever is written
-// while no request is with the handler is one of those answers, and the last answer
-// on the connection. http1Conn writes ours instead. It does not look at what is
-// written while a request is with the handler.
+// http1Conn is an HTTP/1 connection, with or without TLS. net/http rejects some requests before a handler
+// sees them, with its own texts and without an id. Requests on such a connection come one at a time. So any
+// bytes written while no request is with the handler are one of those responses, and the last one on the
+// connection. http1Conn writes our own instead. It passes on unread the bytes written while a request is
+// with the handler.
 type http1Conn struct {
 	net.Conn
 	limited   *limitedConn
 	respond   func(*web.Request, refusal) *web.Response
-	onRefuse  func(*web.Response) // is told of each answer that stands in for net/http's
-	inHandler atomic.Bool         // from the handler's start until the answer is written
-	headBegun bool                // a part of the next head has come
-	skipped   bool                // the empty line before the next head has come and was left out
-	hasLine   bool                // the whole first line of it has come
-	head      []byte              // the first maxKeptHead bytes of it, or nothing without keepHead
-	keepHead  bool                // heads are kept
-	refused   bool                // our answer is written
+	onRefuse  func(*web.Response) // receives each response that replaces net/http's
+	inHandler atomic.Bool         // from the handler's start until the response is written
+	headBegun bool                // a part of the next head has arrived
+	skipped   bool                // the empty line before the next head was skipped
+	hasLine   bool                // the whole first line of the head has arrived
+	head      []byte              // the first maxKeptHead bytes of the head; empty without keepHead
+	keepHead  bool                // heads are stored in head
+	refused   bool                // our own response is written
 }
 
-// handlerBegins is called when the handler begins, and handlerEnds once its answer is written.
+// handlerBegins is called when the handler begins, and handlerEnds after its response is written.
 func (c *http1Conn) handlerBegins() { c.inHandler.Store(true) }
 func (c *http1Conn) handlerEnds() {
 	c.headBegun, c.skipped, c.hasLine, c.head = false, false, false, c.head[:0]
@@ -97,8 +96,9 @@ func (c *http1Conn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// skipEmptyLine removes an empty line from the front of b, of which n bytes have been read with the error
-// err. Some clients send one behind a body (RFC 9112, 2.2). It returns the bytes of the head that are in b.
+// skipEmptyLine removes an empty line from the front of b, into which n bytes were read with the error err.
+// Some clients send one after a body (RFC 9112, 2.2). It returns the number of bytes of the head that are
+// in b.
 func (c *http1Conn) skipEmptyLine(b []byte, n int, err error) (int, error) {
 	if n == 1 && b[0] == '\r' && len(b) > 1 && err == nil {
 		var more int
@@ -127,12 +127,12 @@ func (c *http1Conn) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// CloseWrite closes the writing side. net/http calls it before it closes a connection
-// whose peer may still be sending.
+// CloseWrite closes the writing side. net/http calls it before it closes a connection whose peer may still
+// be sending.
 func (c *http1Conn) CloseWrite() error { return closeWrite(c.Conn) }
 
-// refusalWriteTime bounds the writing of a refusal. A connection's buffer takes it at once
-// unless the peer reads nothing.
+// refusalWriteTime limits the time to write a rejection. A connection's buffer accepts it immediately,
+// unless the peer does not read.
 const refusalWriteTime = time.Second
 
 func (c *http1Conn) refuse(why refusal) {
@@ -145,14 +145,13 @@ func (c *http1Conn) refuse(why refusal) {
 	c.onRefuse(resp)
 }
 
-// maxKeptHead is how much of a head is looked at to find out whether a person waits for
-// the answer. Browsers send Accept among the first headers.
+// maxKeptHead is the number of bytes of a head that are searched for Accept, to decide whether to respond
+// with a page. Browsers send Accept among the first headers.
 const maxKeptHead = 2 << 10
 
-// partialRequest returns what decides whether a request that net/http refuses is answered by a
-// page: its path and what it accepts. The method is left out, because net/http may have
-// read the first byte of it while the request before was with the handler. A last line
-// that may be cut off does not count.
+// partialRequest returns the parts of a request that decide whether its rejection is a page: its path and
+// the Accept headers. The method is left out, because net/http may have read its first byte while the
+// previous request was with the handler. A last line that may be incomplete does not count.
 func partialRequest(head []byte) *web.Request {
 	req := &web.Request{Header: web.Header{}}
 	lines := strings.Split(string(head), "\n")
@@ -172,8 +171,8 @@ func partialRequest(head []byte) *web.Request {
 	return req
 }
 
-// writeRefusal writes a refusal to a connection that has no request. It ignores errors, which
-// mean that the peer has gone.
+// writeRefusal writes a rejection to a connection without a request. It ignores errors, which mean that the
+// peer has disconnected.
 func writeRefusal(c net.Conn, resp *web.Response) {
 	h := http.Header(resp.Header).Clone()
 	h.Set("Date", time.Now().UTC().Format(http.TimeFormat))

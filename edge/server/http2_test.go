@@ -16,8 +16,8 @@ import (
 	"github.com/verge-id/verge/testharness/wait"
 )
 
-// h2Conn is an HTTP/2 connection whose frames a test writes itself, since Go's client waits for the server's
-// settings.
+// h2Conn is an HTTP/2 connection whose frames the test writes itself, since Go's client waits for the
+// server's settings.
 type h2Conn struct {
 	t      *testing.T
 	conn   net.Conn
@@ -51,8 +51,8 @@ func (c *h2Conn) headers(stream uint32, end bool, fields ...hpack.HeaderField) {
 		EndStream: end, EndHeaders: true})
 }
 
-// post sends a whole POST request, in frames of 16 KiB. All are written together, so that the server has
-// them before it can have read anything.
+// post sends a whole POST request, in frames of 16 KiB. All frames are written together, so that they reach
+// the server before it can read any.
 func (c *h2Conn) post(stream uint32, path string, size int) {
 	c.headers(stream, false, pseudo("POST", path)...)
 	var all bytes.Buffer
@@ -99,8 +99,8 @@ func (c *h2Conn) answer() (got, id string) {
 	}
 }
 
-// Contract 5: until a client has the server's settings, its window is 65,535 bytes (RFC 9113, 6.9.2 and
-// 6.9.3). A client that sends immediately may fill it.
+// Contract 5: until a client has received the server's settings, its window is 65,535 bytes (RFC 9113,
+// 6.9.2 and 6.9.3). A client that sends immediately may fill it.
 func TestHTTP2_BodyBeforeSettings(t *testing.T) {
 	secured, client := secure(t)
 	got := make(chan int, 1)
@@ -113,7 +113,7 @@ func TestHTTP2_BodyBeforeSettings(t *testing.T) {
 		rule, path string
 		size, read int
 	}{
-		{"a body of the usual limit", "/api/v1/verify/start", web.MaxBody, web.MaxBody},
+		{"a body at the usual limit", "/api/v1/verify/start", web.MaxBody, web.MaxBody},
 		{"a body over the limit", "/api/v1/verify/start", 60_000, web.MaxBody + 1},
 		{"a part of a picture", "/verify/file", 60_000, 60_000},
 		{"the whole window", "/verify/file", 65_535, 65_535},
@@ -122,10 +122,10 @@ func TestHTTP2_BodyBeforeSettings(t *testing.T) {
 			conn := dialHTTP2(t, base, client)
 			conn.post(1, c.path, c.size)
 			if status, _ := conn.answer(); status != "HEADERS 200" {
-				t.Fatalf("contract 5: %s, want an answer", status)
+				t.Fatalf("contract 5: %s, want a response", status)
 			}
 			if n := wait.For(got); n != c.read {
-				t.Errorf("contract 5: the engine gets %d bytes, want %d", n, c.read)
+				t.Errorf("contract 5: the engine received %d bytes, want %d", n, c.read)
 			}
 		})
 	}

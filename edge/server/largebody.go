@@ -6,36 +6,36 @@ import (
 	"time"
 )
 
-// Large bodies, such as pictures, share an amount of memory. Each reserves of it what has arrived, so a peer
-// that sends slowly takes little. Bodies of up to web.MaxBody bytes reserve nothing. If all is in use, the
-// body that has stalled for longest gives way, so peers who stop in the middle keep nobody out.
+// Large bodies, such as pictures, share a limited memory. Each reserves as much of it as has arrived, so a
+// slow sender uses little. Bodies of up to web.MaxBody bytes reserve none. If the memory is full, the body
+// that has stalled for longest is evicted, so senders that stop halfway cannot block others.
 const (
-	largeBodyMemory  = 64 << 20         // bytes of all large bodies together
+	largeBodyMemory  = 64 << 20         // total bytes of all large bodies
 	largeBodyTimeout = 30 * time.Second // for a large body to arrive
-	stallTime        = time.Second      // a body of which nothing has come for so long has stalled
+	stallTime        = time.Second      // a body is stalled if no bytes arrive for this long
 )
 
-// errNoBodyMemory says that large bodies have no memory left, or that this one gave way.
-var errNoBodyMemory = errors.New("server: too many large bodies at once")
+// errNoBodyMemory is returned if large bodies have no memory left, or if this one was evicted.
+var errNoBodyMemory = errors.New("server: no memory for large bodies")
 
-// bodyMemory is what large bodies share.
+// bodyMemory is the memory that large bodies share.
 type bodyMemory struct {
 	mu       sync.Mutex
 	limit    int64
 	used     int64
-	arriving map[*largeBody]bool // those that have reserved something, and of which more is to come
+	arriving map[*largeBody]bool // bodies with a reservation that are still arriving
 }
 
-// largeBody is one body with what it has reserved.
+// largeBody is one body and its reservation.
 type largeBody struct {
 	memory   *bodyMemory
 	cancel   func() // ends the reading of the body
 	reserved int64
-	lastRead time.Time // when it last reserved something
-	evicted  bool      // it gave way
+	lastRead time.Time // time of the last reservation
+	evicted  bool      // another body has its memory
 }
 
-// reserve reports whether there was memory for n bytes more.
+// reserve reports whether n more bytes could be reserved.
 func (b *largeBody) reserve(n int64) bool {
 	m, now := b.memory, time.Now()
 	m.mu.Lock()
@@ -62,7 +62,7 @@ func (b *largeBody) reserve(n int64) bool {
 	return true
 }
 
-// longestStalled returns the body that has stalled for longest, other than b. It returns nil if none does.
+// longestStalled returns the body other than b that has stalled for longest, or nil if none has stalled.
 func (m *bodyMemory) longestStalled(b *largeBody, now time.Time) (stalled *largeBody) {
 	for other := range m.arriving {
 		if other != b && now.Sub(other.lastRead) >= stallTime &&
@@ -73,18 +73,19 @@ func (m *bodyMemory) longestStalled(b *largeBody, now time.Time) (stalled *large
 	return stalled
 }
 
-// releaseLocked gives back what the body has reserved. The caller holds the mutex of the memory.
+// releaseLocked releases the body's reservation. The caller holds the mutex of the memory.
 func (b *largeBody) releaseLocked() {
 	b.memory.used -= b.reserved
 	b.reserved = 0
 	delete(b.memory.arriving, b)
 }
 
-// reservedNothing reports whether the body has reserved nothing yet. Then no other body knows of it, and it
+// reservedNothing reports whether the body has no reservation yet. No other body then refers to it, and it
 // needs no lock.
 func (b *largeBody) reservedNothing() bool { return b.lastRead.IsZero() }
 
-// complete says that the body is whole. From then on it gives way to none. It returns false if it has.
+// complete marks the body as complete, which prevents its eviction. It returns false if it was evicted
+// before.
 func (b *largeBody) complete() bool {
 	if b.reservedNothing() {
 		return true
@@ -95,7 +96,7 @@ func (b *largeBody) complete() bool {
 	return !b.evicted
 }
 
-// wasEvicted reports whether the body gave way to another.
+// wasEvicted reports whether the body was evicted for another.
 func (b *largeBody) wasEvicted() bool {
 	if b.reservedNothing() {
 		return false
@@ -105,7 +106,7 @@ func (b *largeBody) wasEvicted() bool {
 	return b.evicted
 }
 
-// release gives back what the body has reserved, at the end of its request.
+// release releases the body's reservation at the end of its request.
 func (b *largeBody) release() {
 	if b.reservedNothing() {
 		return

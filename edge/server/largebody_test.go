@@ -16,7 +16,7 @@ import (
 	"github.com/verge-id/verge/testharness/wait"
 )
 
-func TestLargeBodiesShareMemory(t *testing.T) {
+func TestLargeBody_SharedMemory(t *testing.T) {
 	read := func(size, limit int, large *largeBody) (int, error) {
 		body, err := readBody(&http.Request{Body: io.NopCloser(bytes.NewReader(make([]byte, size)))}, limit,
 			large)
@@ -25,15 +25,15 @@ func TestLargeBodiesShareMemory(t *testing.T) {
 	const limit = 1 << 20
 	for _, c := range []struct {
 		rule   string
-		before int64 // taken by others
+		before int64 // reserved by others
 		size   int
 		err    error
 		takes  bool
 	}{
-		{"a small body needs no room", largeBodyMemory, web.MaxBody, nil, false},
-		{"a large body takes what has arrived", 0, limit, nil, true},
-		{"a large body finds no room", largeBodyMemory - limit/2, limit, errNoBodyMemory, true},
-		{"a body that is too large is cut, and so is what it takes", 0, 3 * limit, nil, true},
+		{"a small body reserves no memory", largeBodyMemory, web.MaxBody, nil, false},
+		{"a large body reserves the arrived bytes", 0, limit, nil, true},
+		{"a large body finds no memory", largeBodyMemory - limit/2, limit, errNoBodyMemory, true},
+		{"a body that is too large is cut, and its reservation as well", 0, 3 * limit, nil, true},
 	} {
 		t.Run("contract, Load: "+c.rule, func(t *testing.T) {
 			all := bodyMemory{limit: largeBodyMemory, used: c.before}
@@ -44,18 +44,18 @@ func TestLargeBodiesShareMemory(t *testing.T) {
 			}
 			if (large.reserved > 0) != c.takes || large.reserved > limit+web.MaxBody ||
 				all.used != c.before+large.reserved {
-				t.Errorf("it took %d, and all have %d", large.reserved, all.used)
+				t.Errorf("it reserved %d, and all together %d", large.reserved, all.used)
 			}
 			if large.release(); all.used != c.before || len(all.arriving) != 0 {
-				t.Errorf("%d bytes are left behind, of %d bodies", all.used-c.before, len(all.arriving))
+				t.Errorf("%d bytes are still reserved, of %d bodies", all.used-c.before, len(all.arriving))
 			}
 		})
 	}
 }
 
-// Contract, Load: if the memory is full, the body that has stalled for longest gives way. Those that go on
-// stay, and so do those that have arrived.
-func TestTheLongestStalledBodyGivesWay(t *testing.T) {
+// Contract, Load: if the memory is full, the body that has stalled for longest is evicted. Bodies that are
+// still arriving stay, and so do complete ones.
+func TestLargeBody_EvictsLongestStalled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := bodyMemory{limit: 40}
 		var ended []string
@@ -65,7 +65,7 @@ func TestTheLongestStalledBodyGivesWay(t *testing.T) {
 		want := func(what string, got, want bool, gone ...string) {
 			t.Helper()
 			if got != want || !slices.Equal(ended, gone) {
-				t.Errorf("%s: %v, and %q gave way; want %v and %q", what, got, ended, want, gone)
+				t.Errorf("%s: %v, evicted %q; want %v and %q", what, got, ended, want, gone)
 			}
 		}
 		arrived, first, second, third := body("arrived"), body("first"), body("second"), body("third")
@@ -78,24 +78,24 @@ func TestTheLongestStalledBodyGivesWay(t *testing.T) {
 		want("nobody stands still", newcomer.reserve(10), false)
 
 		time.Sleep(stallTime / 4)
-		want("the first stands still", newcomer.reserve(10), true, "first")
-		want("it has no room any more", first.reserve(10), false, "first")
-		want("it is not whole", first.complete(), false, "first")
+		want("the first has stalled", newcomer.reserve(10), true, "first")
+		want("it can reserve no more", first.reserve(10), false, "first")
+		want("it is not complete", first.complete(), false, "first")
 		first.release()
 
 		time.Sleep(stallTime)
-		want("it does not give way to itself", third.reserve(20), true, "first", "second", "newcomer")
+		want("it does not evict itself", third.reserve(20), true, "first", "second", "newcomer")
 		for _, b := range []*largeBody{arrived, second, third, newcomer} {
 			b.release()
 		}
 		if all.used != 0 || len(all.arriving) != 0 {
-			t.Errorf("%d bytes are left behind, of %d bodies", all.used, len(all.arriving))
+			t.Errorf("%d bytes are still reserved, of %d bodies", all.used, len(all.arriving))
 		}
 	})
 }
 
-// Contract, Load: pictures that were sent in part, and never to their end, keep no other picture out.
-func TestHalfAPictureKeepsNoneOut(t *testing.T) {
+// Contract, Load: pictures that were sent only in part do not keep out other pictures.
+func TestLargeBody_PartialPictures(t *testing.T) {
 	const size = 8 * web.MaxBody
 	for _, protocol := range []string{"HTTP/1.1", "HTTP/2.0"} {
 		t.Run(protocol, func(t *testing.T) {
@@ -121,7 +121,7 @@ func TestHalfAPictureKeepsNoneOut(t *testing.T) {
 			s.largeBodies.limit = halfCount * fills
 			s.largeBodies.mu.Unlock()
 
-			resp, err := client.Get(base) // so that HTTP/2 has its one connection
+			resp, err := client.Get(base) // gives HTTP/2 its one connection
 			if err != nil || resp.Proto != protocol {
 				t.Fatalf("%v, %v", resp, err)
 			}
@@ -141,7 +141,7 @@ func TestHalfAPictureKeepsNoneOut(t *testing.T) {
 				defer s.largeBodies.mu.Unlock()
 				return s.largeBodies.limit - s.largeBodies.used
 			}
-			wait.Until(t, "the halves leave no byte free", func() bool { return free() <= 0 })
+			wait.Until(t, "the halves use all memory", func() bool { return free() <= 0 })
 			for end := time.Now().Add(5 * stallTime); ; time.Sleep(stallTime / 10) {
 				resp, err := client.Post(base+"/photo", "image/jpeg", bytes.NewReader(make([]byte, size)))
 				if err != nil {
@@ -152,7 +152,7 @@ func TestHalfAPictureKeepsNoneOut(t *testing.T) {
 					break
 				}
 				if time.Now().After(end) {
-					t.Fatalf("a picture beside the halves: %s", resp.Status)
+					t.Fatalf("a picture next to the halves: %s", resp.Status)
 				}
 			}
 			wantRefusal(t, wait.For(halves), 503, "UNAVAILABLE")

@@ -14,7 +14,7 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// listener is a net.Listener with its handler and its limits: the public one or the admin one.
+// listener is a net.Listener with its handler and its limits: the public or the admin listener.
 type listener struct {
 	name      string
 	s         *Server
@@ -23,29 +23,29 @@ type listener struct {
 	handle    handler
 	timeout   time.Duration // for handle
 	routes    web.Table
-	pathWords map[string]bool // which the log may hold; nil: by the route
+	pathWords map[string]bool // loggable words of paths; nil: log by the route's pattern
 	streams   map[string]Stream
-	health    bool // answers health checks itself
+	health    bool // responds to health checks itself
 	page      func(int, *web.Request) *web.Response
 	slots     chan struct{}
 	waits     waitLimiter
 	conns     *connLimiter
 	sampler   logSampler
-	tls       *tls.Config // nil: it speaks plain HTTP
+	tls       *tls.Config // nil: plain HTTP
 }
 
-// For HTTP/2: the number of requests that one connection may have at the same time, and the bytes of their
-// bodies that it takes before the server reads them. A connection with several incomplete bodies counts as
+// HTTP/2 limits: the number of concurrent requests per connection, and the bytes of their bodies that the
+// connection accepts before the server reads them. A connection with several incomplete bodies counts as
 // several (limitedConn.count).
 const (
 	maxStreams       = 100
 	connectionBuffer = 128 << 10
 
-	// streamBuffer must not be smaller. A client that does not have the server's settings yet may send 65,535
-	// bytes (RFC 9113, 6.9.2), and net/http uses this value for its first request already.
+	// streamBuffer must not be smaller. A client that has not received the server's settings yet may send
+	// 65,535 bytes (RFC 9113, 6.9.2), and net/http applies this value to its first request already.
 	streamBuffer = 1<<16 - 1
 
-	// frameSize is the smallest limit that HTTP/2 has. The default, 1 MiB, would announce frames that no
+	// frameSize is the smallest limit that HTTP/2 allows. The default, 1 MiB, would announce frames that no
 	// window has room for.
 	frameSize = 16 << 10
 )
@@ -54,7 +54,7 @@ func (s *Server) newListener(name string, socket net.Listener, handle handler, t
 	secure *tls.Config) *listener {
 	l := &listener{name: name, s: s, socket: socket, handle: handle, timeout: timeout, tls: secure,
 		slots: make(chan struct{}, s.cfg.MaxConcurrent)}
-	// Their connections are in hand and give way to none, so others must be left.
+	// Connections of long polls are active and cannot be evicted, so enough others must be left.
 	l.waits = waitLimiter{max: min(maxWaiting, max(s.cfg.MaxConns/4, 1)),
 		maxPerClient: min(maxWaitingPerClient, max(s.cfg.MaxConnsPerIP/4, 1)),
 		clients:      map[netip.Prefix]int{}}
@@ -72,7 +72,7 @@ func (s *Server) newListener(name string, socket net.Listener, handle handler, t
 		IdleTimeout:       s.cfg.IdleTimeout,
 		MaxHeaderBytes:    s.cfg.MaxHeaderBytes,
 		ErrorLog:          l.errorLog(),
-		// The engine refuses "OPTIONS *" like any other unknown path.
+		// The engine rejects "OPTIONS *" like any other unknown path.
 		DisableGeneralOptionsHandler: true,
 		ConnContext:                  connContext,
 		ConnState: func(c net.Conn, st http.ConnState) {
@@ -102,13 +102,13 @@ func (l *listener) serve() error {
 	return l.http.Serve(newTLSListener(in, l))
 }
 
-// wrapHTTP1 wraps a connection over which HTTP/1 comes.
+// wrapHTTP1 wraps an HTTP/1 connection.
 func (l *listener) wrapHTTP1(conn net.Conn, c *limitedConn) net.Conn {
 	return &http1Conn{Conn: conn, limited: c, keepHead: l.page != nil, respond: l.refuse,
 		onRefuse: func(resp *web.Response) { l.recordRefusal(c, resp) }}
 }
 
-// rejectConn answers and closes a connection that there is no room for. It reads nothing.
+// rejectConn responds to a connection for which there is no room, and closes it. It reads nothing.
 func (l *listener) rejectConn(c net.Conn, why string) {
 	l.recordOverLimit(connRejected, networkOf(peerOf(c)), why)
 	if l.tls == nil {
@@ -130,7 +130,7 @@ func (l *listener) handshakeFailed(c *limitedConn, err error) {
 	c.Close()
 }
 
-// recordRefusal counts and logs an answer that stands in for one of net/http's.
+// recordRefusal counts and logs a response that replaced net/http's.
 func (l *listener) recordRefusal(c *limitedConn, resp *web.Response) {
 	l.s.metrics.requests.WithLabelValues(routeNone, strconv.Itoa(resp.Status)).Inc()
 	l.logSampled(slog.LevelInfo, "none "+strconv.Itoa(resp.Status), "request",
@@ -139,13 +139,13 @@ func (l *listener) recordRefusal(c *limitedConn, resp *web.Response) {
 			slog.String("request_id", resp.Header.Get("X-Request-Id")))...)
 }
 
-// What became of a connection that there was no room for.
+// Outcomes of a connection for which there was no room.
 const (
 	connEvicted  = "gave_way" // it was idle and was closed for a new one
 	connRejected = "refused"  // it was new, and no other was idle
 )
 
-// recordOverLimit counts and logs a connection that gave way or was not let in.
+// recordOverLimit counts and logs a connection that was evicted or rejected.
 func (l *listener) recordOverLimit(how string, network netip.Prefix, why string) {
 	l.s.metrics.overLimit.WithLabelValues(l.name, how, why).Inc()
 	l.logSampled(slog.LevelWarn, how+" "+why, "too many connections", l.s.networkAttrs(network,
@@ -154,7 +154,7 @@ func (l *listener) recordOverLimit(how string, network netip.Prefix, why string)
 
 type connKey struct{}
 
-// connContext lets a request find its connection.
+// connContext stores a connection in the context of its requests.
 func connContext(ctx context.Context, c net.Conn) context.Context {
 	if t, ok := c.(*tls.Conn); ok {
 		c = t.NetConn()
@@ -162,17 +162,16 @@ func connContext(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, c)
 }
 
-// stopAccepting closes the listener at a moment at which no connection waits in the
-// kernel to be accepted. The kernel would reset such a connection, with the request
-// that it may have sent. A connection that comes at the very moment of the close is
-// still reset. Only a balancer that has stopped sending rules that out (DrainDelay).
-// Under a flood there is no such moment, so it waits no longer than most.
+// stopAccepting closes the listener at a moment when no connection waits in the kernel to be accepted. The
+// kernel would reset such a connection, with the request that it may have sent. A connection that arrives
+// exactly at the close is still reset. Only a balancer that has stopped sending rules that out
+// (DrainDelay). Under a flood there is no such moment, so it waits at most for the duration most.
 func (l *listener) stopAccepting(most time.Duration) {
 	for end := time.Now().Add(most); backlogged(l.socket) && time.Now().Before(end); {
-		runtime.Gosched() // to the goroutine that accepts
+		runtime.Gosched() // lets the accepting goroutine run
 	}
 	l.socket.Close()
 }
 
-// backlogMax is how long a draining server waits for a moment without a backlog.
+// backlogMax is the maximum time that a draining server waits for an empty backlog.
 const backlogMax = time.Second

@@ -57,7 +57,7 @@ func (m *Metrics) TrustList(of, list string, nextUpdate, graceEnd, fetched time.
 	m.lists.entries.WithLabelValues(of, list).Set(float64(entries))
 }
 
-// TrustListFailed counts a list that was not refreshed.
+// TrustListFailed counts a list that could not be refreshed.
 func (m *Metrics) TrustListFailed(of, list, reason string) {
 	m.lists.failed.WithLabelValues(of, list, reason).Inc()
 }

@@ -26,7 +26,7 @@ import (
 
 const postStart = "POST /api/v1/verify/start HTTP/1.1\r\nHost: x\r\n"
 
-// halves are requests that do not go on, by how far they came.
+// halves are incomplete requests, by how much of them was sent.
 var halves = map[string]string{
 	"nothing":       "",
 	"half a head":   postStart + "Content-",
@@ -47,8 +47,8 @@ func dial(t *testing.T, base string) net.Conn {
 	return conn
 }
 
-// Contract, Load: a slow peer takes none of the places for requests.
-func TestSlowPeersTakeNoPlace(t *testing.T) {
+// Contract, Load: a slow peer uses none of the places for requests.
+func TestLoad_SlowPeers(t *testing.T) {
 	for rule, half := range halves {
 		t.Run(rule, func(t *testing.T) {
 			base, _ := start(t, Config{Engine: fake{}, MaxConcurrent: 1,
@@ -57,7 +57,7 @@ func TestSlowPeersTakeNoPlace(t *testing.T) {
 			for range 20 {
 				io.WriteString(dial(t, base), half)
 			}
-			for range 20 { // some of them after the halves have been read
+			for range 20 { // some of them after the halves were read
 				resp, err := http.Post(base+"/api/v1/verify/start", "application/json",
 					strings.NewReader("{}"))
 				if err != nil {
@@ -65,7 +65,7 @@ func TestSlowPeersTakeNoPlace(t *testing.T) {
 				}
 				resp.Body.Close()
 				if resp.StatusCode != 200 {
-					t.Fatalf("contract, Load: %d beside 20 peers that have sent %s", resp.StatusCode, rule)
+					t.Fatalf("contract, Load: %d with 20 peers that have sent %s", resp.StatusCode, rule)
 				}
 				time.Sleep(time.Millisecond)
 			}
@@ -73,7 +73,7 @@ func TestSlowPeersTakeNoPlace(t *testing.T) {
 	}
 }
 
-// activeConns returns how many connections have a request in hand.
+// activeConns returns the number of connections with an active request.
 func (l *connLimiter) activeConns() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -84,9 +84,9 @@ func (l *connLimiter) activeConns() int {
 	return l.open - idle
 }
 
-// Contract, Load: at the limit of an address and of all, an idle connection gives way,
-// and one with a request in hand does not.
-func TestIdleConnectionsGiveWay(t *testing.T) {
+// Contract, Load: at the limit of an address and at the total limit, an idle connection is evicted, and an
+// active one is not.
+func TestConnLimit_EvictsIdle(t *testing.T) {
 	for rule, c := range map[string]Config{
 		"of the address": {MaxConnsPerIP: 4},
 		"of all":         {MaxConns: 4},
@@ -96,7 +96,7 @@ func TestIdleConnectionsGiveWay(t *testing.T) {
 			entered, release := make(chan struct{}), make(chan struct{})
 			c.Log = slog.New(slog.NewJSONHandler(&logs, nil))
 			c.Metrics = NewMetrics()
-			c.DrainTimeout, c.IdleGrace = time.Millisecond, time.Nanosecond // silent ones are left
+			c.DrainTimeout, c.IdleGrace = time.Millisecond, time.Nanosecond // silent connections are left
 			c.Engine = fake{handle: func(_ context.Context, r *web.Request) *web.Response {
 				if r.Path == "/held" {
 					entered <- struct{}{}
@@ -116,14 +116,14 @@ func TestIdleConnectionsGiveWay(t *testing.T) {
 				if resp := read(t, conn); resp.StatusCode != 200 {
 					t.Fatalf("a new one: %d", resp.StatusCode)
 				}
-				// The client can have an answer before the server knows that it is written.
+				// The client can have a response before the server knows that it is written.
 				for s.public.conns.activeConns() > 1 {
 					time.Sleep(time.Millisecond)
 				}
 			}
 			close(release)
 			if resp := read(t, held); resp.StatusCode != 200 {
-				t.Errorf("the one in hand: %d", resp.StatusCode)
+				t.Errorf("the active one: %d", resp.StatusCode)
 			}
 			stop()
 			most := 1 + int(time.Since(begin)/samplePeriod)
@@ -131,15 +131,14 @@ func TestIdleConnectionsGiveWay(t *testing.T) {
 				t.Errorf("contract, Load: %d lines in the log, want 1 to %d:\n%s", n, most, logs.String())
 			}
 			if strings.Contains(logs.String(), `"connection":"refused"`) {
-				t.Errorf("a new one was refused beside idle ones:\n%s", logs.String())
+				t.Errorf("a new one was rejected although others were idle:\n%s", logs.String())
 			}
 		})
 	}
 }
 
-// If all connections have a request in hand, one more is refused before anything of it
-// is read.
-func TestNoRoomAtAll(t *testing.T) {
+// If all connections are active, another one is rejected and not read.
+func TestConnLimit_AllActive(t *testing.T) {
 	entered, release := make(chan struct{}), make(chan struct{})
 	hold := func(context.Context, *web.Request) *web.Response {
 		entered <- struct{}{}
@@ -167,8 +166,7 @@ func TestNoRoomAtAll(t *testing.T) {
 	}
 }
 
-// wantRefusal checks an answer without the engine by contract 1, 4 and 5. It returns
-// the body.
+// wantRefusal checks a response of the server itself by contract 1, 4 and 5. It returns the body.
 func wantRefusal(t *testing.T, resp *http.Response, status int, code string) map[string]string {
 	t.Helper()
 	var b map[string]string
@@ -190,8 +188,8 @@ func wantRefusal(t *testing.T, resp *http.Response, status int, code string) map
 	return b
 }
 
-// secure returns a configuration with a certificate for 127.0.0.1, and one for clients
-// that trust it.
+// secure returns a configuration with a certificate for 127.0.0.1, and a client configuration that trusts
+// it.
 func secure(t *testing.T) (server, client *tls.Config) {
 	s := httptest.NewTLSServer(nil)
 	t.Cleanup(s.Close)
@@ -200,10 +198,9 @@ func secure(t *testing.T) (server, client *tls.Config) {
 	return &tls.Config{Certificates: s.TLS.Certificates}, client
 }
 
-// TestAnotherProtocolEndsWithItsHandshake: a connection that agrees on a protocol of Config.TLS, as an
-// authority's check of a host does, is closed after the handshake, and takes no place. HTTP stays the first
-// choice.
-func TestAnotherProtocolEndsWithItsHandshake(t *testing.T) {
+// A connection that negotiates a protocol of Config.TLS, as an authority's check of a host does, is closed
+// after the handshake, and uses no place. HTTP remains the first choice.
+func TestTLS_OtherProtocol(t *testing.T) {
 	server, client := secure(t)
 	server.NextProtos = []string{"acme-tls/1"}
 	base, _ := start(t, Config{TLS: server, Engine: fake{}})
@@ -221,14 +218,14 @@ func TestAnotherProtocolEndsWithItsHandshake(t *testing.T) {
 		conn.SetReadDeadline(time.Now().Add(time.Second))
 		_, err = conn.Read(make([]byte, 1))
 		if closed := errors.Is(err, io.EOF); closed != closes {
-			t.Errorf("%s: the server closes the connection: %v (%v), want %v", protocol, closed, err, closes)
+			t.Errorf("%s: closed by the server: %v (%v), want %v", protocol, closed, err, closes)
 		}
 	}
 }
 
-// Contract 4, 5: what net/http answers by itself, before there is a request, gets our
-// text and an id. It is the last answer on its connection.
-func TestAnswersOfNetHTTP(t *testing.T) {
+// Contract 4, 5: responses of net/http itself, before a request exists, are replaced by our text with an
+// id. Each is the last response on its connection.
+func TestNetHTTP_Responses(t *testing.T) {
 	const rest = " HTTP/1.1\r\nHost: x\r\n\r\n"
 	server, client := secure(t)
 	for listener, c := range map[string]Config{"in the clear": {}, "over TLS": {TLS: server}} {
@@ -261,7 +258,7 @@ func TestAnswersOfNetHTTP(t *testing.T) {
 			{"a transfer coding",
 				"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\n\r\n", 501, "INVALID_REQUEST"},
 			{"a version", "GET / HTTP/3.0\r\nHost: x\r\n\r\n", 505, "INVALID_REQUEST"},
-			{"a head that does not come in time", "GET / HTTP/1.1\r\nHost:", 408, "REQUEST_TIMEOUT"},
+			{"a head that does not arrive in time", "GET / HTTP/1.1\r\nHost:", 408, "REQUEST_TIMEOUT"},
 		} {
 			t.Run(listener+"/"+tt.rule, func(t *testing.T) {
 				base := base
@@ -272,7 +269,7 @@ func TestAnswersOfNetHTTP(t *testing.T) {
 				if c.TLS != nil {
 					conn = tls.Client(conn, client)
 				}
-				// A request before it is answered as usual.
+				// A request before it gets its usual response.
 				io.WriteString(conn, "GET /"+rest)
 				in := bufio.NewReader(conn)
 				first, err := http.ReadResponse(in, nil)
@@ -294,11 +291,11 @@ func TestAnswersOfNetHTTP(t *testing.T) {
 			})
 		}
 	}
-	t.Run("plain HTTP where TLS is spoken", func(t *testing.T) {
+	t.Run("plain HTTP on a TLS listener", func(t *testing.T) {
 		base, _ := start(t, Config{TLS: server, Engine: fake{}})
 		wantRefusal(t, raw(t, base, "GET /"+rest), 400, "INVALID_REQUEST")
 	})
-	t.Run("a connection on which nothing comes is closed without an answer", func(t *testing.T) {
+	t.Run("a connection on which no bytes come is closed without a response", func(t *testing.T) {
 		base, _ := start(t, Config{ReadHeaderTimeout: 50 * time.Millisecond, Engine: fake{}})
 		if said, err := io.ReadAll(dial(t, base)); err != nil || len(said) > 0 {
 			t.Errorf("%q, %v", said, err)
@@ -306,9 +303,9 @@ func TestAnswersOfNetHTTP(t *testing.T) {
 	})
 }
 
-// Contract 22: a person gets a page for what net/http refuses, as far as the head says
-// that a person asks.
-func TestAPersonGetsAPageForWhatNetHTTPRefuses(t *testing.T) {
+// Contract 22: a user gets a page for a request that net/http rejects, if the head shows that a browser
+// asks for a page.
+func TestNetHTTP_RejectionPages(t *testing.T) {
 	const browser = "Host: x\r\nAccept: text/html,*/*;q=0.8\r\nAccept-Language: it\r\n"
 	large := "Cookie: " + strings.Repeat("a", 60<<10) + "\r\n\r\n"
 	server, client := secure(t)
@@ -334,7 +331,7 @@ func TestAPersonGetsAPageForWhatNetHTTPRefuses(t *testing.T) {
 			{"a program", "GET /% HTTP/1.1\r\nHost: x\r\nAccept: */*\r\n\r\n", 400, ""},
 			{"Accept comes too late", "GET / HTTP/1.1\r\n" + large[:3000] + "\r\n" + browser + large, 431,
 				""},
-			{"a link that is longer than a head may be", "GET /verify?flow=" + strings.Repeat("a", 60<<10) +
+			{"a link over the head's limit", "GET /verify?flow=" + strings.Repeat("a", 60<<10) +
 				" HTTP/1.1\r\n" + browser + "\r\n", 414, ""},
 		} {
 			t.Run(listener+"/"+tt.rule, func(t *testing.T) {
@@ -343,7 +340,7 @@ func TestAPersonGetsAPageForWhatNetHTTPRefuses(t *testing.T) {
 					conn = tls.Client(conn, client)
 				}
 				in := bufio.NewReader(conn)
-				// The head of the request before it must not count.
+				// The head of the previous request must not count.
 				io.WriteString(conn, "GET /before HTTP/1.1\r\n"+browser+"\r\n")
 				before, err := http.ReadResponse(in, nil)
 				if err != nil {
@@ -368,9 +365,9 @@ func TestAPersonGetsAPageForWhatNetHTTPRefuses(t *testing.T) {
 	}
 }
 
-// What an engine answers arrives as it is, also if it looks like an answer of
-// net/http's: after any number of requests, in any size, after 100 Continue.
-func TestAnswersOfTheEngineAreLeftAlone(t *testing.T) {
+// An engine's response arrives unchanged, even if it looks like net/http's own: after any number of
+// requests, in any size, after 100 Continue.
+func TestNetHTTP_EngineResponsesUnchanged(t *testing.T) {
 	const lookalike = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\n" +
 		"Connection: close\r\n\r\n400 Bad Request"
 	base, _ := start(t, Config{Engine: fake{handle: func(_ context.Context, r *web.Request) *web.Response {
@@ -397,9 +394,8 @@ func TestAnswersOfTheEngineAreLeftAlone(t *testing.T) {
 	}
 }
 
-// Contract, Load, over HTTP/2: bodies that do not come count as connections, so that
-// one connection holds no more of them than its address may. HTTP/2 is spoken, and 408
-// and 414 are answered.
+// Contract, Load, over HTTP/2: bodies that do not arrive count as connections, so that one connection has
+// no more of them than its address may. The test also checks HTTP/2 itself, and the statuses 408 and 414.
 func TestHTTP2(t *testing.T) {
 	server, client := secure(t)
 	base, _ := start(t, Config{TLS: server, ReadTimeout: 500 * time.Millisecond,
@@ -442,7 +438,7 @@ func TestHTTP2(t *testing.T) {
 	for range 6 {
 		wg.Go(func() {
 			if status, err := half(slow); err != nil || status != 408 {
-				t.Errorf("a body that does not come: %d, %v", status, err)
+				t.Errorf("a body that does not arrive: %d, %v", status, err)
 			}
 		})
 	}
@@ -460,7 +456,7 @@ func TestHTTP2(t *testing.T) {
 	}
 	wantRefusal(t, resp, 414, "URI_TOO_LONG")
 
-	// More bodies than the address may have connections: the one with them is closed.
+	// More bodies than the address may have connections: the connection with them is closed.
 	cut := 0
 	var mu sync.Mutex
 	for range 20 {
@@ -474,11 +470,11 @@ func TestHTTP2(t *testing.T) {
 	}
 	wg.Wait()
 	if cut == 0 {
-		t.Error("contract, Load: one connection held 20 bodies, and the limit is 8 connections")
+		t.Error("contract, Load: one connection had 20 bodies, and the limit is 8 connections")
 	}
 }
 
-// Contract 22: what a person is shown if the server refuses a request.
+// Contract 22: the page that a user gets if the server rejects a request.
 func TestPage(t *testing.T) {
 	const browser = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 	entered, release := make(chan struct{}), make(chan struct{})
@@ -565,8 +561,8 @@ func wantPage(t *testing.T, resp *http.Response, status int, page bool) {
 	}
 }
 
-// Many refusals of one kind have one line in the log, not one each.
-func TestRefusalsDoNotFillTheLog(t *testing.T) {
+// Many rejections of one kind are logged once per period, not one by one.
+func TestLogSampling_Rejections(t *testing.T) {
 	var logs lockedBuffer
 	begin := time.Now()
 	server, _ := secure(t)
@@ -591,8 +587,8 @@ func TestRefusalsDoNotFillTheLog(t *testing.T) {
 	}
 	stop()
 	stopSecured()
-	// In a period one line for heads, one for bodies and one for handshakes. Beside them
-	// two of each server about its draining.
+	// One line per period for heads, one for bodies and one for handshakes. In addition, each server logs
+	// two about its draining.
 	most := 4 + 3*(1+int(time.Since(begin)/samplePeriod))
 	if n := strings.Count(logs.String(), "\n"); n > most {
 		t.Errorf("%d lines for %d refusals, want at most %d:\n%s", n, len(conns), most, logs.String())
@@ -621,8 +617,8 @@ func TestLogSampling(t *testing.T) {
 	}
 }
 
-// The limit of one address does not hold for a trusted proxy, which speaks for many.
-func TestTrustedProxiesHaveManyConnections(t *testing.T) {
+// The limit per address does not apply to a trusted proxy, which forwards many clients.
+func TestConnLimit_TrustedProxies(t *testing.T) {
 	base, _ := start(t, Config{Engine: fake{}, MaxConnsPerIP: 2,
 		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
 	var conns []net.Conn
@@ -637,17 +633,17 @@ func TestTrustedProxiesHaveManyConnections(t *testing.T) {
 	}
 }
 
-// For HTTP/2, net/http does not let us replace its answers. The package's documentation says what they
-// are. The test writes frames itself, because Go's client knows the limits, and repeats a request whose
-// stream was reset.
-func TestAnswersOfNetHTTPOverHTTP2(t *testing.T) {
+// For HTTP/2, net/http does not allow us to replace its responses. The package's documentation lists them.
+// The test writes frames itself, because Go's client knows the limits, and repeats a request whose stream
+// was reset.
+func TestNetHTTP_ResponsesOverHTTP2(t *testing.T) {
 	server, client := secure(t)
 	base, _ := start(t, Config{TLS: server, Engine: fake{}})
 	large := strings.Repeat("a", 1<<10)
 	for _, c := range []struct {
 		rule, path string
 		headers    int
-		want       string // the frame that answers, and its status or code
+		want       string // the frame of the response, and its status or code
 	}{
 		{"a good request", "/", 0, "HEADERS 200"},
 		{"an invalid escape", "/%zz", 0, "RST_STREAM PROTOCOL_ERROR"},
@@ -663,7 +659,7 @@ func TestAnswersOfNetHTTPOverHTTP2(t *testing.T) {
 			conn.headers(1, true, fields...)
 			got, id := conn.answer()
 			if got != c.want || (id != "") != (c.want == "HEADERS 200") {
-				t.Errorf("got %s with id %q, want %s: see what the package's documentation says", got, id,
+				t.Errorf("got %s with id %q, want %s: see the package's documentation", got, id,
 					c.want)
 			}
 		})

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// samplePeriod is how long one line stands for all lines of its kind. Clients that
-// cause many refusals must not fill the log with them. Metrics count each.
+// samplePeriod is the period in which one line represents all lines of its kind. Clients that cause many
+// rejections must not fill the log. Metrics count all of them.
 const samplePeriod = 10 * time.Second
 
 // logSampler has a lineSampler for each kind of line. Kinds come from a small fixed set.
@@ -33,8 +33,8 @@ func (s *logSampler) forKind(kind string) *lineSampler {
 	return sampler
 }
 
-// logSampled writes the first line of its kind in a period, with the number of lines
-// that were left out since the line before.
+// logSampled writes the first line of its kind in a period, with the number of lines left out since the
+// previous one.
 func (l *listener) logSampled(level slog.Level, kind, message string, attrs ...slog.Attr) {
 	ctx := context.Background()
 	if !l.s.log.Enabled(ctx, level) {
@@ -50,7 +50,7 @@ func (l *listener) logSampled(level slog.Level, kind, message string, attrs ...s
 	l.s.log.LogAttrs(ctx, level, message, attrs...)
 }
 
-// errorLog is the log in which net/http reports faults of connections.
+// errorLog returns the logger in which net/http reports connection errors.
 func (l *listener) errorLog() *log.Logger { return log.New(errorLogWriter{l}, "", 0) }
 
 type errorLogWriter struct{ l *listener }
@@ -60,7 +60,7 @@ func (w errorLogWriter) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// lineSampler lets one line through in a period.
+// lineSampler allows one line per period.
 type lineSampler struct {
 	period time.Duration
 
@@ -69,8 +69,7 @@ type lineSampler struct {
 	skipped int
 }
 
-// allow reports whether a line may be written now, and how many were left out since
-// the last one.
+// allow reports whether a line may be written now, and how many were left out since the last one.
 func (s *lineSampler) allow(now time.Time) (skipped int, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,23 +12,23 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// A request on a route that waits may say "Prefer: wait=N" (RFC 7240). If its answer is 304, which means that
-// there is no news, the server holds the request. It asks the engine again until there is another answer, or
-// until N seconds have passed since the request came.
+// A request on a route that waits may have "Prefer: wait=N" (RFC 7240). If its response is 304, which means
+// that there is no news, the server delays it. It asks the engine again until the response differs, or
+// until N seconds have passed since the request arrived.
 const (
 	// maxWait is the longest wait. Proxies commonly end a request that is silent for 30 s.
 	maxWait = 20 * time.Second
 
-	// pollInterval is how long the server waits before it asks again. Nobody minds news that are half a
-	// second late, and each asking costs the store some reads.
+	// pollInterval is the time between two calls of the engine. News may be half a second late, and each
+	// call costs the store some reads.
 	pollInterval = 500 * time.Millisecond
 
-	// How many requests may wait at once. So many of them ask the store 512 times a second.
+	// Maximum numbers of waiting requests. In total they ask the store 512 times a second.
 	maxWaiting          = 256
 	maxWaitingPerClient = 16
 )
 
-// waitLimiter counts the requests that wait.
+// waitLimiter counts the waiting requests.
 type waitLimiter struct {
 	max, maxPerClient int
 
@@ -37,8 +37,8 @@ type waitLimiter struct {
 	clients map[netip.Prefix]int
 }
 
-// acquire lets a request wait, or returns false if too many do. A client without an address is limited with
-// all others only.
+// acquire reports whether a request may wait, and counts it. A client without an address is limited only by
+// the total.
 func (w *waitLimiter) acquire(client netip.Addr) bool {
 	network := networkOf(client)
 	w.mu.Lock()
@@ -61,9 +61,8 @@ func (w *waitLimiter) release(client netip.Addr) {
 	}
 }
 
-// longPoll returns the answer to a request, of which resp is the first one. waited is for how long the
-// request has had no place meanwhile. The connection has the request in hand all the time, so it does not
-// give way.
+// longPoll returns the final response to a request whose first response is resp. waited is the time during
+// which the request used no place. Its connection stays active, so it is not evicted.
 func (l *listener) longPoll(ctx context.Context, w http.ResponseWriter, req *web.Request,
 	route *web.Route, resp *web.Response, begin time.Time) (_ *web.Response, waited time.Duration) {
 	seconds := preferredWait(req.Header)
@@ -73,7 +72,7 @@ func (l *listener) longPoll(ctx context.Context, w http.ResponseWriter, req *web
 		return resp, 0
 	}
 	defer l.waits.release(req.Client)
-	// An error means that the connection has no deadlines, so there is none to extend.
+	// An error means that the connection has no deadlines, so there is no deadline to extend.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(left + l.http.WriteTimeout))
 
 	again := *req
@@ -84,7 +83,7 @@ func (l *listener) longPoll(ctx context.Context, w http.ResponseWriter, req *web
 		if waited += pause; over {
 			break
 		}
-		// If no place is free, it waits on.
+		// If no place is free, it continues to wait.
 		if next := l.callHandler(ctx, &again, l.handle); next != nil {
 			resp = next
 		}
@@ -93,7 +92,7 @@ func (l *listener) longPoll(ctx context.Context, w http.ResponseWriter, req *web
 		resp.Header = web.Header{}
 	}
 	resp.Header.Set("Preference-Applied", "wait="+strconv.Itoa(seconds))
-	for _, name := range []string{"Ratelimit", "Ratelimit-Policy"} { // it was counted when it came
+	for _, name := range []string{"Ratelimit", "Ratelimit-Policy"} { // counted when it arrived
 		if rates.Has(name) && !resp.Header.Has(name) {
 			resp.Header.Set(name, rates.Get(name))
 		}
@@ -101,8 +100,8 @@ func (l *listener) longPoll(ctx context.Context, w http.ResponseWriter, req *web
 	return resp, waited
 }
 
-// pause waits until it is time to ask again. over is true if there is nothing more to wait for: the time is
-// over, the client has gone, or the server drains.
+// pause waits until it is time to ask again. over is true if waiting has ended: the time is over, the
+// client has disconnected, or the server drains.
 func (l *listener) pause(ctx context.Context, end <-chan time.Time) (paused time.Duration, over bool) {
 	m, begin := l.s.metrics, time.Now()
 	m.inFlight.Dec()
@@ -121,8 +120,8 @@ func (l *listener) pause(ctx context.Context, end <-chan time.Time) (paused time
 	return time.Since(begin), over
 }
 
-// preferredWait returns how many seconds a request prefers to wait: those of the first "wait" in its Prefer,
-// at most maxWait. It is 0 if there is none or if that is no whole number.
+// preferredWait returns the seconds of the first "wait" preference of a request, at most maxWait. It
+// returns 0 if there is no such preference or its value is not a whole number.
 func preferredWait(h web.Header) int {
 	for _, rest := range h["Prefer"] {
 		for more := true; more; {
@@ -144,13 +143,13 @@ func preferredWait(h web.Header) int {
 			if n, err := strconv.Atoi(value); err == nil {
 				return min(n, most)
 			}
-			return most // it has too many digits for an int
+			return most // too many digits for an int
 		}
 	}
 	return 0
 }
 
-// cutOutsideQuotes is strings.Cut at a byte that stands in no quoted string.
+// cutOutsideQuotes is strings.Cut at the first such byte outside of quoted strings.
 func cutOutsideQuotes(s string, at byte) (before, after string, found bool) {
 	quoted := false
 	for i := 0; i < len(s); i++ {

@@ -19,7 +19,7 @@ import (
 	"github.com/verge-id/verge/testharness/wait"
 )
 
-// pace is the time of requests that wait. The test says when one asks again, and when the time of one is
+// pace controls the time of long polls. The test decides when a request asks again, and when its time is
 // over.
 type pace struct{ turn, end chan time.Time }
 
@@ -32,13 +32,13 @@ func (p *pace) after(d time.Duration) <-chan time.Time {
 	return p.end
 }
 
-// news is an engine for requests that wait. It has none until the test says so.
+// news is an engine for long polls. It has no news until the test sets them.
 type news struct {
 	fake
 	status atomic.Int32
 	asked  atomic.Int32
-	again  atomic.Int32 // of those asked, how many are Again
-	block  sync.Mutex   // held by the test: no answer
+	again  atomic.Int32 // how many of the asked requests have Again
+	block  sync.Mutex   // held by the test: no response
 }
 
 func newNews() *news {
@@ -67,24 +67,24 @@ func newNews() *news {
 	return n
 }
 
-// waiting returns how many requests wait.
+// waiting returns the number of waiting requests.
 func (l *listener) waiting() int {
 	l.waits.mu.Lock()
 	defer l.waits.mu.Unlock()
 	return l.waits.waiting
 }
 
-// patience is how long a test waits for what is to come.
+// patience is the maximum time that a test waits for an event.
 const patience = 20 * time.Second
 
-// answered is an answer, read whole.
+// answered is a response whose body was read.
 type answered struct {
 	*http.Response
 	body string
 	err  error
 }
 
-// askFor asks for news, and returns where the answer will come.
+// askFor asks for news, and returns a channel for the response.
 func askFor(ctx context.Context, client *http.Client, url string, headers ...string) <-chan answered {
 	to := make(chan answered, 1)
 	go func() {
@@ -120,16 +120,16 @@ func (a answered) want(t *testing.T, status int, applied string) {
 	}
 }
 
-// newClient is a client with connections of its own.
+// newClient returns a client with its own connections.
 func newClient(t *testing.T) *http.Client {
 	transport := &http.Transport{MaxIdleConnsPerHost: 64}
 	t.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{Transport: transport}
 }
 
-// contract, Load: a request that waits has no place. If there is none when it is to ask again, it goes on
-// waiting.
-func TestAWaitingRequestHasNoPlace(t *testing.T) {
+// contract, Load: a waiting request uses no place. If none is free when it has to ask again, it continues
+// to wait.
+func TestLongPoll_UsesNoPlace(t *testing.T) {
 	engine, p := newNews(), newPace()
 	s, base, _ := run(t, Config{Engine: engine, MaxConcurrent: 1, after: p.after})
 	client := newClient(t)
@@ -138,14 +138,14 @@ func TestAWaitingRequestHasNoPlace(t *testing.T) {
 		all = append(all, askFor(t.Context(), client, base+web.TestsPath))
 		wait.Until(t, "one more waits", func() bool {
 			if len(all[n]) > 0 {
-				t.Errorf("contract, Load: beside %d that wait there is no place: %+v", n, wait.For(all[n]))
+				t.Errorf("contract, Load: with %d waiting requests, no place: %+v", n, wait.For(all[n]))
 			}
 			return s.public.waiting() == n+1
 		})
 	}
 	for range 5 {
 		if resp, err := client.Get(base + "/verify"); err != nil || resp.StatusCode != 200 {
-			t.Fatalf("contract, Load: beside 3 requests that wait: %v, %v", resp, err)
+			t.Fatalf("contract, Load: with 3 waiting requests: %v, %v", resp, err)
 		}
 	}
 	engine.status.Store(200)
@@ -156,7 +156,7 @@ func TestAWaitingRequestHasNoPlace(t *testing.T) {
 		p.turn <- time.Time{} // another one finds no place
 	}
 	if n := s.public.waiting(); n != 3 {
-		t.Errorf("contract 49: %d of 3 wait, and none has an answer", n)
+		t.Errorf("contract 49: %d of 3 wait, and none has a response", n)
 	}
 	engine.block.Unlock()
 	go func() {
@@ -173,7 +173,7 @@ func TestAWaitingRequestHasNoPlace(t *testing.T) {
 	}
 }
 
-// waiting is one request that waits, and who can end that.
+// waiting is one waiting request, and the means to end it.
 type waiting struct {
 	*pace
 	*news
@@ -182,10 +182,10 @@ type waiting struct {
 }
 
 // contract 49: a request waits until there is news, its time is over, its client leaves or the server drains.
-func TestHowAWaitEnds(t *testing.T) {
+func TestLongPoll_End(t *testing.T) {
 	for rule, c := range map[string]struct {
 		end    func(t *testing.T, w waiting)
-		status int // 0: nobody is there for an answer
+		status int // 0: the client has disconnected
 	}{
 		"news": {func(t *testing.T, w waiting) {
 			w.turn <- time.Time{}
@@ -194,7 +194,7 @@ func TestHowAWaitEnds(t *testing.T) {
 			w.status.Store(200)
 			w.turn <- time.Time{}
 		}, 200},
-		"a key that is revoked meanwhile": {func(_ *testing.T, w waiting) {
+		"a key that is revoked during the wait": {func(_ *testing.T, w waiting) {
 			w.status.Store(401)
 			w.turn <- time.Time{}
 		}, 401},
@@ -245,8 +245,8 @@ func TestHowAWaitEnds(t *testing.T) {
 	}
 }
 
-// contract 49: what does not wait gets its answer at once, and is asked once.
-func TestWhatDoesNotWait(t *testing.T) {
+// contract 49: other requests get their response immediately, and the engine is asked once.
+func TestLongPoll_Immediate(t *testing.T) {
 	for _, c := range []struct {
 		rule    string
 		path    string
@@ -265,7 +265,7 @@ func TestWhatDoesNotWait(t *testing.T) {
 			engine.status.Store(c.status)
 			handle := engine.handle
 			engine.handle = func(ctx context.Context, req *web.Request) *web.Response {
-				req.Path = web.TestsPath // whatever the path is
+				req.Path = web.TestsPath // for any path
 				return handle(ctx, req)
 			}
 			base, _ := start(t, Config{Engine: engine, after: func(time.Duration) <-chan time.Time {
@@ -281,8 +281,8 @@ func TestWhatDoesNotWait(t *testing.T) {
 	}
 }
 
-// contract 49: in a drain nobody begins to wait.
-func TestNobodyWaitsInADrain(t *testing.T) {
+// contract 49: in a drain no request begins to wait.
+func TestLongPoll_Draining(t *testing.T) {
 	engine := newNews()
 	s, base, stop := run(t, Config{Engine: engine, DrainDelay: 200 * time.Millisecond,
 		after: func(time.Duration) <-chan time.Time {
@@ -299,9 +299,9 @@ func TestNobodyWaitsInADrain(t *testing.T) {
 	}
 }
 
-// contract 30: the host says that it asks again, and no client can. The answer has what the first one said of
-// the rates.
-func TestOnlyTheServerAsksAgain(t *testing.T) {
+// contract 30: the host marks repeated calls of the engine, and no client can. The response has the rate
+// limit headers of the first one.
+func TestLongPoll_Again(t *testing.T) {
 	engine, p := newNews(), newPace()
 	s, base, _ := run(t, Config{Engine: engine, after: p.after})
 	answer := askFor(t.Context(), newClient(t), base+web.TestsPath, "Again", "true", "X-Again", "1", "Prefer",
@@ -326,8 +326,9 @@ func TestOnlyTheServerAsksAgain(t *testing.T) {
 	}
 }
 
-// contract, Load: so many requests wait at once, of a client and in all. One more has its answer at once.
-func TestLimitsOfThoseThatWait(t *testing.T) {
+// contract, Load: maximum of waiting requests, per client and in total. Another one gets its response
+// immediately.
+func TestLongPoll_Limits(t *testing.T) {
 	for rule, c := range map[string]struct {
 		config  Config
 		clients []string
@@ -350,7 +351,7 @@ func TestLimitsOfThoseThatWait(t *testing.T) {
 			}
 			for n := range 3 {
 				answer := askFor(t.Context(), client, base+web.TestsPath, "X-Forwarded-For", from(n))
-				wait.Until(t, "an answer at once", func() bool {
+				wait.Until(t, "an immediate response", func() bool {
 					if waits := s.public.waiting(); waits > c.most {
 						t.Errorf("contract, Load: %d wait, and %d may", waits, c.most)
 					}
@@ -360,10 +361,10 @@ func TestLimitsOfThoseThatWait(t *testing.T) {
 				a.want(t, 304, "")
 			}
 			if n := engine.again.Load(); n != 0 {
-				t.Errorf("one was asked again %d times", n)
+				t.Errorf("the engine was asked again %d times", n)
 			}
 			p.end <- time.Time{}
-			wait.Until(t, "one waits no more", func() bool { return s.public.waiting() == c.most-1 })
+			wait.Until(t, "one has ended", func() bool { return s.public.waiting() == c.most-1 })
 			for n := range c.clients { // at least one of them may
 				askFor(t.Context(), client, base+web.TestsPath, "X-Forwarded-For", from(n))
 			}
@@ -372,9 +373,9 @@ func TestLimitsOfThoseThatWait(t *testing.T) {
 	}
 }
 
-// contract, Load: a connection whose request waits is not closed for a new one, and its answer may take
-// longer than an answer usually may.
-func TestAWaitingRequestIsAnswered(t *testing.T) {
+// contract, Load: a connection whose request waits is not closed for a new one, and its response may take
+// longer than others.
+func TestLongPoll_NotEvicted(t *testing.T) {
 	engine, p := newNews(), newPace()
 	const usual = 50 * time.Millisecond
 	s, base, _ := run(t, Config{Engine: engine, after: p.after, MaxConnsPerIP: 4, WriteTimeout: usual,
@@ -392,9 +393,9 @@ func TestAWaitingRequestIsAnswered(t *testing.T) {
 	a.want(t, 200, "wait=20")
 }
 
-// contract 48: a request that has waited has one line in the log, with the whole time. What metrics say of
-// requests that are being answered does not have the time of those that wait.
-func TestWhatIsSaidOfARequestThatWaits(t *testing.T) {
+// contract 48: a long poll is logged once, with the whole time. Its waiting time is not part of the metrics
+// of request durations.
+func TestLongPoll_LogAndMetrics(t *testing.T) {
 	var logs lockedBuffer
 	engine, p, ops := newNews(), newPace(), listen(t)
 	s, base, stop := run(t, Config{Engine: engine, after: p.after, Ops: ops,
@@ -416,7 +417,7 @@ func TestWhatIsSaidOfARequestThatWaits(t *testing.T) {
 	answer := askFor(t.Context(), newClient(t), base+web.TestsPath)
 	wait.Until(t, "it waits", func() bool { return metric("verge_http_waiting") == 1 })
 	if n := metric("verge_http_in_flight"); n != 0 {
-		t.Errorf("%v requests are being answered, and one waits", n)
+		t.Errorf("%v requests are in flight, and one waits", n)
 	}
 	const slept = 100 * time.Millisecond
 	time.Sleep(slept)
@@ -440,7 +441,7 @@ func TestWhatIsSaidOfARequestThatWaits(t *testing.T) {
 		}
 	}
 	if line.Took < slept.Seconds()*1000 {
-		t.Errorf("contract 48: took_ms is %v, and the request has waited %v", line.Took, slept)
+		t.Errorf("contract 48: took_ms is %v, and the request waited %v", line.Took, slept)
 	}
 	var sum float64
 	text := scraped(s.metrics, `verge_http_request_seconds_sum{route="testevents"}`)

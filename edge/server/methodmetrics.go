@@ -6,14 +6,14 @@ import (
 	"github.com/verge-id/verge/core/host"
 )
 
-// methodMetrics are the metrics of verification methods. Their labels come from the methods that are
-// configured and from the lists of core/host.
+// methodMetrics are the metrics of verification methods. Their labels come from the configured methods and
+// from the lists of core/host.
 type methodMetrics struct {
 	events *prometheus.CounterVec
 	fetch  *prometheus.HistogramVec
 }
 
-// otherMethod is the label of every method that is not configured.
+// otherMethod is the label of all methods that are not configured.
 const otherMethod = "other"
 
 func newMethodMetrics() methodMetrics {
@@ -33,8 +33,8 @@ func newMethodMetrics() methodMetrics {
 	}
 }
 
-// Methods says which methods are configured. All others share one label: a module may name anything, and each
-// label is a time series for ever.
+// Methods sets the configured methods. All others share one label: a module may report any name, and each
+// label is a time series that is never removed.
 func (m *Metrics) Methods(names []string) {
 	known := map[string]bool{}
 	for _, name := range names {

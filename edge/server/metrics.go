@@ -14,8 +14,8 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// Metrics has all metrics, in a registry of its own. It is made before the server,
-// because the core and the runner report to it as well.
+// Metrics has all metrics, in its own registry. It is created before the server, because the core and the
+// runner report to it as well.
 type Metrics struct {
 	reg      *prometheus.Registry
 	requests *prometheus.CounterVec
@@ -26,7 +26,7 @@ type Metrics struct {
 
 	methods methodMetrics
 	lists   listMetrics
-	known   atomic.Pointer[map[string]bool] // the configured methods; nil: nobody has said which
+	known   atomic.Pointer[map[string]bool] // the configured methods; nil: not set yet
 
 	connections *prometheus.GaugeVec
 	overLimit   *prometheus.CounterVec
@@ -39,7 +39,7 @@ type Metrics struct {
 	claimErrors prometheus.Counter
 	signals     *prometheus.CounterVec
 
-	tasks    atomic.Pointer[func() (int, time.Duration)] // nil: nothing runs tasks
+	tasks    atomic.Pointer[func() (int, time.Duration)] // nil: this instance runs no tasks
 	sessions sessionMetrics
 
 	missingKeys  prometheus.Gauge
@@ -52,9 +52,9 @@ type Metrics struct {
 	storeSeconds *prometheus.HistogramVec
 }
 
-// NewMetrics returns metrics at zero. They include those of Go's runtime, of the
-// process and of the build. Events are there before the first one, because Prometheus
-// takes a counter that appears with 1 for one that did not rise.
+// NewMetrics returns metrics at zero, including those of Go's runtime, of the process and of the build.
+// Counters of events exist before the first event, because Prometheus takes a counter that appears with the
+// value 1 for one that did not increase.
 func NewMetrics() *Metrics {
 	m := &Metrics{
 		reg:     prometheus.NewRegistry(),
@@ -178,12 +178,11 @@ func NewMetrics() *Metrics {
 	return m
 }
 
-// Count counts an event by name. It implements host.Observer. A name that the core does
-// not list is counted as another, since it would be a time series that somebody
-// else chose, and since Prometheus panics on a name that is no UTF-8.
+// Count counts an event by name. It implements host.Observer. Names that the core does not list share one
+// label: they would be time series that a module chose, and Prometheus panics on a name that is not UTF-8.
 func (m *Metrics) Count(event string) { m.events.WithLabelValues(host.CountName(event)).Inc() }
 
-// JobStarted, JobDone, JobDeferred, ClaimFailed, SignalSent and SignalHeard are what a runner reports.
+// JobStarted, JobDone, JobDeferred, ClaimFailed, SignalSent and SignalHeard are called by a runner.
 func (m *Metrics) JobStarted(lag time.Duration) {
 	m.jobsRunning.Inc()
 	m.jobLag.Observe(max(0, lag.Seconds()))
@@ -204,8 +203,8 @@ func (m *Metrics) ClaimFailed() { m.claimErrors.Inc() }
 func (m *Metrics) SignalSent()  { m.signals.WithLabelValues("sent").Inc() }
 func (m *Metrics) SignalHeard() { m.signals.WithLabelValues("heard").Inc() }
 
-// Tasks says who knows how many tasks wait, and for how long the oldest one has been due. It is asked
-// whenever somebody reads metrics.
+// Tasks sets the function that returns the number of waiting tasks and how long the oldest one has been
+// due. Each scrape calls it.
 func (m *Metrics) Tasks(backlog func() (waiting int, oldest time.Duration)) { m.tasks.Store(&backlog) }
 
 func (m *Metrics) backlog() (waiting int, oldest time.Duration) {
@@ -215,7 +214,7 @@ func (m *Metrics) backlog() (waiting int, oldest time.Duration) {
 	return 0, 0
 }
 
-// Keyring reports how this instance's key ring compares with the fleet's, and the ids of its keys.
+// Keyring reports the number of keys of the fleet that this instance lacks, and the ids of its keys.
 func (m *Metrics) Keyring(missing int, sealing string, keys []string) {
 	m.missingKeys.Set(float64(missing))
 	m.keys.Reset()
@@ -226,8 +225,8 @@ func (m *Metrics) Keyring(missing int, sealing string, keys []string) {
 	m.sealingKey.WithLabelValues(sealing).Set(1)
 }
 
-// Certificate reports when the certificate in use expires, and the names that it is for. The names of the
-// certificate before are forgotten.
+// Certificate reports the expiry and the names of the certificate in use. It removes the names of the
+// previous certificate.
 func (m *Metrics) Certificate(names []string, expires time.Time) {
 	m.certificate.Reset()
 	for _, name := range names {
@@ -235,7 +234,7 @@ func (m *Metrics) Certificate(names []string, expires time.Time) {
 	}
 }
 
-// CertificateRefused reports whether a new certificate is not taken.
+// CertificateRefused reports whether a new certificate was rejected.
 func (m *Metrics) CertificateRefused(refused bool) {
 	v := 0.0
 	if refused {
@@ -260,7 +259,7 @@ func (m *Metrics) StoreDone(operation, result string, took time.Duration) {
 	m.storeSeconds.WithLabelValues(operation, result).Observe(took.Seconds())
 }
 
-// expectFaults makes the counters of the answers 500, for the reason of NewMetrics.
+// expectFaults creates the counters of 500 responses at zero: see NewMetrics.
 func (m *Metrics) expectFaults(routes web.Table) {
 	for _, r := range routes {
 		m.requests.WithLabelValues(r.Label, strconv.Itoa(http.StatusInternalServerError))
@@ -272,8 +271,8 @@ func (m *Metrics) observe(route string, status int, took time.Duration) {
 	m.seconds.WithLabelValues(route).Observe(took.Seconds())
 }
 
-// serveMetrics asks the store for its state first. An instance that nobody uses hears nothing from its store,
-// so verge_store_failing would stay at 1 after the store is well again.
+// serveMetrics asks the store for its state first. Without requests, an instance receives no results from
+// its store, so verge_store_failing would stay at 1 after the store has recovered.
 func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) {
 	if s.cfg.Store != nil {
 		_ = s.cfg.Store.Failing() // sets the metric

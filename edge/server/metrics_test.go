@@ -16,8 +16,8 @@ import (
 	"github.com/verge-id/verge/edge/internal/storehealth"
 )
 
-// A name that a module makes up does no harm, and becomes no time series.
-func TestCountsAreNamesOfTheList(t *testing.T) {
+// A name that a module invents is harmless, and creates no time series.
+func TestMetrics_UnknownNames(t *testing.T) {
 	m := NewMetrics()
 	for _, event := range []string{host.CountWebhookDead, "\xff", "", "svc_sk_secret",
 		strings.Repeat("x", 1<<20), "a\nverge_events_total{event=\"b\"} 1"} {
@@ -31,9 +31,9 @@ func TestCountsAreNamesOfTheList(t *testing.T) {
 	}
 }
 
-// An alert looks at how much a counter rises. One that appears with 1 does not rise, so each that an alert on
-// the first event needs is there at 0 before.
-func TestCountersAreThereBeforeTheFirstEvent(t *testing.T) {
+// An alert checks the increase of a counter. A counter that appears with the value 1 has no increase, so
+// each one that an alert on the first event needs must exist at 0 before.
+func TestMetrics_CountersStartAtZero(t *testing.T) {
 	m := NewMetrics()
 	m.Guests([]string{"trap"})
 	admin := listen(t)
@@ -70,14 +70,14 @@ func scraped(m *Metrics, names ...string) string {
 	return strings.Join(lines, "; ")
 }
 
-// Only a configured method becomes a label. What a module makes up about methods becomes no time series.
-func TestMeasurementsAreOfConfiguredMethods(t *testing.T) {
+// Only configured methods become labels. Names that a module invents create no time series.
+func TestMetrics_ConfiguredMethods(t *testing.T) {
 	const total, seconds = "verge_method_total", "verge_method_fetch_seconds_"
 	m := NewMetrics()
 	m.Measure(host.Measurement{Method: "bankid", Event: host.MethodBegun})
 	const before = total + `{event="begun",method="other",reason=""} 1`
 	if got := scraped(m, total); got != before {
-		t.Errorf("before anybody has said which methods there are: %s\nwant %s", got, before)
+		t.Errorf("before the methods are set: %s\nwant %s", got, before)
 	}
 
 	m = NewMetrics()
@@ -109,8 +109,8 @@ func TestMeasurementsAreOfConfiguredMethods(t *testing.T) {
 	}
 }
 
-// An idle instance never asks its store, so a failure ends only when somebody asks whether it still counts.
-func TestAScrapeEndsAFailureOfTheStoreThatNoLongerCounts(t *testing.T) {
+// An idle instance never asks its store, so only a check of its health can end a failure.
+func TestMetrics_StoreFailureEnds(t *testing.T) {
 	public := listen(t)
 	defer public.Close()
 	synctest.Test(t, func(t *testing.T) {
@@ -132,12 +132,12 @@ func TestAScrapeEndsAFailureOfTheStoreThatNoLongerCounts(t *testing.T) {
 		}
 		time.Sleep(2 * time.Minute)
 		if got := failing(); got != "0" {
-			t.Errorf("two minutes after the only error the metric is %q, want 0, as /healthz says ok", got)
+			t.Errorf("two minutes after the only error the metric is %q, want 0, like /healthz", got)
 		}
 	})
 }
 
-// full is a store that cannot be written.
+// full is a store that rejects writes.
 type full struct{ kv.KV }
 
 func (full) Commit(context.Context, kv.Tx) error { return kv.ErrUnavailable }

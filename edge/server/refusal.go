@@ -9,14 +9,14 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// refusal is an answer that the server gives without the engine.
+// refusal is a response that the server sends without asking the engine.
 type refusal struct {
 	status    int
 	code      web.Code // of contract 5
 	text      string
 	retry     bool // the same request may succeed a moment later
-	closeConn bool // the connection cannot be used any more
-	sampled   bool // many clients at once may cause it, so not each has a line in the log
+	closeConn bool // the connection cannot be used again
+	sampled   bool // many clients can cause it at the same time, so its log lines are sampled
 }
 
 var (
@@ -39,7 +39,7 @@ func uriTooLong(limit int) refusal {
 		text: fmt.Sprintf("The URL is longer than %d bytes.", limit)}
 }
 
-// json is the refusal in the shape of contract 5.
+// json returns the rejection in the format of contract 5.
 func (r refusal) json(correlationID string) *web.Response {
 	e, requestID := web.Error{Code: r.code, Message: r.text}, newRequestID()
 	header := web.Header{
@@ -53,7 +53,7 @@ func (r refusal) json(correlationID string) *web.Response {
 	}
 }
 
-// header completes the header of a refusal in any shape (contract 4).
+// header completes the headers of a rejection in any format (contract 4).
 func (r refusal) header(h web.Header, requestID, correlationID string) web.Header {
 	h.Set("X-Request-Id", requestID)
 	if correlationID != "" {
@@ -68,8 +68,8 @@ func (r refusal) header(h web.Header, requestID, correlationID string) web.Heade
 	return h
 }
 
-// refuse answers a request without the engine. A person who asks for a page gets
-// one (contract 22), anybody else JSON.
+// refuse responds to a request without the engine. A browser that asks for a page gets one (contract 22),
+// other clients get JSON.
 func (l *listener) refuse(req *web.Request, why refusal) *web.Response {
 	correlation := web.CorrelationID(req.Header)
 	if page := l.errorPage(req, why.status); page != nil {
@@ -79,7 +79,7 @@ func (l *listener) refuse(req *web.Request, why refusal) *web.Response {
 	return why.json(correlation)
 }
 
-// errorPage is what a person is shown. It is nil if a program asks or there is no page.
+// errorPage returns the page for a user, or nil if the client asks for no page or no page is configured.
 func (l *listener) errorPage(req *web.Request, status int) (page *web.Response) {
 	if l.page == nil || !web.AsksForPage(req) {
 		return nil
@@ -104,5 +104,5 @@ func (l *listener) errorPage(req *web.Request, status int) (page *web.Response) 
 	return page
 }
 
-// newRequestID returns the id of an answer that the engine did not give (contract 4).
+// newRequestID returns the id of a response that the engine did not create (contract 4).
 func newRequestID() string { return "req_" + rand.Text() }

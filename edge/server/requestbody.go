@@ -10,8 +10,8 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// takeBody waits for the body. Meanwhile the request counts for its connection only, and a large body for the
-// memory that it has reserved.
+// takeBody waits for the body. During that time the request counts only for its connection, and a large
+// body for its reserved memory.
 func (l *listener) takeBody(r *http.Request, c *limitedConn, req *web.Request, maxBody int,
 	large *largeBody) *refusal {
 	if r.ContentLength == 0 {
@@ -39,9 +39,9 @@ func (l *listener) takeBody(r *http.Request, c *limitedConn, req *web.Request, m
 
 var bodyBuffers = sync.Pool{New: func() any { b := make([]byte, web.MaxBody+1); return &b }}
 
-// readBody reads at most one byte more than the route takes, so that the core can
-// tell that a body is too large. With the pooled buffer, a small body does not cost
-// 16 KiB. A larger one costs what has arrived of it.
+// readBody reads at most one byte more than the route accepts, so that the core can detect a body that is
+// too large. With the pooled buffer, a small body does not cost 16 KiB. A larger one costs as much memory
+// as has arrived.
 func readBody(r *http.Request, maxBody int, large *largeBody) (body []byte, err error) {
 	buf := bodyBuffers.Get().(*[]byte)
 	defer bodyBuffers.Put(buf)

@@ -33,139 +33,128 @@ type storeHealth interface {
 // handler handles requests of the admin listener. It checks the operator's credential itself.
 type handler func(ctx context.Context, req *web.Request) *web.Response
 
-// Stream answers a request of the admin listener and reads the body itself, as far
-// as it wants to: req.Body is nil, and body has no limit. It checks the operator's
-// credential before it reads.
+// Stream handles a request of the admin listener and reads as much of the body as it needs: req.Body is
+// nil, and body has no limit. It checks the operator's credential before it reads.
 type Stream func(ctx context.Context, req *web.Request, body io.Reader) *web.Response
 
-// Config is what a server needs. Engine, Routes and Public are required. The zero value
-// of any other field works, and means what the field's comment says.
+// Config configures a server. Engine, Routes and Public are required. The zero value of any other field
+// means the default in its comment.
 type Config struct {
 	Engine engine.Engine
 	Public net.Listener
 
-	// Routes are the routes of Engine. They give the labels for the log and for
-	// metrics, and the limits of bodies.
+	// Routes are the routes of Engine: the labels for log and metrics, and the limits of bodies.
 	Routes web.Table
 
-	// ReadyAlone returns why this instance is not ready, apart from its store. It does not wait. Nil: the
-	// instance is ready.
+	// ReadyAlone returns the reason why this instance is not ready, regardless of its store. It does not
+	// block. Nil: the instance is ready.
 	ReadyAlone func(context.Context) error
 
 	// Store, if not nil, is the health of the store for health checks, /metrics and every 503.
 	Store storeHealth
 
-	// Admin answers the requests to AdminListener, and AdminRoutes are its routes.
-	// All nil: no admin API.
+	// Admin handles the requests to AdminListener, whose routes are AdminRoutes. All nil: no admin API.
 	Admin         handler
 	AdminRoutes   web.Table
 	AdminListener net.Listener
 
-	// AdminStreams answer requests to the admin listener, by path, in place of
-	// Admin. They are for the host's own routes, whose bodies may be larger than
-	// the core's. A body may take AdminTimeout to arrive. Nil: none.
+	// AdminStreams handle requests to the admin listener, by path, instead of Admin. They are for the
+	// host's own routes, whose bodies may be larger than the core's. A body may take AdminTimeout to
+	// arrive. Nil: no such routes.
 	AdminStreams map[string]Stream
 
-	// Ops serves /healthz, /readyz and /metrics in plain HTTP to whoever can
-	// reach it, so it belongs on an address that the public cannot. Nil: none.
+	// Ops serves /healthz, /readyz and /metrics in plain HTTP to anyone who can connect, so use an address
+	// that is not public. Nil: no such listener.
 	Ops net.Listener
 
-	// TLS is for the public listener, and for an admin listener beyond loopback: the
-	// certificate is for the service's public name, under which nobody reaches an
-	// address of loopback. Versions below 1.2 are never spoken. HTTP/2 and HTTP/1.1
-	// come before its NextProtos. A connection that agrees on another protocol ends
-	// with its handshake, as an authority's check of a host does (RFC 8737). Nil:
-	// plain HTTP, for use behind a proxy or for development.
+	// TLS is for the public listener, and for an admin listener beyond loopback: the certificate is for the
+	// service's public name, which does not resolve to a loopback address. Versions below 1.2 are never
+	// used. HTTP/2 and HTTP/1.1 come before its NextProtos. A connection that negotiates another protocol
+	// ends after its handshake, as needed for an authority's check of a host (RFC 8737). Nil: plain HTTP,
+	// for use behind a proxy or for development.
 	TLS *tls.Config
 
-	// TrustedProxies are the peers that may say what the client's address is.
-	// Nil: none, so the peer is the client.
+	// TrustedProxies are the peers whose report of the client's address is trusted. Nil: none, so the peer
+	// is the client.
 	TrustedProxies []netip.Prefix
 
-	// ProxyHeader is the header in which the trusted proxies report the client:
-	// "X-Forwarded-For" (also if empty) or "Forwarded" (RFC 7239). It is only one,
-	// because a proxy that writes one of them passes on the other as the client
-	// sent it.
+	// ProxyHeader is the header in which the trusted proxies report the client: "X-Forwarded-For" (the
+	// default) or "Forwarded" (RFC 7239). Only one is read, because a proxy that writes one of them passes
+	// on the other as the client sent it.
 	ProxyHeader string
 
 	Log     *slog.Logger // access log at Info, health checks at Debug; nil discards
-	Metrics *Metrics     // nil: the server makes its own, and Ops serves them
+	Metrics *Metrics     // nil: the server creates its own, and Ops serves them
 
-	// Trace makes a span of each request. Nil: there are none.
+	// Trace, if not nil, records a span for each request.
 	Trace *tracing.Tracer
 
-	// LogClient says how much of a client's address the log has: one of the Client constants. "":
+	// LogClient is the part of a client's address that is logged: one of the Client constants. "":
 	// ClientWhole.
 	LogClient string
 
 	HandleTimeout time.Duration // the engine's deadline for one public request; 0: 15 s
 
-	// AdminTimeout is the engine's deadline for an operator's request. A webhook
-	// test sends five requests to a receiver, and each takes its whole time if the
-	// receiver hangs. 0: 75 s.
+	// AdminTimeout is the engine's deadline for an operator's request. A webhook test sends five requests
+	// to a receiver, and each takes its full timeout if the receiver hangs. 0: 75 s.
 	AdminTimeout time.Duration
 
 	ReadHeaderTimeout time.Duration // from the first byte to the end of the header; 0: 5 s
 	ReadTimeout       time.Duration // from the first byte to the end of the body; 0: 10 s
 
-	// WriteTimeout is the time from the end of the header to the end of the answer,
-	// without the engine's deadline. 0: 25 s.
+	// WriteTimeout is the time from the end of the header to the end of the response, without the engine's
+	// deadline. 0: 25 s.
 	WriteTimeout time.Duration
 
-	// IdleTimeout is how long a connection is kept alive without a request. 0: 75 s,
-	// which is more than the usual 60 s of balancers.
+	// IdleTimeout is how long a connection without a request is kept alive. 0: 75 s, which is more than the
+	// usual 60 s of balancers.
 	IdleTimeout time.Duration
 
 	MaxHeaderBytes int // request line and header; 0: 48 KiB
 
-	// MaxConcurrent is how many requests the engine works on at once, for the
-	// public and for the admin listener each. One more is answered 503 with
-	// Retry-After, because a queue would only make every answer late. 0: 1024.
+	// MaxConcurrent is the maximum number of requests that the engine handles at the same time, for the
+	// public and for the admin listener each. Further ones get 503 with Retry-After, because a queue would
+	// only delay every response. 0: 1024.
 	MaxConcurrent int
 
-	// MaxConns is how many connections the public listener holds at once. The admin
-	// listener holds an eighth of that in addition. For one more, a connection
-	// without a request in hand is closed. 0: three quarters of the files that the
-	// process may open, at most 16,384.
+	// MaxConns is the maximum number of open connections of the public listener. The admin listener has an
+	// additional eighth of it. If a new connection exceeds the limit, one without an active request is
+	// closed. 0: three quarters of the files that the process may open, at most 16,384.
 	MaxConns int
 
-	// MaxConnsPerIP is how many of those one client address has. IPv6 counts by
-	// /64. For one more, the address's connection that has been idle for longest is
-	// closed. A trusted proxy speaks for many clients, so only MaxConns limits it.
-	// 0: 512.
+	// MaxConnsPerIP is the maximum number of them per client address. IPv6 counts by /64. If a new
+	// connection exceeds the limit, the address's connection that has been idle for longest is closed. A
+	// trusted proxy forwards many clients, so only MaxConns limits it. 0: 512.
 	MaxConnsPerIP int
 
-	// Page is what a person is shown if the server itself refuses a request on the
-	// public listener, with status 408, 414, 500 or 503. It is called if Accept
-	// prefers HTML, and never below /api. If it is nil or returns nil, the answer is
-	// JSON.
+	// Page returns the page that a user sees if the server itself rejects a request on the public listener,
+	// with status 408, 414, 500 or 503. It is called if Accept prefers HTML, and never below /api. If it is
+	// nil or returns nil, the response is JSON.
 	Page func(status int, req *web.Request) *web.Response
 
-	// DrainDelay is how long a draining server still accepts connections, so that
-	// balancers can see at /readyz that it is about to end. 0: it stops at once.
+	// DrainDelay is how long a draining server still accepts connections, so that balancers can see at
+	// /readyz that it is about to stop. 0: it stops accepting immediately.
 	DrainDelay time.Duration
 
-	// IdleGrace is how long kept-alive connections stay open for one more request
-	// once no new connections are accepted. From the start of draining, every
-	// answer says "Connection: close". The client should close first: if the server
-	// closes a connection while the client is sending, that request is lost. The
-	// wait ends when no connection is left. 0: 1 s.
+	// IdleGrace is how long kept-alive connections stay open for another request after the listeners are
+	// closed. From the start of draining, every response has "Connection: close". The client should close
+	// first: if the server closes a connection while the client is sending, that request is lost. The wait
+	// ends when no connections are left. 0: 1 s.
 	IdleGrace time.Duration
 
-	// DrainTimeout bounds the rest of the draining, with the requests in flight.
-	// 0: 20 s.
+	// DrainTimeout limits the rest of the draining, including the requests in flight. 0: 20 s.
 	DrainTimeout time.Duration
 
-	after func(time.Duration) <-chan time.Time // for requests that wait; nil: time.After
+	after func(time.Duration) <-chan time.Time // timer of long polls; nil: time.After
 }
 
-// Server serves one engine. Make it with New.
+// Server serves one engine. Create it with New.
 type Server struct {
 	cfg      Config
 	metrics  *Metrics
 	log      *slog.Logger
 	draining atomic.Bool
-	stopping chan struct{} // closed as draining becomes true
+	stopping chan struct{} // closed when draining becomes true
 	ready    readiness
 	public   *listener
 	admin    *listener
@@ -174,10 +163,9 @@ type Server struct {
 	largeBodies bodyMemory
 }
 
-// New returns a server that does not serve yet. It panics if Engine, Routes or Public
-// is missing, if Admin is there without AdminRoutes or AdminListener, if AdminListener
-// is there without Admin, or if ProxyHeader is neither of the two: these are mistakes in
-// the program.
+// New returns a server that does not serve yet. It panics on programming errors: Engine, Routes or Public
+// is missing, Admin is set without AdminRoutes or AdminListener, AdminListener is set without Admin, or
+// ProxyHeader or LogClient has an unknown value.
 func New(c Config) *Server {
 	switch {
 	case c.Engine == nil:
@@ -262,7 +250,7 @@ func New(c Config) *Server {
 	mux := http.NewServeMux()
 	for _, path := range []string{AlivePath, ReadyPath} {
 		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
-			peer, _ := netip.ParseAddrPort(r.RemoteAddr) // none of a Unix socket
+			peer, _ := netip.ParseAddrPort(r.RemoteAddr) // a Unix socket has no address
 			s.serveHealth(w, r, "ops", peer.Addr(), true)
 		})
 	}
@@ -285,13 +273,12 @@ func orDuration(d *time.Duration, def time.Duration) {
 	}
 }
 
-// AdminTimeoutFor is the AdminTimeout where one exchange with a webhook's
-// receiver may take that long: a webhook test makes five of them.
+// AdminTimeoutFor returns the AdminTimeout for a service in which one exchange with a webhook receiver may
+// take that long: a webhook test makes five of them.
 func AdminTimeoutFor(exchange time.Duration) time.Duration { return 5*exchange + 10*time.Second }
 
-// ConnsFor is how many connections the public listener holds if Config does not say,
-// in a process that may open so many files. The other files are for the admin and
-// ops listeners, the store and webhooks.
+// ConnsFor returns the default of MaxConns for a process that may open this many files. The remaining files
+// are for the admin and ops listeners, the store and webhooks.
 func ConnsFor(files uint64) int {
 	const most = 16384
 	if files == 0 || files/4*3 > most {
@@ -300,11 +287,10 @@ func ConnsFor(files uint64) int {
 	return max(int(files/4*3), 8)
 }
 
-// Run serves until ctx is done, and then drains: /readyz turns 503 at once, the
-// listeners stay open for DrainDelay, kept-alive connections stay open for
-// IdleGrace, and requests in flight are answered. Run returns nil after a complete
-// drain, and an error if a listener failed or DrainTimeout ran out. When it returns,
-// the listeners are closed. It can be called once.
+// Run serves until ctx is done, and then drains: /readyz returns 503 immediately, the listeners stay open
+// for DrainDelay, kept-alive connections stay open for IdleGrace, and requests in flight are completed. Run
+// returns nil after a complete drain, and an error if a listener failed or DrainTimeout ran out. When it
+// returns, the listeners are closed. It can be called once.
 func (s *Server) Run(ctx context.Context) error {
 	failed := make(chan error, 3)
 	serve := func(name string, run func() error) {

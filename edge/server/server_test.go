@@ -28,9 +28,9 @@ import (
 	"github.com/verge-id/verge/testharness/wait"
 )
 
-// fake is an engine that answers as its functions say; both may be nil.
+// fake is an engine that responds by its functions; both may be nil.
 type fake struct {
-	engine.Engine // nil: the server needs no more of it than the methods below
+	engine.Engine // nil: the server needs only the methods below
 
 	handle func(context.Context, *web.Request) *web.Response
 	ready  func() error
@@ -50,7 +50,7 @@ func (e fake) Ready(context.Context) error {
 	return e.ready()
 }
 
-// store fails as it says.
+// store is the health of a store.
 type store struct {
 	failing error
 	wait    int
@@ -59,9 +59,9 @@ type store struct {
 func (s *store) Failing() error  { return s.failing }
 func (s *store) RetryAfter() int { return s.wait }
 
-// If the store fails, the word of a health check says so, and the status does not change. A restart would
-// not repair the store, and would stop the answers that need no write.
-func TestAFailingStoreShowsInTheWordOfHealthAndNotInItsStatus(t *testing.T) {
+// If the store fails, the word of a health check changes, and its status does not. A restart would not
+// repair the store, and would interrupt the responses that need no write.
+func TestHealth_FailingStore(t *testing.T) {
 	st := &store{failing: errors.New("the disk at 10.1.2.3 is full")}
 	ops := listen(t)
 	base, stop := start(t, Config{Engine: fake{}, Ops: ops, Store: st})
@@ -80,13 +80,13 @@ func TestAFailingStoreShowsInTheWordOfHealthAndNotInItsStatus(t *testing.T) {
 	st.failing = nil
 	for _, path := range []string{"/healthz", "/readyz"} {
 		if s, b := get(base + path); s != 200 || !strings.Contains(b, `"ok"`) {
-			t.Errorf("%s of a store that is well again: %d %s", path, s, b)
+			t.Errorf("%s after the store has recovered: %d %s", path, s, b)
 		}
 	}
 }
 
-// The check for balancers is 503 only for a fault of this instance, and does not ask the store.
-func TestReadyWithoutStore(t *testing.T) {
+// The check for balancers returns 503 only for a fault of this instance, and does not ask the store.
+func TestHealth_ReadyWithoutStore(t *testing.T) {
 	var alone error
 	asked := 0
 	base, stop := start(t, Config{Engine: fake{ready: func() error { asked++; return errors.New("away") }},
@@ -115,8 +115,8 @@ func TestReadyWithoutStore(t *testing.T) {
 	}
 }
 
-// Contract 5: a health check is asked by GET or HEAD, on either listener.
-func TestHealthChecksTakeNoOtherMethod(t *testing.T) {
+// Contract 5: health checks accept only GET and HEAD, on either listener.
+func TestHealth_Methods(t *testing.T) {
 	ops := listen(t)
 	base, stop := start(t, Config{Engine: fake{}, Ops: ops})
 	defer stop()
@@ -157,9 +157,9 @@ func TestHealthChecksTakeNoOtherMethod(t *testing.T) {
 	}
 }
 
-// Contract 5: an escaped slash is a part of a segment. So the path is not the one with a slash, and nothing
-// serves it.
-func TestAnEscapedSlashIsNoSlash(t *testing.T) {
+// Contract 5: an escaped slash belongs to a segment. So the path differs from the one with a slash, and has
+// no route.
+func TestPath_EscapedSlash(t *testing.T) {
 	admin := listen(t)
 	var asked []string
 	handle := func(_ context.Context, req *web.Request) *web.Response {
@@ -185,7 +185,7 @@ func TestAnEscapedSlashIsNoSlash(t *testing.T) {
 	}
 }
 
-func TestRetryAfterGrowsWithTheStoresFailing(t *testing.T) {
+func TestRetryAfter_FailingStore(t *testing.T) {
 	st := &store{}
 	status := 503
 	handle := func(context.Context, *web.Request) *web.Response {
@@ -207,13 +207,13 @@ func TestRetryAfterGrowsWithTheStoresFailing(t *testing.T) {
 		}
 		resp.Body.Close()
 		if got := resp.Header.Get("Retry-After"); got != c.want {
-			t.Errorf("%d, and the store says %d: Retry-After %s, want %s", c.status, c.wait, got, c.want)
+			t.Errorf("%d, and the store returns %d: Retry-After %s, want %s", c.status, c.wait, got, c.want)
 		}
 	}
 }
 
-// Contract 4, 48: a health check has the ids of every answer, and a line in the log at the level DEBUG alone.
-func TestHealthChecksHaveALineAtDebugAlone(t *testing.T) {
+// Contract 4, 48: a health check has the ids of every response, and is logged only at level DEBUG.
+func TestHealth_LoggedAtDebug(t *testing.T) {
 	for _, level := range []slog.Level{slog.LevelDebug, slog.LevelInfo} {
 		t.Run(level.String(), func(t *testing.T) {
 			var logs lockedBuffer
@@ -272,7 +272,7 @@ func TestHealthChecksHaveALineAtDebugAlone(t *testing.T) {
 	}
 }
 
-// getter returns a function that asks for a document of health or metrics.
+// getter returns a function that fetches a health or metrics document.
 func getter(t *testing.T) func(url string) (status int, body string) {
 	return func(url string) (int, string) {
 		resp, err := http.Get(url)
@@ -302,8 +302,8 @@ func listen(t testing.TB) net.Listener {
 	return l
 }
 
-// start runs a server, with the core's routes and a listener if c has none. stop
-// drains it and returns Run's error.
+// start runs a server, with the core's routes and a new listener unless c has its own. stop drains it and
+// returns Run's error.
 func start(t testing.TB, c Config) (base string, stop func() error) {
 	_, base, stop = run(t, c)
 	return base, stop
@@ -329,7 +329,7 @@ func run(t testing.TB, c Config) (s *Server, base string, stop func() error) {
 	return s, "http://" + c.Public.Addr().String(), stop
 }
 
-// raw sends bytes and returns the first answer.
+// raw sends bytes and returns the first response.
 func raw(t *testing.T, base, text string) *http.Response {
 	conn, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
 	if err != nil {
@@ -340,7 +340,7 @@ func raw(t *testing.T, base, text string) *http.Response {
 	return read(t, conn)
 }
 
-func TestRequestReachesTheEngine(t *testing.T) {
+func TestServer_RequestReachesEngine(t *testing.T) {
 	var got web.Request
 	base, _ := start(t, Config{
 		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
@@ -388,7 +388,7 @@ func TestHead(t *testing.T) {
 	}
 }
 
-// Answers without the engine have the shape of contract 5.
+// Responses without the engine have the format of contract 5.
 func TestRefusals(t *testing.T) {
 	long := strings.Repeat("x", web.MaxURL)
 	var handled atomic.Int64
@@ -422,17 +422,17 @@ func TestRefusals(t *testing.T) {
 		{"URL over the limit in its path, encoded",
 			"GET /" + strings.Repeat("%41", web.MaxURL/3+1) + " HTTP/1.1\r\nHost: x\r\n\r\n",
 			414, "URI_TOO_LONG", false},
-		{"body that never comes",
+		{"body that never arrives",
 			"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nab", 408, "REQUEST_TIMEOUT", false},
 		{"invalid chunk",
 			"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 400, "INVALID_REQUEST",
 			false},
 		{"engine panics", "GET /panic HTTP/1.1\r\nHost: x\r\n\r\n", 500, "INTERNAL", true},
-		{"engine gives nothing", "GET /nil HTTP/1.1\r\nHost: x\r\n\r\n", 500, "INTERNAL", true},
-		{"engine has no words for its failure", "GET /failed HTTP/1.1\r\nHost: x\r\n\r\n", 500, "INTERNAL",
+		{"engine returns nil", "GET /nil HTTP/1.1\r\nHost: x\r\n\r\n", 500, "INTERNAL", true},
+		{"engine returns a bare failure", "GET /failed HTTP/1.1\r\nHost: x\r\n\r\n", 500, "INTERNAL",
 			true},
-		{"engine cannot answer just now", "GET /gone HTTP/1.1\r\nHost: x\r\n\r\n", 503, "UNAVAILABLE", true},
-		{"engine gives an impossible status", "GET /impossible HTTP/1.1\r\nHost: x\r\n\r\n", 500, "INTERNAL",
+		{"engine is briefly unavailable", "GET /gone HTTP/1.1\r\nHost: x\r\n\r\n", 503, "UNAVAILABLE", true},
+		{"engine returns an invalid status", "GET /impossible HTTP/1.1\r\nHost: x\r\n\r\n", 500, "INTERNAL",
 			true},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
@@ -450,11 +450,11 @@ func TestRefusals(t *testing.T) {
 	}
 	if log := logs.String(); strings.Contains(log, "canary") ||
 		!strings.Contains(log, "panic in the engine") {
-		t.Errorf("contract 13: the log of the panic:\n%s", log)
+		t.Errorf("contract 13: the panic is not logged correctly:\n%s", log)
 	}
 }
 
-// Contract 3, 5: the engine must see that a body is too long, and no more of it.
+// Contract 3, 5: the engine must be able to detect a body that is too long, and receives no more of it.
 func TestBodyLimit(t *testing.T) {
 	var n int
 	base, _ := start(t, Config{Engine: fake{handle: func(_ context.Context, r *web.Request) *web.Response {
@@ -463,7 +463,7 @@ func TestBodyLimit(t *testing.T) {
 	}}})
 	for _, size := range []int{0, 1, web.MaxBody, web.MaxBody + 1, web.MaxBody + 2, 1 << 20} {
 		sent := strings.Repeat("x", size)
-		// The client knows the length of the first one only.
+		// Only the first body has a known length.
 		for _, body := range []io.Reader{strings.NewReader(sent), io.MultiReader(strings.NewReader(sent))} {
 			resp, err := http.Post(base, "application/json", body)
 			if err != nil || resp.StatusCode != 200 || n != min(size, web.MaxBody+1) {
@@ -473,9 +473,9 @@ func TestBodyLimit(t *testing.T) {
 	}
 }
 
-// Each route takes bodies of its own size. The engine sees one byte more, and
-// that of a route that the table does not have is the usual.
-func TestBodyLimitOfARoute(t *testing.T) {
+// Each route has its own body limit. The engine receives one byte more. A route that the table does not
+// contain has the usual limit.
+func TestBodyLimit_Route(t *testing.T) {
 	var got []byte
 	base, _ := start(t, Config{
 		Routes: web.Table{
@@ -518,9 +518,9 @@ func TestBodyLimitOfARoute(t *testing.T) {
 	}
 }
 
-// The deadline for reading ends with the request. If it stayed on the connection, it
-// would cancel an engine that takes longer.
-func TestReadTimeoutDoesNotCancelTheEngine(t *testing.T) {
+// The read deadline ends with the request. If it stayed on the connection, it would cancel an engine that
+// takes longer.
+func TestReadTimeout_EngineContinues(t *testing.T) {
 	handle := func(ctx context.Context, _ *web.Request) *web.Response {
 		select {
 		case <-ctx.Done():
@@ -536,7 +536,7 @@ func TestReadTimeoutDoesNotCancelTheEngine(t *testing.T) {
 	}
 }
 
-func TestPanicLeavesTheConnection(t *testing.T) {
+func TestServer_PanicKeepsConnection(t *testing.T) {
 	base, _ := start(t, Config{Engine: fake{handle: func(_ context.Context, r *web.Request) *web.Response {
 		if r.Path == "/panic" {
 			panic(1)
@@ -578,16 +578,16 @@ func TestMaxConcurrent(t *testing.T) {
 	}
 	resp, err := http.Get(base)
 	if err != nil || resp.StatusCode != 503 || resp.Header.Get("Retry-After") != "1" {
-		t.Errorf("contract 5: one request more than the limit: %v, %v", resp, err)
+		t.Errorf("contract 5: a request over the limit: %v, %v", resp, err)
 	}
 	if resp, err := http.Get(base + "/healthz"); err != nil || resp.StatusCode != 200 {
-		t.Errorf("a health check while there is no place: %v, %v", resp, err)
+		t.Errorf("a health check without a free place: %v, %v", resp, err)
 	}
 	close(release)
 	wg.Wait()
 	go func() { wait.For(entered) }()
 	if resp, err := http.Get(base); err != nil || resp.StatusCode != 200 {
-		t.Errorf("once there are places again: %v, %v", resp, err)
+		t.Errorf("after places are free again: %v, %v", resp, err)
 	}
 }
 
@@ -667,8 +667,7 @@ func TestAdminListener(t *testing.T) {
 	}
 }
 
-// A body for a stream may be larger than the core's bodies, and may take AdminTimeout
-// to arrive.
+// A body for a stream may be larger than the core's bodies, and may take AdminTimeout to arrive.
 func TestAdminStreams(t *testing.T) {
 	admin := listen(t)
 	const size = 10 * web.MaxBody
@@ -733,8 +732,8 @@ func TestAdminStreams(t *testing.T) {
 	}
 }
 
-// Contract 13: canary secrets in every place a client can put one.
-func TestLogsAndMetricsHoldNoSecret(t *testing.T) {
+// Contract 13: canary secrets in every place where a client can put one.
+func TestLogsAndMetrics_NoSecrets(t *testing.T) {
 	const canary = "CaNaRy7"
 	var logs lockedBuffer
 	ops := listen(t)
@@ -810,8 +809,8 @@ func TestLogsAndMetricsHoldNoSecret(t *testing.T) {
 	}
 }
 
-// Every label comes from the tables, whatever is asked for.
-func TestLabelsComeFromTheTables(t *testing.T) {
+// Every label comes from the tables, regardless of the request.
+func TestMetrics_LabelsOfTables(t *testing.T) {
 	ops, admin := listen(t), listen(t)
 	base, _ := start(t, Config{Engine: fake{}, Ops: ops, AdminListener: admin,
 		Admin: func(context.Context, *web.Request) *web.Response { return ok("{}") }})
@@ -839,12 +838,12 @@ func TestLabelsComeFromTheTables(t *testing.T) {
 			seen[m[1]] = true
 		}
 		if !known[m[1]] {
-			t.Errorf("no table has the label %q", m[1])
+			t.Errorf("the label is in no table: %q", m[1])
 		}
 	}
 	for label := range known {
 		if !seen[label] && label != routeNone {
-			t.Errorf("nothing was counted as %q", label)
+			t.Errorf("no request was counted as %q", label)
 		}
 	}
 }
@@ -876,8 +875,8 @@ func TestAccessLog(t *testing.T) {
 	}
 }
 
-// Contract 13: the path is the caller's text, and so is the correlation id.
-func TestWhatOfACallersTextIsLogged(t *testing.T) {
+// Contract 13: the path and the correlation id are the caller's text.
+func TestAccessLog_CallersText(t *testing.T) {
 	s := New(Config{Engine: fake{}, Public: listen(t), Routes: core.Routes(),
 		AdminRoutes: core.AdminRoutes(), AdminListener: listen(t),
 		Admin:        func(context.Context, *web.Request) *web.Response { return nil },

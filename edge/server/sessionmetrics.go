@@ -10,17 +10,18 @@ import (
 	"github.com/verge-id/verge/core/host"
 )
 
-// sessionMetrics count sessions by integration. Each integration is some time series for ever, so only the
-// first ones have series of their own. The core's usage (contract 44) counts them all.
+// sessionMetrics count sessions by integration. Each integration creates several permanent time series, so
+// only the first ones have their own. The core's usage (contract 44) counts all of them.
 type sessionMetrics struct {
 	total *prometheus.CounterVec
 	known *labels
 }
 
-// maxIntegrations is how many integrations have series of their own. Each has one for each outcome.
+// maxIntegrations is the maximum number of integrations with their own series. Each has one series per
+// outcome.
 const maxIntegrations = 500
 
-// otherIntegration is the label of all further ones.
+// otherIntegration is the label of all further integrations.
 const otherIntegration = "other"
 
 func newSessionMetrics() sessionMetrics {
@@ -41,12 +42,12 @@ func (m *Metrics) Tally(t host.Tally) {
 	m.sessions.total.WithLabelValues(m.sessions.known.of(t.Integration), t.Outcome).Inc()
 }
 
-// Expired counts n sessions without a timer that have expired. It fits usagecounter.Config.Expired.
+// Expired counts n expired sessions without a timer. It has the type of usagecounter.Config.Expired.
 func (m *Metrics) Expired(integration string, n int) {
 	m.sessions.total.WithLabelValues(m.sessions.known.of(integration), host.OutcomeExpired).Add(float64(n))
 }
 
-// labels are the values that a label may have.
+// labels are the values of a label, limited in number.
 type labels struct {
 	most int
 
@@ -54,7 +55,7 @@ type labels struct {
 	have map[string]string
 }
 
-// of returns the value itself if it is one of the first, and "other" if not.
+// of returns the value itself if it is one of the first, else "other".
 func (l *labels) of(value string) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 )
 
 // A publisher with many integrations must not fill the operator's Prometheus.
-func TestSessionsByIntegrationAreBounded(t *testing.T) {
+func TestSessionMetrics_Limit(t *testing.T) {
 	m := NewMetrics()
 	id := func(n int) string { return fmt.Sprintf("0a4e1f7c-1b2d-4c3e-8f4a-%012d", n) }
 	for n := range maxIntegrations + 7 {
@@ -22,7 +22,7 @@ func TestSessionsByIntegrationAreBounded(t *testing.T) {
 	m.Tally(host.Tally{Key: "key_0a4e1f7c1b2d4c3e"})
 	lines := strings.Split(scraped(m, "verge_sessions_total"), "; ")
 	if len(lines) != maxIntegrations+2 {
-		t.Errorf("%d series, want those of %d integrations, one more outcome and the rest", len(lines),
+		t.Errorf("%d series, want the series of %d integrations, one more outcome and the rest", len(lines),
 			maxIntegrations)
 	}
 	for _, want := range []string{
@@ -36,7 +36,7 @@ func TestSessionsByIntegrationAreBounded(t *testing.T) {
 	}
 }
 
-func TestMetricsOfTasksAndKeys(t *testing.T) {
+func TestMetrics_TasksAndKeys(t *testing.T) {
 	m := NewMetrics()
 	const waiting, oldest = "verge_runner_tasks_waiting", "verge_runner_oldest_task_seconds"
 	if got := scraped(m, waiting, oldest); got != oldest+" 0; "+waiting+" 0" {

@@ -11,8 +11,8 @@ import (
 	"github.com/verge-id/verge/testharness/wait"
 )
 
-// An operator's request may take longer than a public one, with its WriteTimeout, but
-// has a deadline as well.
+// An operator's request may take longer than a public one, including its WriteTimeout, but has a deadline
+// as well.
 func TestAdminTimeout(t *testing.T) {
 	left := make(chan time.Duration, 2)
 	handle := func(ctx context.Context, _ *web.Request) *web.Response {
@@ -39,9 +39,9 @@ func TestAdminTimeout(t *testing.T) {
 	}
 }
 
-// The other side of a verification method may take method.StepTime of a request. What is left is for the
-// store and the answer.
-func TestAStepOfAMethodFits(t *testing.T) {
+// The provider of a verification method may take method.StepTime of a request. The rest is for the store
+// and the response.
+func TestHandleTimeout_MethodStep(t *testing.T) {
 	left := make(chan time.Duration, 1)
 	base, _ := start(t, Config{Engine: fake{handle: func(ctx context.Context, _ *web.Request) *web.Response {
 		end, _ := ctx.Deadline()
@@ -54,11 +54,11 @@ func TestAStepOfAMethodFits(t *testing.T) {
 	}
 	resp.Body.Close()
 	if d := wait.For(left); d < method.StepTime+2*time.Second {
-		t.Errorf("a request has %s, and the other side may take %s of it", d, method.StepTime)
+		t.Errorf("a request has %s, and the provider may take %s of it", d, method.StepTime)
 	}
 }
 
-// ok200AfterWriteTimeout answers later than the public WriteTimeout of the test allows.
+// ok200AfterWriteTimeout responds after the public WriteTimeout of the test.
 func ok200AfterWriteTimeout(ctx context.Context) *web.Response {
 	select {
 	case <-time.After(100 * time.Millisecond):
@@ -68,8 +68,9 @@ func ok200AfterWriteTimeout(ctx context.Context) *web.Response {
 	}
 }
 
-// A second click abandons the first request. What must be sent once goes on, and everything else ends.
-func TestAWholeRequestOutlivesItsCaller(t *testing.T) {
+// A second click abandons the first request. A request that must be sent only once continues; all others
+// end.
+func TestServer_WholeRequestContinues(t *testing.T) {
 	for _, c := range []struct {
 		method, path string
 		whole        bool
@@ -105,7 +106,7 @@ func TestAWholeRequestOutlivesItsCaller(t *testing.T) {
 		leave()
 		close(left)
 		if err := wait.For(over); (err == nil) != c.whole {
-			t.Errorf("contract 37: %s %s goes on when its caller has left: %v, want %v", c.method, c.path,
+			t.Errorf("contract 37: %s %s continues without its caller: %v, want %v", c.method, c.path,
 				err == nil, c.whole)
 		}
 	}

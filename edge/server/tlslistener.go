@@ -9,18 +9,18 @@ import (
 	"time"
 )
 
-// tlsListener is a listener that returns connections once their TLS handshake is
-// done. A connection on which HTTP/2 was agreed is returned as it is, because
-// net/http looks at its type. Any other is wrapped as it is without TLS.
+// tlsListener is a listener that returns connections after their TLS handshake. A connection that
+// negotiated HTTP/2 is returned unwrapped, because net/http checks its type. Any other is wrapped like a
+// connection without TLS.
 type tlsListener struct {
 	net.Listener // its connections are of the type limitedConn
 	config       *tls.Config
 	timeout      time.Duration // for one handshake
 	wrap         func(net.Conn, *limitedConn) net.Conn
-	onFail       func(c *limitedConn, err error) // is told of a handshake that failed, and closes c
+	onFail       func(c *limitedConn, err error) // closes c after a failed handshake
 
-	start  func() // run, once
-	stop   func() // closes closed, once
+	start  func() // calls run, once
+	stop   func() // closes the channel closed, once
 	done   chan accepted
 	closed chan struct{}
 }
@@ -38,8 +38,8 @@ func newTLSListener(inner net.Listener, l *listener) *tlsListener {
 	return tl
 }
 
-// Accept waits for a connection whose handshake is done. If the listener below has
-// failed, Accept returns that error after the handshakes that are under way.
+// Accept waits for a connection whose handshake is complete. If the inner listener has failed, Accept
+// returns that error after the handshakes in progress.
 func (tl *tlsListener) Accept() (net.Conn, error) {
 	tl.start()
 	select {
@@ -50,7 +50,7 @@ func (tl *tlsListener) Accept() (net.Conn, error) {
 	}
 }
 
-// Close also ends the handshakes under way.
+// Close also ends the handshakes in progress.
 func (tl *tlsListener) Close() error {
 	tl.stop()
 	return tl.Listener.Close()
@@ -75,8 +75,7 @@ func (tl *tlsListener) run() {
 	}
 }
 
-// deliver gives Accept its result. Once the listener is closed, it closes the connection
-// instead.
+// deliver passes a result to Accept. If the listener is closed, it closes the connection instead.
 func (tl *tlsListener) deliver(a accepted) {
 	select {
 	case tl.done <- a:
@@ -120,8 +119,8 @@ func isPlainHTTP(err error) bool {
 	return false
 }
 
-// onLoopback reports whether only this machine reaches a listener. What it says then stays on this machine,
-// too.
+// onLoopback reports whether only this machine can reach a listener. Its traffic then stays on this
+// machine.
 func onLoopback(l net.Listener) bool {
 	at, ok := l.Addr().(*net.TCPAddr)
 	return ok && at.IP.IsLoopback()

@@ -9,17 +9,17 @@ import (
 	"time"
 )
 
-// Errors of an activation that has changed nothing.
+// Errors of an activation without effect.
 var (
 	ErrActive = errors.New("wasmhost: this module is active already")
 	errClosed = errors.New("wasmhost: the engine is closed")
 )
 
-// Activate makes a new module take all requests from now on, after it has passed its tests. Requests
-// that are under way end in the guests where they are. If a test fails, nothing changes.
+// Activate makes a new module handle all new requests after it has passed its tests. Requests in progress
+// end in their current guests. If a test fails, the active module is unchanged.
 //
-// The new module is then on probation; see Config. If it fails, the last module that has passed its own
-// probation takes over again.
+// The new module is then on probation: see [Config]. If it fails, the last module that has passed its own
+// probation becomes active again.
 func (e *Engine) Activate(ctx context.Context, wasm []byte) error {
 	sum := sha256.Sum256(wasm)
 	digest := hex.EncodeToString(sum[:])
@@ -32,12 +32,12 @@ func (e *Engine) Activate(ctx context.Context, wasm []byte) error {
 		e.cfg.Guests.ModuleActivated(digest, err)
 		return err
 	}
-	defer m.Close() // the instances hold it
+	defer m.Close() // the instances keep it
 	e.cfg.Guests.ModuleCompiled(time.Since(begin))
 	return e.ActivateCompiled(ctx, m)
 }
 
-// ActivateCompiled is Activate with a module that several engines share.
+// ActivateCompiled is Activate for a module that several engines share.
 func (e *Engine) ActivateCompiled(ctx context.Context, m *Module) error {
 	e.activating.Lock()
 	defer e.activating.Unlock()
@@ -52,7 +52,7 @@ func (e *Engine) ActivateCompiled(ctx context.Context, m *Module) error {
 	return err
 }
 
-// Renew replaces all instances with new ones of the same module, whose caches are empty.
+// Renew replaces all instances with new instances of the same module, whose caches are empty.
 func (e *Engine) Renew(ctx context.Context) error {
 	e.activating.Lock()
 	defer e.activating.Unlock()
@@ -76,7 +76,7 @@ func (e *Engine) Renew(ctx context.Context) error {
 	return nil
 }
 
-// Digest returns the SHA-256 of the module that takes requests.
+// Digest returns the SHA-256 of the active module.
 func (e *Engine) Digest() string { return e.generation.Load().module.digest }
 
 func (e *Engine) active(digest string) bool {
@@ -84,7 +84,7 @@ func (e *Engine) active(digest string) bool {
 	return g != nil && g.module.digest == digest
 }
 
-// install makes a generation of another module take the requests, on probation.
+// install makes a generation of another module active, on probation.
 func (e *Engine) install(next *generation) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -123,8 +123,7 @@ func (e *Engine) endProbation(trial int) {
 	}
 }
 
-// guestFailed is called when a guest of g has failed. It rolls back if g takes the requests and is on
-// probation.
+// guestFailed is called when a guest of g has failed. It rolls back if g is active and on probation.
 func (e *Engine) guestFailed(g *generation, cause string) {
 	before := e.rollBack(g)
 	if before == nil {
@@ -178,7 +177,7 @@ func (e *Engine) closed() bool {
 	}
 }
 
-// broadcast wakes everyone who waits for its next channel.
+// broadcast wakes all receivers of its next channel.
 type broadcast struct {
 	mu sync.Mutex
 	c  chan struct{}

@@ -7,13 +7,13 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// contract 30: a request that the host has held goes to the guest as one. A module of an earlier release,
-// which may have taken over meanwhile, does not know that and gets it as any other.
-func TestARequestIsAskedAgain(t *testing.T) {
+// contract 30: a repeated call of a long poll is marked for the guest. A module of an earlier release,
+// which may have become active during the wait, does not know the entry and gets it as a normal request.
+func TestHandle_Again(t *testing.T) {
 	req := &web.Request{Method: "GET", Path: "/", Client: netip.MustParseAddr("192.0.2.1"), Again: true}
 	old := start(t, config(t, badGuest))
 	if r := old.Handle(t.Context(), req); r.Status != 200 || string(r.Body) != "well" {
-		t.Errorf("a module of an earlier release answers %d %q", r.Status, r.Body)
+		t.Errorf("a module of an earlier release returns %d %q", r.Status, r.Body)
 	}
 	good := start(t, config(t, goodGuest))
 	req.Path = "/verify"

@@ -14,7 +14,7 @@ import (
 
 type effectKey struct{}
 
-// insideEffects is a store that notes of which effect a call is a part.
+// insideEffects is a store that records the effect of each call.
 type insideEffects struct {
 	kv.KV
 	mu    sync.Mutex
@@ -29,9 +29,9 @@ func (s *insideEffects) Get(ctx context.Context, key kv.Key) (kv.Item, error) {
 	return s.KV.Get(ctx, key)
 }
 
-// An effect is carried out with the context that the host has made for it, so that a trace shows what a guest
-// asked for, and below it what the host did for that.
-func TestAnEffectHasAContextOfItsOwn(t *testing.T) {
+// An effect is carried out with the context that the host created for it, so that a trace shows the guest's
+// request and, below it, the host's work.
+func TestEffect_Context(t *testing.T) {
 	store := &insideEffects{KV: memory.New(memory.Config{})}
 	cfg := config(t, goodGuest)
 	cfg.KV = store
@@ -39,13 +39,13 @@ func TestAnEffectHasAContextOfItsOwn(t *testing.T) {
 	var mu sync.Mutex
 	var begun, ended []string
 	cfg.Effect = func(ctx context.Context, kind string) (context.Context, func()) {
-		if kind == "sign" { // a guest's test of itself, which is nobody's request
+		if kind == "sign" { // a guest's self-test, which belongs to no request
 			return ctx, func() {}
 		}
 		mu.Lock()
 		defer mu.Unlock()
 		if ctx.Value(callerKey{}) == nil {
-			t.Errorf("the effect %s has not the context of its request", kind)
+			t.Errorf("the effect %s lacks the context of its request", kind)
 		}
 		begun = append(begun, kind)
 		return context.WithValue(ctx, effectKey{}, kind), func() {
@@ -58,7 +58,7 @@ func TestAnEffectHasAContextOfItsOwn(t *testing.T) {
 	if err := e.Ready(context.WithValue(t.Context(), callerKey{}, "of the caller")); err != nil {
 		t.Fatal(err)
 	}
-	wait.Until(t, "the effect, which runs beside the request, ends", func() bool {
+	wait.Until(t, "the effect, which runs concurrently with the request, ends", func() bool {
 		mu.Lock()
 		defer mu.Unlock()
 		return len(ended) > 0
@@ -78,15 +78,15 @@ type aboutObserver struct {
 
 func (o aboutObserver) About(ctx context.Context, a host.RequestInfo) { o.about(ctx, a) }
 
-// What a guest says a request is about reaches the host with the request's context, and only in the form of
-// ids.
-func TestAGuestSaysWhatARequestIsAbout(t *testing.T) {
+// A guest's information about a request reaches the host with the request's context, and only in the form
+// of ids.
+func TestAbout_ReachesHost(t *testing.T) {
 	type callerKey struct{}
 	said := make(chan host.RequestInfo, 8)
 	cfg := config(t, goodGuest)
 	cfg.Observer = aboutObserver{&heard{}, func(ctx context.Context, a host.RequestInfo) {
 		if ctx.Value(callerKey{}) == nil {
-			t.Error("contract 48: a notice has not the context of its request")
+			t.Error("contract 48: a notice lacks the context of its request")
 		}
 		said <- a
 	}}
@@ -98,6 +98,6 @@ func TestAGuestSaysWhatARequestIsAbout(t *testing.T) {
 			t.Errorf("contract 48: a request for nothing is about %+v", a)
 		}
 	default:
-		t.Error("contract 48: the guest has not said what the request is about")
+		t.Error("contract 48: the guest has not reported the request info")
 	}
 }

@@ -22,10 +22,10 @@ func (panicking) Fetch(context.Context, host.FetchRequest) (host.FetchResponse, 
 	panic("a secret")
 }
 
-// sign signs as host.Host does.
+// sign has the signature of host.Host's Sign.
 func (panicking) sign(context.Context, string, string, []byte) ([]byte, error) { panic("a secret") }
 
-// vast is a store and a fetcher whose answers are larger than a guest accepts.
+// vast is a store and a fetcher whose results are larger than a guest accepts.
 type vast struct{ kv.KV }
 
 var vastness = make([]byte, 17<<20)
@@ -41,9 +41,9 @@ func (vast) Fetch(context.Context, host.FetchRequest) (host.FetchResponse, error
 }
 func (vast) sign(context.Context, string, string, []byte) ([]byte, error) { return vastness, nil }
 
-// An effect that fails in the host must be an error only of the request that asked for it. For a commit
-// the outcome must be unknown.
-func TestEffectsThatFailInTheHost(t *testing.T) {
+// An effect that fails in the host must fail only its own request. For a commit, the outcome must
+// be unknown.
+func TestEffect_HostFailure(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		kv   func(kv.KV) kv.KV
@@ -83,7 +83,7 @@ func TestEffectsThatFailInTheHost(t *testing.T) {
 			}
 			cancel()
 			if status := wait.For(beside); status != 301 {
-				t.Errorf("a request under way at the same time: %d", status)
+				t.Errorf("a request in progress at the same time: %d", status)
 			}
 			if strings.Contains(log.String(), "a secret") ||
 				strings.Contains(log.String(), "a guest failed") {
@@ -91,7 +91,7 @@ func TestEffectsThatFailInTheHost(t *testing.T) {
 			}
 			if n := strings.Count(log.String(), "panic in an effect"); n != map[string]int{
 				"panic": 4}[c.name] {
-				t.Errorf("the log tells of %d panics: %s", n, &log)
+				t.Errorf("the log has %d panics: %s", n, &log)
 			}
 			for _, cause := range []string{wasmhost.CauseTrap, wasmhost.CauseProtocol, wasmhost.CauseHost} {
 				if told.count("failed: "+cause) != 0 {

@@ -17,21 +17,21 @@ import (
 	"github.com/verge-id/verge/wasm/abi"
 )
 
-// generation is the instances of one module. Each instance has a slot. If it fails or is full, another
-// instance takes the slot.
+// generation has the instances of one module. Each instance has a slot. If it fails or is full, another
+// instance is put into the slot.
 type generation struct {
 	engine *Engine
 	module *Module
 	slots  []atomic.Pointer[instance]
 	turn   atomic.Uint32
 
-	mu sync.Mutex // held while an instance takes its slot
-	// by slot, the first random bytes of its instance; nil: the instances are not tested yet
+	mu sync.Mutex // held while an instance is put into its slot
+	// the first random bytes of each slot's instance; nil until the instances are tested
 	drawn  []string
 	ending bool
 	over   chan struct{} // closed when ending is set
 
-	ended  sync.WaitGroup // instances that take requests
+	ended  sync.WaitGroup // instances that accept requests
 	owners sync.WaitGroup // instances whose owner has not returned
 }
 
@@ -62,8 +62,7 @@ func (e *Engine) newGeneration(ctx context.Context, m *Module) (_ *generation, e
 	return g, nil
 }
 
-// start puts a new instance into a slot. If the generation has begun to end meanwhile, it closes the
-// instance.
+// start puts a new instance into a slot. If the generation is ending, it closes the instance.
 func (g *generation) start(ctx context.Context, slot int) error {
 	e, begin := g.engine, time.Now()
 	ctx = withSealer(ctx, e.cfg.Sealer)
@@ -102,8 +101,8 @@ func (g *generation) start(ctx context.Context, slot int) error {
 	return nil
 }
 
-// prepare makes a guest and tests it. If the guest does not return in time, prepare leaves it behind,
-// together with the goroutine that waits for it: it cannot be ended from outside.
+// prepare creates a guest and tests it. If the guest does not return in time, prepare leaves it running,
+// with the goroutine that waits for it, because a guest cannot be ended from outside.
 func (g *generation) prepare(ctx context.Context, slot int, stderr *stderrHead) (api.Module, error) {
 	if err := g.module.hold(); err != nil {
 		return nil, err
@@ -122,8 +121,8 @@ func (g *generation) prepare(ctx context.Context, slot int, stderr *stderrHead) 
 				err = errors.Join(err, mod.Close(ctx))
 			}
 		}
-		// This happens before the caller goes on, because the caller may close the module and expect it
-		// to be gone. If it is gone, the guest is closed with it.
+		// Release before the caller continues: the caller may close the module and expect it to be removed.
+		// The guest is closed together with its module.
 		g.module.release()
 		select {
 		case prepared <- guest{mod, err}:
@@ -145,7 +144,7 @@ func (g *generation) prepare(ctx context.Context, slot int, stderr *stderrHead) 
 // failed replaces an instance that has failed and counts the failure against the module.
 func (g *generation) failed(slot int, in *instance, err error) {
 	if in.failed.Swap(true) {
-		return // an export that was given up has returned late
+		return // an abandoned export has returned late
 	}
 	cause := causeOf(err)
 	g.engine.cfg.Guests.GuestFailed(cause)
@@ -161,9 +160,9 @@ const (
 	replaceMax = 5 * time.Second
 )
 
-// replace puts another instance into the slot of one that has failed or is full, and lets the old one
-// end. If the old one is both, it is replaced only once. A full instance goes on working until it has
-// been replaced.
+// replace puts another instance into the slot of a failed or full one, and ends the old one. An
+// instance that is full and then fails is replaced only once. A full instance continues to work until it
+// has been replaced.
 func (g *generation) replace(slot int, old *instance) {
 	if old.replaced.Swap(true) || g.module.hold() != nil {
 		return
@@ -189,7 +188,7 @@ func (g *generation) replace(slot int, old *instance) {
 	}()
 }
 
-// do makes one of the instances work on a message. errNoGuest means that no instance has begun.
+// do runs a message in one of the instances. errNoGuest means that no instance has begun it.
 func (g *generation) do(ctx context.Context, message []byte) ([]byte, error) {
 	first := int(g.turn.Add(1))
 	for i := range g.slots {
@@ -205,7 +204,7 @@ func (g *generation) do(ctx context.Context, message []byte) ([]byte, error) {
 	return nil, errNoGuest
 }
 
-// drain ends the instances when their requests are over. The last of them releases the module.
+// drain ends the instances after their requests have ended. The last of them releases the module.
 func (g *generation) drain() error {
 	g.mu.Lock()
 	if g.ending {
@@ -234,14 +233,14 @@ func (g *generation) drain() error {
 	}
 }
 
-// selfTestTime is how long all tests of a module may take together.
+// selfTestTime is the time limit for all tests of a module together.
 const selfTestTime = 30 * time.Second
 
-// clockOff is how much a guest's clock may differ from the host's.
+// clockOff is the maximum difference between a guest's clock and the host's.
 const clockOff = time.Second
 
-// offset returns the difference of a time read between two others: zero within them. The guest may have
-// waited for a processor after it read its clock.
+// offset returns the difference between read and the interval from before to after: zero within it. The
+// guest may have waited for a processor after it read its clock.
 func offset(read, before, after time.Time) time.Duration {
 	switch {
 	case read.Before(before):
@@ -252,14 +251,14 @@ func offset(read, before, after time.Time) time.Duration {
 	return 0
 }
 
-// selfTest refuses a module whose instances have the same randomness, use another clock, take the refusal of
-// a signature for something else, or cannot answer.
+// selfTest rejects a module whose instances share randomness, have a wrong clock, misread the
+// rejection of a signature or cannot respond.
 func (g *generation) selfTest(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, selfTestTime)
 	defer cancel()
 	seen, drawn := map[string]bool{}, make([]string, len(g.slots))
 	for i := range g.slots {
-		for n := range 2 { // twice, because one instance may repeat itself too
+		for n := range 2 { // twice, because one instance may repeat itself as well
 			before := g.engine.cfg.Clock.now()
 			self, err := g.self(ctx, g.slots[i].Load())
 			if err != nil {
@@ -297,8 +296,8 @@ func random(self abi.Self) bool {
 	return len(self.Random) == 32 && !bytes.Equal(self.Random, make([]byte, 32))
 }
 
-// testReplacement refuses a guest whose first random bytes are those of another guest of its
-// generation. selfTest tests the first guests of a generation.
+// testReplacement rejects a guest whose first random bytes equal those of another guest of its generation.
+// selfTest tests the first guests of a generation.
 func (g *generation) testReplacement(ctx context.Context, slot int, mod api.Module) error {
 	g.mu.Lock()
 	tested := g.drawn != nil
@@ -330,7 +329,8 @@ func (g *generation) self(ctx context.Context, in *instance) (abi.Self, error) {
 	return abi.Read.Self(b)
 }
 
-// canary makes a request that the core answers without the KV. If the answer is right, the core works.
+// canary sends a request that the core answers without the KV. A correct response shows that the core
+// works.
 func (g *generation) canary(ctx context.Context) error {
 	request := &web.Request{Method: "GET", Path: abi.CanaryPath}
 	b, err := g.do(ctx, abi.Append.Request([]byte{byte(abi.Handle)}, request))

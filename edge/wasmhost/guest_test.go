@@ -13,7 +13,7 @@ import (
 	"github.com/verge-id/verge/wasm/settings"
 )
 
-// ring returns a key ring of tests, whose nonces are all different.
+// ring returns a key ring for tests, whose nonces all differ.
 func ring(t *testing.T) *token.Ring {
 	t.Helper()
 	file, err := token.ParseKeyring([]byte(`{"version":1,"keys":[{"id":"9f02ab31",` +
@@ -37,9 +37,9 @@ func (c *counter) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// The configuration of a guest whose host seals holds no secret of a method in clear. Each guest has secrets
-// that were sealed for it alone (contract 13, 41).
-func TestTheSecretsOfAGuestAreSealed(t *testing.T) {
+// If the host seals, the configuration of a guest contains no secret of a method in plain text. Each guest
+// gets secrets that were sealed only for it (contract 13, 41).
+func TestConfig_SealedSecrets(t *testing.T) {
 	c := Config{
 		Guest: settings.Config{Config: core.Config{BaseURL: "https://verge.example", Methods: []method.Config{
 			{Name: "bankid", Kind: "oidc", Secrets: map[string]string{"client_secret": "canary7"}},
@@ -69,6 +69,6 @@ func TestTheSecretsOfAGuestAreSealed(t *testing.T) {
 
 	c.Guest.Methods[0].Settings = json.RawMessage("{")
 	if b, err := c.guest(); err == nil {
-		t.Errorf("settings that are no JSON: %s", b)
+		t.Errorf("settings that are not JSON: %s", b)
 	}
 }

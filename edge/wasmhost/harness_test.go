@@ -22,7 +22,8 @@ import (
 	"github.com/verge-id/verge/wasm/settings"
 )
 
-// holding is a store. While it holds, commits of a publisher's requests happen but are not answered.
+// holding is a store. While it holds, commits of a publisher's requests are executed, but their results are
+// delayed.
 type holding struct {
 	kv.KV
 	hold     atomic.Bool
@@ -39,7 +40,7 @@ func (h *holding) Commit(ctx context.Context, tx kv.Tx) error {
 	return err
 }
 
-// breaking is a Sealer that panics when it is told to.
+// breaking is a Sealer that panics on demand.
 type breaking struct {
 	host.Sealer
 	now atomic.Bool
@@ -57,7 +58,7 @@ type forgetful struct{ *wasmhost.Engine }
 
 func (f forgetful) Forget() { f.Renew(context.Background()) }
 
-// inGuest returns a function that makes a harness's engine with one guest.
+// inGuest returns a function that creates a harness's engine with one guest.
 func inGuest(
 	t *testing.T, m *wasmhost.Module, change func(*wasmhost.Config),
 ) func(core.Config, host.Host, token.Keyring) testharness.Engine {
@@ -76,7 +77,7 @@ func inGuest(
 	}
 }
 
-// leaving is a store during whose commits the caller goes away.
+// leaving is a store during whose commits the caller disconnects.
 type leaving struct {
 	kv.KV
 	leave   atomic.Pointer[context.CancelFunc]
@@ -93,9 +94,9 @@ func (l *leaving) Commit(ctx context.Context, tx kv.Tx) error {
 	return kv.ErrUnknown
 }
 
-// After the caller is gone, nothing of a request may reach the store. The guest hears of it a moment
-// later and would otherwise ask what became of its commit.
-func TestNoEffectBeginsAfterTheCallerIsGone(t *testing.T) {
+// After the caller has disconnected, no further effect of a request may reach the store. The guest is
+// notified a moment later and would otherwise ask for the outcome of its commit.
+func TestEffect_CallerGone(t *testing.T) {
 	store := &leaving{}
 	h := testharness.New(t, &testharness.Options{
 		KV: func(now func() time.Time) kv.KV {

@@ -25,12 +25,12 @@ import (
 	"github.com/verge-id/verge/wasm/abi"
 )
 
-// record is a record of the request that says it.
+// record returns a record for the request that sends it.
 func record(kind abi.Kind, body []byte) []byte {
 	return abi.Append.Record(nil, abi.Record{Kind: kind, Body: body})
 }
 
-// effect is a record with a number, as effects have.
+// effect returns a record with a number, as effects have.
 func effect(kind abi.Kind, body []byte) []byte {
 	return abi.Append.Record(nil, abi.Record{Kind: kind, Op: 1, Body: body})
 }
@@ -40,7 +40,7 @@ func answer(status int, header web.Header) []byte {
 		abi.Append.Response(nil, &web.Response{Status: status, Header: header, Body: []byte("said")}))
 }
 
-// say makes a guest say records that the test has made.
+// say makes a guest send the test's records.
 func say(e *wasmhost.Engine, ctx context.Context, records ...[]byte) *web.Response {
 	return e.Handle(ctx, &web.Request{
 		Method: "POST",
@@ -50,7 +50,7 @@ func say(e *wasmhost.Engine, ctx context.Context, records ...[]byte) *web.Respon
 	})
 }
 
-// heard collects what guests have told the host.
+// heard collects the events that guests have reported to the host.
 type heard struct {
 	mu       sync.Mutex
 	counts   []string
@@ -112,21 +112,21 @@ func fetch(change func(*host.FetchRequest)) []byte {
 	return effect(abi.Fetch, abi.Append.Fetch(nil, q))
 }
 
-// guestSays is what a guest says, the answer to the request, and what the host must make of it.
+// guestSays is the output of a guest, the response to the request, and the expected reaction of the host.
 type guestSays struct {
 	name   string
 	says   [][]byte
 	status int
-	fails  bool   // whether the guest fails
-	counts string // the names that are counted
-	wakes  string // the partitions that are woken
+	fails  bool   // the guest fails
+	counts string // the counted names
+	wakes  string // the woken partitions
 	tells  host.Measurement
-	tally  host.Tally // that counts as usage
-	signs  int32      // how many signatures are made; at most that many if the guest fails
+	tally  host.Tally // the tally that counts as usage
+	signs  int32      // number of signatures; at most that many if the guest fails
 }
 
-// testSays makes a guest say each case. The host accepts what the core could have said. If a guest says
-// something else, that guest loses its place, and its neighbours lose nothing.
+// testSays makes a guest send each case. The host accepts output that the core could have sent. A guest
+// with other output is replaced, and others are unaffected.
 func testSays(t *testing.T, cases []guestSays) {
 	t.Helper()
 	for _, c := range cases {
@@ -157,7 +157,7 @@ func testSays(t *testing.T, cases []guestSays) {
 			}
 			r := get(e, t.Context(), "/")
 			if r.Status != 200 || seen.count("failed: "+wasmhost.CauseProtocol) != want {
-				t.Errorf("the next request: %d, told of %q", r.Status, seen.all)
+				t.Errorf("the next request: %d, reported %q", r.Status, seen.all)
 			}
 			if got := strings.Join(told.counts, " "); got != c.counts {
 				t.Errorf("counted %q, want %q", got, c.counts)
@@ -175,7 +175,7 @@ func testSays(t *testing.T, cases []guestSays) {
 			}
 			if len(told.wakes) > 0 != (c.wakes != "") ||
 				len(told.wakes) > 0 && string(told.wakes[0]) != c.wakes {
-				t.Errorf("told of tasks in %q, want %q", told.wakes, c.wakes)
+				t.Errorf("reported tasks in %q, want %q", told.wakes, c.wakes)
 			}
 		})
 	}
@@ -184,10 +184,10 @@ func testSays(t *testing.T, cases []guestSays) {
 // aYearFarOff is later than any time that fits into 64 bits of nanoseconds.
 var aYearFarOff = time.Date(300000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// saidGood is an answer that the host sends on.
+// saidGood is a response that the host passes on.
 func saidGood() []byte { return answer(200, web.Header{}) }
 
-// named returns n names of headers that differ.
+// named returns n different header names.
 func named(n int) (names []string) {
 	for i := range n {
 		names = append(names, "X-"+strings.Repeat("a", i+1))
@@ -195,7 +195,7 @@ func named(n int) (names []string) {
 	return names
 }
 
-func TestWhatGuestsSayOfUsage(t *testing.T) {
+func TestGuestOutput_Usage(t *testing.T) {
 	good := saidGood()
 	testSays(t, []guestSays{
 		{
@@ -211,7 +211,7 @@ func TestWhatGuestsSayOfUsage(t *testing.T) {
 			status: 200,
 		},
 		{
-			name: "an integration whose name would reach out of its items",
+			name: "an integration whose name would escape from its items",
 			says: [][]byte{tally(host.Tally{Integration: "../" + anIntegration,
 				Outcome: host.OutcomeStarted}), good},
 			status: 200,
@@ -230,7 +230,7 @@ func TestWhatGuestsSayOfUsage(t *testing.T) {
 	})
 }
 
-func TestWhatGuestsSayInNotices(t *testing.T) {
+func TestGuestOutput_Notices(t *testing.T) {
 	good := saidGood()
 	testSays(t, []guestSays{
 		{
@@ -287,7 +287,7 @@ func TestWhatGuestsSayInNotices(t *testing.T) {
 			status: 200,
 			counts: "other",
 		},
-		{name: "a notice that this host does not know", says: [][]byte{record(77, []byte("?")), good},
+		{name: "an unknown notice", says: [][]byte{record(77, []byte("?")), good},
 			status: 200},
 		{
 			name:   "a log that cannot be read",
@@ -296,12 +296,12 @@ func TestWhatGuestsSayInNotices(t *testing.T) {
 			fails:  true,
 		},
 		{
-			name:   "as many notices as an export may leave",
+			name:   "the maximum number of notices",
 			says:   [][]byte{bytes.Repeat(record(77, nil), 256), good},
 			status: 200,
 		},
 		{
-			name:   "one notice more than that",
+			name:   "one notice too many",
 			says:   [][]byte{bytes.Repeat(record(77, nil), 257), good},
 			status: 503,
 			fails:  true,
@@ -309,7 +309,7 @@ func TestWhatGuestsSayInNotices(t *testing.T) {
 	})
 }
 
-func TestWhatGuestsSayOfTasks(t *testing.T) {
+func TestGuestOutput_Tasks(t *testing.T) {
 	now, far, good := time.Now(), aYearFarOff, saidGood()
 	testSays(t, []guestSays{
 		{name: "a task that falls due", says: [][]byte{wake("p0", now), good}, status: 200, wakes: "p0"},
@@ -332,17 +332,17 @@ func TestWhatGuestsSayOfTasks(t *testing.T) {
 	})
 }
 
-func TestWhatGuestsSayAtOnce(t *testing.T) {
+func TestGuestOutput_Concurrent(t *testing.T) {
 	good, reads := saidGood(), effect(abi.KVGet, abi.Append.Key(nil, kv.Key{Partition: "p0", Name: "n"}))
 	testSays(t, []guestSays{
 		{
-			name:   "two effects at once",
+			name:   "two effects at the same time",
 			says:   [][]byte{reads, reads},
 			status: 503,
 			fails:  true,
 		},
 		{
-			name:   "an effect and an answer",
+			name:   "an effect and a response",
 			says:   [][]byte{reads, good},
 			status: 503,
 			fails:  true,
@@ -357,7 +357,7 @@ func TestWhatGuestsSayAtOnce(t *testing.T) {
 	})
 }
 
-func TestWhatGuestsSayToTheStore(t *testing.T) {
+func TestGuestOutput_Store(t *testing.T) {
 	now, far := time.Now(), aYearFarOff
 	testSays(t, []guestSays{
 		{
@@ -389,7 +389,7 @@ func TestWhatGuestsSayToTheStore(t *testing.T) {
 			fails:  true,
 		},
 		{
-			name: "more charges than a transaction has parts",
+			name: "more charges than a transaction may have parts",
 			says: [][]byte{effect(abi.KVSpend,
 				abi.Append.Spend(nil, abi.Spend{Partition: "l", Now: now,
 					Charges: make([]kv.Charge, kv.MaxTx+1)}))},
@@ -436,7 +436,7 @@ func TestWhatGuestsSayToTheStore(t *testing.T) {
 	})
 }
 
-func TestWhatGuestsSayInFetches(t *testing.T) {
+func TestGuestOutput_Fetches(t *testing.T) {
 	fields := map[string]string{}
 	for _, name := range named(65) {
 		fields[name] = "v"
@@ -466,17 +466,17 @@ func TestWhatGuestsSayInFetches(t *testing.T) {
 		{name: "a fetch that ends before it begins", says: [][]byte{fetch(func(q *host.FetchRequest) {
 			q.Timeout = -1
 		})}, status: 503, fails: true},
-		{name: "a fetch that may take for ever", says: [][]byte{fetch(func(q *host.FetchRequest) {
+		{name: "a fetch without a time limit", says: [][]byte{fetch(func(q *host.FetchRequest) {
 			q.Timeout = 1<<63 - 1
 		})}, status: 503, fails: true},
 	})
 }
 
-func TestWhatGuestsSayOfSignatures(t *testing.T) {
+func TestGuestOutput_Signatures(t *testing.T) {
 	many := func(n int, of []byte) []byte { return bytes.Repeat(of, n) }
 	testSays(t, []guestSays{
 		{
-			name:   "a signature with a key that there is",
+			name:   "a signature with an existing key",
 			says:   [][]byte{sign("client", "ES256", 10)},
 			status: 200,
 			signs:  1,
@@ -533,7 +533,7 @@ func TestWhatGuestsSayOfSignatures(t *testing.T) {
 			fails:  true,
 		},
 		{
-			name:   "two signatures at once",
+			name:   "two signatures at the same time",
 			says:   [][]byte{many(2, sign("client", "ES256", 10))},
 			status: 503,
 			fails:  true,
@@ -542,14 +542,14 @@ func TestWhatGuestsSayOfSignatures(t *testing.T) {
 	})
 }
 
-func TestWhatGuestsSayInAnswers(t *testing.T) {
+func TestGuestOutput_Responses(t *testing.T) {
 	headers := web.Header{}
 	for _, name := range named(129) {
 		headers[name] = []string{"v"}
 	}
 	testSays(t, []guestSays{
-		{name: "an answer with no status", says: [][]byte{answer(0, web.Header{})}, status: 503},
-		{name: "an answer that is only informational", says: [][]byte{answer(101, web.Header{})},
+		{name: "a response without a status", says: [][]byte{answer(0, web.Header{})}, status: 503},
+		{name: "an informational response", says: [][]byte{answer(101, web.Header{})},
 			status: 503},
 		{
 			name:   "a header with a length",
@@ -586,8 +586,8 @@ type panickingObserver struct{ host.Observer }
 
 func (panickingObserver) Count(string) { panic("a secret") }
 
-// If a guest finds a bug of the host, only that guest may fail.
-func TestAPanicOverWhatAGuestSays(t *testing.T) {
+// If a guest triggers a bug of the host, only that guest may fail.
+func TestGuestOutput_HostPanic(t *testing.T) {
 	var log bytes.Buffer
 	told := &observed{}
 	cfg := config(t, badGuest)
@@ -607,14 +607,14 @@ func TestAPanicOverWhatAGuestSays(t *testing.T) {
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}
-	said := strings.Contains(log.String(), "what it said made the host panic (string)")
+	said := strings.Contains(log.String(), "its record made the host panic (string)")
 	if !said || strings.Contains(log.String(), "a secret") {
 		t.Errorf("the log: %s", &log)
 	}
 }
 
 // lines is the destination of a host's log. Each line must be complete, of limited size, and have the
-// host's own members once.
+// host's own attributes once.
 type lines struct {
 	t     testing.TB
 	count atomic.Int64
@@ -648,8 +648,8 @@ var hostileKinds = []abi.Kind{0, abi.KVGet, abi.KVCommit, abi.KVClaim, abi.KVLis
 	abi.Sign, abi.Verify, 9,
 	abi.Respond, abi.Log, abi.Count, abi.Wake, abi.Measure, abi.Tally, 22, 255}
 
-// hostile makes what a guest could say: every kind of record, well formed or malformed, in any order
-// and in any request's name.
+// hostile returns output that a guest could send: every kind of record, well formed or malformed, in any
+// order and for any request.
 func hostile(r *rand.Rand) []byte {
 	random := hostility{r}
 	var out []byte
@@ -673,7 +673,7 @@ func hostile(r *rand.Rand) []byte {
 	return out
 }
 
-// hostility makes the parts of records at random.
+// hostility creates the parts of records at random.
 type hostility struct{ *rand.Rand }
 
 func (r hostility) text() string {
@@ -692,14 +692,14 @@ func (r hostility) when() time.Time         { return time.Unix(r.number(), r.num
 func (r hostility) span() time.Duration     { return time.Duration(r.number()) }
 func (r hostility) count() int              { return int(uint32(r.number())) }
 
-// some does it several times, or not at all.
+// some calls do several times, or not at all.
 func (r hostility) some(do func()) {
 	for range r.IntN(1 << r.IntN(8)) {
 		do()
 	}
 }
 
-// body makes a record's body, as its kind has it.
+// body returns a record's body in the format of its kind.
 func (r hostility) body(k abi.Kind) []byte {
 	switch k {
 	case abi.KVGet:
@@ -773,10 +773,10 @@ func (r hostility) tx() kv.Tx {
 	return tx
 }
 
-// A module that says everything that can be said, in any order, may end nothing but its own guests.
-// Another module of the same process and the same store must answer all the time. No line of the log
-// may be forged. Afterwards everything must be as before.
-func TestAHostileModule(t *testing.T) {
+// A module with arbitrary output, in any order, may end only its own guests. Another module of the same
+// process and the same store must always respond. No line of the log may be forged. Afterwards the host
+// must be in the same state as before.
+func TestHostileModule_Random(t *testing.T) {
 	const each = 150
 	seed := faultproxy.Seed(t, 1)
 	store := memory.New(memory.Config{})
@@ -809,7 +809,7 @@ func TestAHostileModule(t *testing.T) {
 					t.Errorf("answered with status %d", resp.Status)
 				}
 				if r := get(neighbour, t.Context(), "/nowhere"); r.Status != 404 {
-					t.Errorf("the other module answers %d", r.Status)
+					t.Errorf("the other module returns %d", r.Status)
 				}
 			}
 		})
@@ -843,7 +843,7 @@ func TestAHostileModule(t *testing.T) {
 	}
 	for _, p := range told.wakes {
 		if p != "p0" {
-			t.Errorf("a task in %.40q was told of", p)
+			t.Errorf("a task in %.40q was reported", p)
 		}
 	}
 	t.Logf("%d lines, %d counts, %d wakes", log.count.Load(), len(told.counts), len(told.wakes))

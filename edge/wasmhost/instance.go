@@ -16,67 +16,67 @@ import (
 	"github.com/verge-id/verge/wasm/abi"
 )
 
-// instance is one guest. The goroutine that runs run owns it, and only the owner calls its exports.
+// instance is one guest. The goroutine of run owns it. Only the owner calls its exports.
 type instance struct {
 	module api.Module
 	engine *Engine
 	stderr *stderrHead
-	log    *slog.Logger // for what the guest says
+	log    *slog.Logger // for the guest's own log lines
 
 	reserve, submit, complete, cancel api.Function
 
 	events chan event
-	ended  chan struct{} // closed by end; then the instance takes no more events
+	ended  chan struct{} // closed by end; the instance then accepts no further events
 	end    func()
-	since  atomic.Int64 // when the running export was called, on the host's clock; 0: none runs
+	since  atomic.Int64 // start of the running export on the host's clock; 0: none is running
 
 	calls  map[uint32]*call
 	last   uint32
-	limit  uint32 // bytes of memory from which the instance is to be replaced
-	memory uint32 // bytes of this instance in the engine's sum
+	limit  uint32 // bytes of memory above which the instance is replaced
+	memory uint32 // bytes of this instance in the engine's total
 
 	replaced atomic.Bool
 	failed   atomic.Bool
 	full     func() // called by the owner when the memory is full
-	stuck    func() // called when the instance is given up because it does not return
+	stuck    func() // called when the instance is abandoned because it does not return
 
-	// interrupt ends the running export, if the module was compiled to be interruptible. Only the owner
-	// may close the guest, because a running export uses what a close would remove.
+	// interrupt ends the running export, if the module was compiled to be interruptible. Only the owner may
+	// close the guest, because closing removes data that a running export uses.
 	interrupt context.CancelFunc
 }
 
-// call is one request on which an instance works.
+// call is one request that an instance handles.
 type call struct {
 	ctx     context.Context
 	id      uint32
 	message []byte
 	state   atomic.Int32
-	result  chan result // gets one result if the instance begins the call
-	stop    func() bool // ends the watch on ctx
-	asking  bool        // an effect of it is under way; only the owner uses this
+	result  chan result // receives one result if the instance begins the call
+	stop    func() bool // stops watching ctx
+	asking  bool        // one of its effects is in progress; only the owner uses this
 }
 
-// States of a call. Once the guest has begun it, it cannot be given to another guest.
+// States of a call. A call that a guest has begun cannot be given to another guest.
 const (
 	waiting int32 = iota
 	begun
 	withdrawn
 )
 
-// result is how a request ended.
+// result is the result of a call.
 type result struct {
 	body []byte
 	err  error
 }
 
-// event is what an instance gets from outside.
+// event is an input of an instance.
 type event struct {
 	call   *call
 	kind   eventKind
 	op     uint32
 	status abi.Status
 	body   []byte
-	err    error // why the effect cannot come from the core
+	err    error // reason why the effect is not one of the core's
 }
 
 type eventKind uint8
@@ -85,10 +85,10 @@ const (
 	submitted eventKind = iota
 	completed
 	cancelled
-	draining // end when no request is under way
+	draining // end when no requests are in progress
 )
 
-// send gives the instance an event. It returns false if the instance has ended.
+// send passes an event to the instance. It returns false if the instance has ended.
 func (in *instance) send(e event) bool {
 	select {
 	case in.events <- e:
@@ -98,7 +98,7 @@ func (in *instance) send(e event) bool {
 	}
 }
 
-// run owns the instance until it has drained (then it returns nil) or failed.
+// run owns the instance until it has drained (it returns nil) or failed.
 func (in *instance) run(ctx context.Context) (err error) {
 	defer in.countMemory(0)
 	defer in.interrupt()
@@ -112,7 +112,7 @@ func (in *instance) run(ctx context.Context) (err error) {
 		}
 		select {
 		case <-in.ended:
-			return nil // it was given up because it did not return, but now it has
+			return nil // it was abandoned, and its export has now returned
 		default:
 		}
 		in.since.Store(int64(time.Since(epoch)))
@@ -152,17 +152,17 @@ func (in *instance) run(ctx context.Context) (err error) {
 		}
 	}
 	for _, c := range in.calls {
-		c.finish(result{err: errPoisoned}) // nothing that the guest still says can be trusted
+		c.finish(result{err: errPoisoned}) // all further output of the guest is untrusted
 	}
 	in.end()
 	return err
 }
 
-// errNoReaction ends a guest with such a request: the request would be under way for ever, and the guest's
+// errNoReaction ends a guest with such a request: otherwise the request would never end, and the guest's
 // end would wait for it.
 var errNoReaction = errors.New("it does not answer a request that was cancelled")
 
-// countMemory updates the engine's sum of memory.
+// countMemory updates the engine's total memory.
 func (in *instance) countMemory(size uint32) {
 	if size != in.memory {
 		in.engine.memory.Add(int64(size) - int64(in.memory))
@@ -170,8 +170,8 @@ func (in *instance) countMemory(size uint32) {
 	}
 }
 
-// do makes the instance work on a call. It returns shortly after the end of the call's context at the
-// latest. errNoGuest means that the instance has not begun.
+// do runs a call in the instance. It returns at most the grace period after the end of the call's context.
+// errNoGuest means that the instance has not begun the call.
 func (in *instance) do(c *call) ([]byte, error) {
 	in.engine.queued.Add(1)
 	select {
@@ -195,7 +195,7 @@ func (in *instance) do(c *call) ([]byte, error) {
 				return nil, errNoGuest
 			}
 			select {
-			case r := <-c.result: // the result came at the same moment
+			case r := <-c.result: // the result arrived at the same moment
 				return r.body, r.err
 			default:
 				return nil, errPoisoned
@@ -213,7 +213,7 @@ func (in *instance) do(c *call) ([]byte, error) {
 	}
 }
 
-// withdraw takes back a call that has not begun, so that it never will.
+// withdraw withdraws a call that has not begun, and reports whether it could. The call then never begins.
 func (in *instance) withdraw(c *call) bool {
 	if !c.state.CompareAndSwap(waiting, withdrawn) {
 		return false
@@ -222,7 +222,7 @@ func (in *instance) withdraw(c *call) bool {
 	return true
 }
 
-// abandonIfStuck gives up an instance whose export does not return.
+// abandonIfStuck abandons an instance whose export does not return.
 func (in *instance) abandonIfStuck() {
 	since := in.since.Load()
 	if since == 0 || time.Since(epoch)-time.Duration(since) < in.engine.cfg.Grace {
@@ -253,7 +253,7 @@ func (in *instance) begin(ctx context.Context, c *call) error {
 	c.stop = func() bool { return true }
 	switch {
 	case c.ctx.Err() != nil:
-		c.finish(result{err: errLate}) // the caller is gone, so nobody would get the answer
+		c.finish(result{err: errLate}) // the caller has disconnected, so no one would receive the response
 		return nil
 	case len(c.message) > abi.MaxInbox:
 		c.finish(result{err: errTooLarge})
@@ -269,7 +269,7 @@ func (in *instance) begin(ctx context.Context, c *call) error {
 	})
 }
 
-// message puts b into the inbox and calls an export for c with b's length.
+// message writes b to the inbox and calls an export for c with the length of b.
 func (in *instance) message(
 	ctx context.Context, c *call, b []byte, export func(n uint64) ([]uint64, error),
 ) error {
@@ -284,7 +284,7 @@ func (in *instance) message(
 	return in.export(c, results, err)
 }
 
-// export reads the outbox that an export returned, which was called for c.
+// export reads the outbox that an export returned for c.
 func (in *instance) export(c *call, results []uint64, err error) error {
 	if err != nil {
 		return in.trapped(err)
@@ -299,13 +299,13 @@ func (in *instance) export(c *call, results []uint64, err error) error {
 	return nil
 }
 
-// carryOut carries out the effect that a request asks for.
+// carryOut carries out an effect for a request.
 func (in *instance) carryOut(c *call, rec abi.Record) {
 	begin := time.Now()
 	done := event{call: c, kind: completed, op: rec.Op}
 	defer func() {
 		if v := recover(); v != nil {
-			// The value may quote the effect, so only its type and its place are logged.
+			// The value may quote the effect, so only its type and its stack are logged.
 			in.engine.cfg.Log.Error("panic in an effect", "type", fmt.Sprintf("%T", v), "stack",
 				string(debug.Stack()))
 			done.status, done.body = lost(rec.Kind, "the host failed")
@@ -313,8 +313,8 @@ func (in *instance) carryOut(c *call, rec abi.Record) {
 		in.send(done)
 	}()
 	if err := c.ctx.Err(); err != nil {
-		// The caller is gone, which the guest hears next. The effect is not begun, so that nothing of a
-		// request reaches the store after its answer.
+		// The caller has disconnected, and the guest's next event is the cancellation. The effect is not
+		// begun, so that no effect of a request reaches the store after its response.
 		if done.status, done.body = lost(rec.Kind, err.Error()); rec.Kind == abi.KVCommit {
 			done.status = abi.Unavailable
 		}
@@ -333,7 +333,7 @@ func (in *instance) carryOut(c *call, rec abi.Record) {
 	}
 }
 
-// outbox returns a copy of what the header points to, because the next export changes it.
+// outbox returns a copy of the bytes at the header's address, because the next export changes them.
 func outbox(m api.Module, header uint32) ([]byte, error) {
 	h, ok := m.Memory().Read(header, 12)
 	if !ok {
@@ -355,7 +355,7 @@ func (c *call) finish(r result) {
 	c.result <- r
 }
 
-// newInstance makes an instance of the guest. It takes requests when run is called.
+// newInstance returns an instance of the guest. It handles requests when run is called.
 func (e *Engine) newInstance(m *Module, mod api.Module, stderr *stderrHead, limit uint32) *instance {
 	in := &instance{
 		module: mod, engine: e, stderr: stderr, log: e.cfg.Log.With(moduleKey, short(m.digest)),

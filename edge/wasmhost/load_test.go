@@ -19,7 +19,7 @@ import (
 	"github.com/verge-id/verge/testharness/wait"
 )
 
-// publisher is a publisher that an engine's store knows, with the requests that it makes.
+// publisher is a publisher in an engine's store, with its requests.
 type publisher struct {
 	t     testing.TB
 	store kv.KV
@@ -108,8 +108,7 @@ func (p *publisher) validate(e *wasmhost.Engine) int {
 	return p.ask(e, "POST", "/api/v1/verify/validate", `{"result_token":"`+result+`"}`)
 }
 
-// slow is a store that answers reads after a while. It answers the first n reads only when all of them
-// have come.
+// slow is a store that delays reads. It returns the first n reads only when all of them have arrived.
 type slow struct {
 	kv.KV
 	n    int
@@ -145,8 +144,8 @@ func (s *slow) Get(ctx context.Context, key kv.Key) (kv.Item, error) {
 }
 
 // A thousand requests wait for the store at the same time, in two guests. None may wait for another's
-// answer, and they may use only little memory while they wait.
-func TestAThousandRequestsWaitInOneProcess(t *testing.T) {
+// result, and they may use only little memory while they wait.
+func TestLoad_ThousandWaitingRequests(t *testing.T) {
 	const n = 1000
 	c := config(t, goodGuest)
 	p := newPublisher(t, c)
@@ -162,7 +161,7 @@ func TestAThousandRequestsWaitInOneProcess(t *testing.T) {
 	select {
 	case <-store.all:
 	case <-time.After(time.Minute):
-		t.Errorf("not all of %d requests reach the store; %d are answered", n, len(status))
+		t.Errorf("not all of %d requests reach the store; %d have a response", n, len(status))
 		store.answer()
 	}
 	parked := e.Stats()
@@ -173,20 +172,20 @@ func TestAThousandRequestsWaitInOneProcess(t *testing.T) {
 		}
 	}
 	if store.most != n || parked.InFlight != n || parked.Instances != 2 {
-		t.Errorf("%d requests at the store at once, %d in flight, in %d guests; want %d, %d, 2",
+		t.Errorf("%d requests at the store at the same time, %d in flight, in %d guests; want %d, %d, 2",
 			store.most, parked.InFlight, parked.Instances, n, n)
 	}
 	over := e.Stats().Memory
-	t.Logf("%d requests parked in %d guests: %.1f MiB of linear memory, %.1f MiB when all were answered",
+	t.Logf("%d requests parked in %d guests: %.1f MiB of linear memory, %.1f MiB after all responses",
 		n, parked.Instances, float64(parked.Memory)/(1<<20), float64(over)/(1<<20))
 	if most := int64(64 << 20); parked.Memory > most || over > most {
 		t.Errorf("%d and then %d bytes of linear memory, want at most %d", parked.Memory, over, most)
 	}
 }
 
-// If a request left behind only a hundred bytes, that would be a megabyte by the end of the test.
-func TestAGuestsMemoryIsFlat(t *testing.T) {
-	half := long.Pick(t, "TestAGuestsMemoryIsFlat", 4_000, 10_000)
+// If a request leaked only a hundred bytes, that would be a megabyte by the end of the test.
+func TestLoad_FlatMemory(t *testing.T) {
+	half := long.Pick(t, "TestLoad_FlatMemory", 4_000, 10_000)
 	c := config(t, goodGuest)
 	p := newPublisher(t, c)
 	c.Instances = 1
@@ -211,7 +210,7 @@ func TestAGuestsMemoryIsFlat(t *testing.T) {
 			}
 		}
 	}
-	// The heap may still settle by a page. A leak grows with every round.
+	// The heap may still grow by a page. A leak grows with every round.
 	const rounds = 6
 	var sizes []uint64
 	for len(sizes) < rounds {

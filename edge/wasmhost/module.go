@@ -18,8 +18,8 @@ import (
 	"github.com/verge-id/verge/wasm/abi"
 )
 
-// Module is a compiled guest. Any number of engines may run the same module at once. To compile one
-// takes seconds, to make an instance of it milliseconds.
+// Module is a compiled guest. Several engines may run the same module at the same time. Compiling takes
+// seconds, starting an instance milliseconds.
 type Module struct {
 	digest    string
 	runtime   wazero.Runtime
@@ -27,19 +27,18 @@ type Module struct {
 	memoryMax int64
 
 	mu    sync.Mutex
-	users int // one for the caller of Compile, until Close, and one for each generation of instances
+	users int // 1 for the caller of Compile until Close, and 1 for each generation of instances
 	close func() error
 }
 
-// CompileConfig has the settings of a module rather than of an engine. The zero value works.
+// CompileConfig has the settings of a module, not of an engine. The zero value works.
 type CompileConfig struct {
 	MemoryMax     int64                   // see Config
 	Interruptible bool                    // see Config
 	Cache         wazero.CompilationCache // see Config
 }
 
-// exports are the functions that a guest must have, with the number of their parameters and results,
-// all i32.
+// exports are the required functions of a guest, with the number of their parameters and results, all i32.
 var exports = map[string]struct{ params, results int }{
 	"verge_abi":      {0, 1},
 	"verge_reserve":  {1, 1},
@@ -50,15 +49,14 @@ var exports = map[string]struct{ params, results int }{
 	"_initialize":    {0, 0},
 }
 
-// Compile compiles a module and checks everything that can be seen from outside. The caller must call
-// Close.
+// Compile compiles a module and checks its structure and exports. The caller must call Close.
 func Compile(ctx context.Context, wasm []byte, c CompileConfig) (_ *Module, err error) {
 	c.MemoryMax = cmp.Or(c.MemoryMax, memoryMax)
 	sum := sha256.Sum256(wasm)
 	m := &Module{digest: hex.EncodeToString(sum[:]), memoryMax: c.MemoryMax, users: 1}
 	m.close = sync.OnceValue(m.release)
-	// Debug information is off. With it wazero gives each memory access an exit of its own that names
-	// the line, and a request takes 1.8 times as long.
+	// Debug information is off: with it, wazero gives each memory access a separate exit with its line, and
+	// a request takes 1.8 times as long.
 	rc := wazero.NewRuntimeConfigCompiler().
 		WithMemoryLimitPages(uint32(c.MemoryMax / pageSize)).
 		WithCloseOnContextDone(c.Interruptible).
@@ -108,10 +106,10 @@ func Compile(ctx context.Context, wasm []byte, c CompileConfig) (_ *Module, err 
 	return m, nil
 }
 
-// Digest is the SHA-256 of the module's bytes.
+// Digest returns the SHA-256 of the module's bytes.
 func (m *Module) Digest() string { return m.digest }
 
-// Close releases the module. Engines that run it go on, and the last of them removes it.
+// Close releases the module. Engines that use it continue, and the last one removes it.
 func (m *Module) Close() error { return m.close() }
 
 // hold keeps the module until release.
@@ -145,8 +143,7 @@ func i32s(types []api.ValueType, n int) bool {
 
 func short(digest string) string { return digest[:12] }
 
-// features are WebAssembly's, without tables that grow, because no memory limit counts the content of
-// tables.
+// features are WebAssembly's without growing tables, because no memory limit counts the content of tables.
 const features = api.CoreFeaturesV2 &^ api.CoreFeatureReferenceTypes
 
 const (
@@ -154,7 +151,7 @@ const (
 	memoryMax = 256 << 20 // the default
 )
 
-// instantiate makes a configured guest that takes requests. Its exports must be called with a context
+// instantiate returns a configured guest that accepts requests. Its exports must be called with a context
 // from withSealer.
 func (m *Module) instantiate(ctx context.Context, c *Config, stderr *stderrHead) (api.Module, error) {
 	config, err := c.guest()
@@ -206,8 +203,8 @@ func configure(ctx context.Context, mod api.Module, config []byte) error {
 	return fmt.Errorf("the guest refuses its configuration: %s", text)
 }
 
-// draw makes a guest that has no work yet test itself. The guest may ask for a signature with abi.TestKey,
-// which no key has as its name. It must then answer at once.
+// draw runs the self-test of a guest that has no work yet. The guest may ask for a signature with
+// abi.TestKey, which is never the name of a key. It must then respond immediately.
 func draw(ctx context.Context, mod api.Module) (abi.Self, error) {
 	at, err := mod.ExportedFunction("verge_reserve").Call(ctx, 1)
 	if err != nil {
@@ -242,7 +239,7 @@ func draw(ctx context.Context, mod api.Module) (abi.Self, error) {
 	return abi.Read.Self(rec.Body)
 }
 
-// tested returns what an outbox holds beside notices.
+// tested returns the first record of an outbox that is not a notice.
 func tested(mod api.Module, header uint64) (abi.Record, error) {
 	out, err := outbox(mod, uint32(header))
 	for err == nil && len(out) > 0 {

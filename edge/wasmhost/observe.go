@@ -8,26 +8,26 @@ import (
 	"github.com/verge-id/verge/wasm/abi"
 )
 
-// Observer learns what happens, for metrics. Its methods are called concurrently. Stats has what can be
-// read at any time.
+// Observer receives events for metrics. Its methods are called concurrently. Stats returns the current
+// state.
 type Observer interface {
 	ModuleCompiled(took time.Duration)
 	GuestStarted(took time.Duration)              // includes its configuration
-	GuestRecycled()                               // it was replaced because its memory was full
-	GuestFailed(cause string)                     // one of the causes
+	GuestRecycled()                               // replaced because its memory was full
+	GuestFailed(cause string)                     // one of Causes
 	EffectDone(kind string, took time.Duration)   // get, commit, claim, list, spend, fetch, sign or verify
-	ModuleActivated(digest string, refused error) // digest "": it could not be read
+	ModuleActivated(digest string, refused error) // digest "": the module could not be read
 	ModuleRolledBack(from, to, cause string)
 }
 
-// The causes of a guest's failure, as in metrics and logs.
+// Causes of a guest's failure, as in metrics and logs.
 const (
 	causeMemory   = "out_of_memory"
 	causeTrap     = "trap"     // a panic without recover, or an operation that WebAssembly forbids
 	causeDeadline = "deadline" // an export did not return
 	causeProtocol = "protocol" // it sent an invalid message
-	causeHost     = "host"     // a function that it imports failed
-	causeStart    = "start"    // it could not be started to replace another guest
+	causeHost     = "host"     // a function of the host failed
+	causeStart    = "start"    // a replacement could not be started
 )
 
 // Causes returns all causes of a guest's failure.
@@ -37,9 +37,9 @@ func Causes() []string {
 
 // stats is the state of an engine at one moment.
 type stats struct {
-	Digest    string // of the module that takes requests
-	InFlight  int    // requests that the engine got and has not answered
-	Queued    int    // those of them that no guest has begun
+	Digest    string // of the active module
+	InFlight  int    // requests without a response yet
+	Queued    int    // requests in flight that no guest has begun
 	Instances int    // guests, including those that drain or do not return
 	Memory    int64  // bytes of their linear memories
 }
@@ -60,12 +60,12 @@ func causeOf(err error) string {
 	return causeTrap
 }
 
-// hostPanic is a panic in a function of the host that guests import.
+// hostPanic is a panic in a function that guests import from the host.
 type hostPanic struct{ value any }
 
 func (hostPanic) Error() string { return "a function of the host panicked" }
 
-// trapped returns why an export did not return.
+// trapped returns the reason why an export did not return.
 func (in *instance) trapped(err error) error {
 	f := &failure{causeTrap, err}
 	switch {
@@ -77,8 +77,8 @@ func (in *instance) trapped(err error) error {
 	return f
 }
 
-// stderrHead is the beginning of what a guest writes to standard error, where Go's runtime writes why it
-// ends. It is not logged, because a panic may quote a request.
+// stderrHead is the beginning of a guest's standard error, to which Go's runtime writes the reason for its
+// end. It is not logged, because a panic may quote a request.
 type stderrHead struct{ b []byte }
 
 const maxStderrHead = 4 << 10
@@ -104,7 +104,7 @@ var effectNames = map[abi.Kind]string{
 	abi.Verify:   "verify",
 }
 
-// noObserver is an Observer that does nothing.
+// noObserver is an Observer without effect.
 type noObserver struct{}
 
 func (noObserver) ModuleCompiled(time.Duration)     {}

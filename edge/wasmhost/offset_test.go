@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A loaded machine may pause a guest for longer than its clock may be off.
+// A loaded machine may pause a guest for longer than the tolerated difference of its clock.
 func TestOffset(t *testing.T) {
 	at := func(s int) time.Time { return time.Unix(int64(s), 0) }
 	for _, c := range []struct {

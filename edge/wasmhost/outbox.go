@@ -20,32 +20,32 @@ import (
 	"github.com/verge-id/verge/wasm/effect"
 )
 
-// Limits of what a guest may say. A guest may come from a module that somebody else has built, so any
-// part of what it says may be wrong or hostile. Such a guest loses its place, and its module fails its
-// probation, but nothing else suffers. So the host reads the outbox under recover and by the rules of
-// the ABI, and accepts no more than the core would ever say.
+// Limits of a guest's output. A guest may come from a module that someone else has built, so any part of
+// its output may be wrong or hostile. Such a guest is replaced and its module fails its probation, but the
+// rest is unaffected. So the host reads the outbox under recover and by the rules of the ABI, and accepts
+// no more than the core would ever send.
 const (
-	maxNotices     = 256      // of one export
-	maxMessage     = 4 << 10  // bytes of a log line's message, and of a failure's text
-	maxAttrs       = 64       // of a log line
-	maxKey         = 64       // bytes of an attribute's name, and of a method's
+	maxNotices     = 256      // per outbox
+	maxMessage     = 4 << 10  // bytes of a log message and of a failure's text
+	maxAttrs       = 64       // per log line
+	maxKey         = 64       // bytes of the name of an attribute or a method
 	maxValue       = 8 << 10  // bytes of an attribute's value
-	maxLine        = 32 << 10 // bytes of a line's attributes together
-	maxHeaders     = 128      // values of an answer's header
-	maxHeader      = 64 << 10 // bytes of an answer's header
-	maxID          = 128      // bytes of X-Request-Id, which access logs repeat
+	maxLine        = 32 << 10 // bytes of all attributes of a line
+	maxHeaders     = 128      // values in a response's header
+	maxHeader      = 64 << 10 // bytes of a response's header
+	maxID          = 128      // bytes of X-Request-Id, which access logs contain
 	maxDestination = kv.MaxName
 )
 
-// errPanicked means that a guest's record has met a bug in the host.
-var errPanicked = errors.New("what it said made the host panic")
+// errPanicked is returned if a guest's record triggers a bug in the host.
+var errPanicked = errors.New("its record made the host panic")
 
-// handleOutbox reads the outbox of an export that was called for c. An error says why the guest cannot be
-// relied on.
+// handleOutbox handles the outbox of an export that was called for c. An error is the reason why the guest
+// can no longer be trusted.
 func (in *instance) handleOutbox(c *call, out []byte) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			// The value may quote a request, so only its type and its place are logged.
+			// The value may quote a request, so only its type and its stack are logged.
 			err = fmt.Errorf("%w (%T): %s", errPanicked, v, debug.Stack())
 		}
 	}()
@@ -58,17 +58,17 @@ func (in *instance) handleOutbox(c *call, out []byte) (err error) {
 		switch {
 		case rec.Kind > abi.Respond:
 			if notices++; notices > maxNotices {
-				return fmt.Errorf("more than %d notices at once", maxNotices)
+				return fmt.Errorf("more than %d notices in one outbox", maxNotices)
 			}
 			err = in.handleNotice(c, rec)
 		case rec.Request != c.id || in.calls[c.id] != c:
-			err = fmt.Errorf("a record of request %d, which is not under way or not the one "+
+			err = fmt.Errorf("a record of request %d, which is not in progress or not the one "+
 				"that was called for",
 				rec.Request)
 		case rec.Kind == abi.Respond:
 			err = in.answered(c, rec.Body)
 		case c.asking:
-			err = errors.New("an effect of a request that waits for another one")
+			err = errors.New("an effect of a request that waits for another effect")
 		default:
 			c.asking = true
 			go in.carryOut(c, rec)
@@ -80,8 +80,8 @@ func (in *instance) handleOutbox(c *call, out []byte) (err error) {
 	return nil
 }
 
-// answered ends a request. If an effect of it is still under way, the request's context must be over.
-// Otherwise the host would go on for a request that it no longer counts.
+// answered ends a request. If an effect of the request is still in progress, its context must be done.
+// Otherwise the host would continue to work for a request that it no longer counts.
 func (in *instance) answered(c *call, body []byte) error {
 	if c.asking && c.ctx.Err() == nil {
 		return errors.New("an answer to a request that waits for an effect")
@@ -95,8 +95,8 @@ func (in *instance) answered(c *call, body []byte) error {
 	return nil
 }
 
-// handleNotice handles a notice of an export that was called for c. A notice of an unknown kind comes from a
-// module that is newer than this host.
+// handleNotice handles a notice of an export that was called for c. A notice of an unknown kind comes from
+// a module that is newer than this host.
 func (in *instance) handleNotice(c *call, rec abi.Record) error {
 	p := &in.engine.ports
 	switch rec.Kind {
@@ -120,7 +120,7 @@ func (in *instance) handleNotice(c *call, rec abi.Record) error {
 		if err != nil {
 			return err
 		}
-		if t.Valid() { // what is not comes from a module that is newer than this host, or hostile
+		if t.Valid() { // an invalid tally comes from a module that is newer than this host, or hostile
 			p.Tally(t)
 		}
 	case abi.About:
@@ -139,21 +139,21 @@ func (in *instance) handleNotice(c *call, rec abi.Record) error {
 		if err != nil {
 			return err
 		}
-		if slices.Contains(in.engine.partitions, partition) { // no runner handles other partitions
+		if slices.Contains(in.engine.partitions, partition) { // other partitions have no runner
 			p.Wake(partition, due)
 		}
 	}
 	return nil
 }
 
-// ours are the names of the members that the host adds to a log line.
+// ours are the names of the attributes that the host adds to a log line.
 var ours = []string{slog.TimeKey, slog.LevelKey, slog.MessageKey, slog.SourceKey, moduleKey}
 
-// moduleKey names the module in every line that comes from a guest. So such a line cannot be taken for
-// one of the host.
+// moduleKey is the attribute with the module in every log line of a guest. So such a line cannot be
+// mistaken for the host's.
 const moduleKey = "module"
 
-// lineOf returns the log line of a guest's record, with a limited size.
+// lineOf returns the log line of a guest's record, limited in size.
 func lineOf(l abi.LogRecord) (slog.Level, string, []slog.Attr) {
 	attrs := make([]slog.Attr, 0, min(len(l.Attrs), maxAttrs))
 	room := maxLine
@@ -172,7 +172,7 @@ func lineOf(l abi.LogRecord) (slog.Level, string, []slog.Attr) {
 	return levelOf(l.Level), cut(l.Message, maxMessage), attrs
 }
 
-// levelOf returns the highest level of the host's logs that is not above n.
+// levelOf returns the host's highest log level that is not above n.
 func levelOf(n int8) slog.Level {
 	for _, level := range []slog.Level{slog.LevelError, slog.LevelWarn, slog.LevelInfo} {
 		if slog.Level(n) >= level {
@@ -182,7 +182,7 @@ func levelOf(n int8) slog.Level {
 	return slog.LevelDebug
 }
 
-// plain returns the value of b as JSON, or its text if it is not JSON.
+// plain returns the JSON value in b, or its text if it is not JSON.
 func plain(b []byte) any {
 	var v any
 	if len(b) > maxValue || json.Unmarshal(b, &v) != nil {
@@ -191,7 +191,7 @@ func plain(b []byte) any {
 	return v
 }
 
-// cut returns the beginning of a text.
+// cut returns the first n bytes of a text, marked with "…" if it is longer.
 func cut(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -205,9 +205,9 @@ type bounded struct{ error }
 func (b bounded) Error() string { return cut(b.error.Error(), maxMessage) }
 func (b bounded) Unwrap() error { return b.error }
 
-// checkAnswer refuses an answer that the server could not send unchanged. Names of headers must be
-// canonical. With another spelling of Content-Length or Transfer-Encoding a guest would decide where
-// the answer ends.
+// checkAnswer rejects a response that the server could not send unchanged. Header names must be canonical:
+// with another spelling of Content-Length or Transfer-Encoding, a guest would control where the response
+// ends.
 func checkAnswer(p *web.Response) error {
 	if p.Status < 200 || p.Status > 599 {
 		return fmt.Errorf("an answer with status %d", p.Status)
@@ -232,7 +232,7 @@ func checkAnswer(p *web.Response) error {
 	return nil
 }
 
-// checkJobs refuses jobs that were not asked for.
+// checkJobs rejects jobs that were not asked for.
 func checkJobs(j abi.Jobs, p kv.Partition, n int) error {
 	if len(j.Jobs) > n || !effect.Plausible(j.Next) {
 		return fmt.Errorf("%w: %d jobs where %d were asked for, the next at %d s",
@@ -242,7 +242,8 @@ func checkJobs(j abi.Jobs, p kv.Partition, n int) error {
 		timed := effect.Plausible(job.Until) && effect.Plausible(job.Task.Due)
 		if job.Partition != p || len(job.Destination) > maxDestination || !timed ||
 			len(job.Task.ID) > kv.MaxName || len(job.Task.Payload) > kv.MaxValue {
-			return fmt.Errorf("%w: a job that no store has", abi.ErrMalformed)
+			return fmt.Errorf("%w: a job's partition, destination, time or size is out of range",
+				abi.ErrMalformed)
 		}
 	}
 	return nil

@@ -22,8 +22,8 @@ import (
 	"github.com/verge-id/verge/wasm/effect"
 )
 
-// A line of a guest must have the host's members once, with the host's values.
-func TestLinesOfGuests(t *testing.T) {
+// A line of a guest must have the host's attributes once, with the host's values.
+func TestGuestLog_Lines(t *testing.T) {
 	text := func(s string) []byte { b, _ := json.Marshal(s); return b }
 	attr := func(key, value string) abi.LogAttr { return abi.LogAttr{Key: key, Value: text(value)} }
 	long := strings.Repeat("ä", 40<<10)
@@ -42,7 +42,7 @@ func TestLinesOfGuests(t *testing.T) {
 			Attrs:   []abi.LogAttr{attr("session", "s"), {Key: "n", Value: []byte("3")}},
 		},
 			`"level":"WARN","msg":"m","module":"abc","session":"s","n":3}`},
-		{"members of the host", abi.LogRecord{
+		{"attributes of the host", abi.LogRecord{
 			Message: "m",
 			Attrs: []abi.LogAttr{
 				attr("time", "1970"),
@@ -117,7 +117,7 @@ func TestLinesOfGuests(t *testing.T) {
 	}
 }
 
-func TestJobsThatWereNotAskedForAreRefused(t *testing.T) {
+func TestCheckJobs_Unrequested(t *testing.T) {
 	now := time.Now()
 	far := time.Date(300000, 1, 1, 0, 0, 0, 0, time.UTC)
 	good := host.Job{
@@ -137,9 +137,9 @@ func TestJobsThatWereNotAskedForAreRefused(t *testing.T) {
 		{"a job of another partition", func(j *abi.Jobs) { j.Jobs[0].Partition = "p1" }, false},
 		{"a destination of a kilobyte",
 			func(j *abi.Jobs) { j.Jobs[0].Destination = strings.Repeat("l", 1<<10) }, false},
-		{"a task named by a kilobyte", func(j *abi.Jobs) { j.Jobs[0].Task.ID = strings.Repeat("l", 1<<10) },
+		{"a task id of a kilobyte", func(j *abi.Jobs) { j.Jobs[0].Task.ID = strings.Repeat("l", 1<<10) },
 			false},
-		{"a payload that no store has", func(j *abi.Jobs) {
+		{"a payload over the limit of stores", func(j *abi.Jobs) {
 			j.Jobs[0].Task.Payload = make([]byte, kv.MaxValue+1)
 		}, false},
 		{"due in the year 300000", func(j *abi.Jobs) { j.Jobs[0].Task.Due = far }, false},
@@ -155,15 +155,15 @@ func TestJobsThatWereNotAskedForAreRefused(t *testing.T) {
 	}
 }
 
-// astray is a fetcher that reads its request and returns no answer.
+// astray is a fetcher that reads its request and returns no response.
 type astray struct{}
 
 func (astray) Fetch(_ context.Context, q host.FetchRequest) (host.FetchResponse, error) {
 	return host.FetchResponse{Status: 200, Body: []byte(q.URL)}, nil
 }
 
-// FuzzOutbox: whatever an outbox holds, it must be read without a panic. The same holds for carrying
-// out its effects. At most one effect may be accepted at once.
+// FuzzOutbox checks that any outbox is read without a panic, and that its effects are carried out without
+// one. At most one effect may be accepted at a time.
 func FuzzOutbox(f *testing.F) {
 	add := func(records ...abi.Record) {
 		var b []byte
@@ -242,7 +242,7 @@ func FuzzOutbox(f *testing.F) {
 	})
 }
 
-// strict is ports that fail the test if what a guest tells comes through unchecked.
+// strict returns ports that fail the test if a guest's output reaches them unchecked.
 func strict(t *testing.T) ports {
 	return ports{
 		Ports: effect.Ports{
@@ -292,8 +292,8 @@ func (o strictObserver) Wake(p kv.Partition, due time.Time) {
 	}
 }
 
-// An export speaks only for the request for which it was called.
-func TestRecordsInAnothersName(t *testing.T) {
+// The outbox of an export may contain only records for the request of that export.
+func TestOutbox_OtherRequest(t *testing.T) {
 	for _, kind := range []abi.Kind{abi.Respond, abi.KVGet, abi.Fetch, abi.Sign, abi.Verify, 9} {
 		for _, of := range []uint32{0, 2, 3} {
 			newCall := func(id uint32) *call {

@@ -6,13 +6,13 @@ import (
 	"github.com/verge-id/verge/wasm/effect"
 )
 
-// ports carry out effects and get notices.
+// ports carry out effects and receive notices.
 type ports struct {
 	effect.Ports
-	host.Observer // receives only what a core could have reported
+	host.Observer // receives only events that a core could have reported
 }
 
-// lost returns the reply to an effect whose result is unknown.
+// lost returns the reply to an effect whose outcome is unknown.
 func lost(k abi.Kind, text string) (abi.Status, []byte) {
 	switch k {
 	case abi.KVCommit:

@@ -20,12 +20,12 @@ import (
 	"github.com/verge-id/verge/wasm/abi"
 )
 
-// version returns the guest with another digest: it has one more section, without a meaning.
+// version returns the guest with another digest: it has another, meaningless section.
 func version(t testing.TB, pkg string, n byte) []byte {
 	return append(bytes.Clone(kit.Build(t, pkg)), 0, 3, 1, 'v', n)
 }
 
-// observed is an Observer that keeps what it learns.
+// observed is an Observer that records its events.
 type observed struct {
 	mu  sync.Mutex
 	all []string
@@ -66,7 +66,7 @@ func (c *calendar) wall() time.Time {
 	return time.Now()
 }
 
-func TestAModuleThatFailsOnProbationIsRolledBack(t *testing.T) {
+func TestProbation_RollBack(t *testing.T) {
 	for _, c := range []struct {
 		cause string
 		fail  func(t *testing.T, e *wasmhost.Engine, clock *calendar)
@@ -90,7 +90,7 @@ func TestAModuleThatFailsOnProbationIsRolledBack(t *testing.T) {
 		}},
 		{wasmhost.CauseStart, func(t *testing.T, e *wasmhost.Engine, clock *calendar) {
 			clock.wrong.Store(true)
-			for range 5 { // the guest is full and goes on working
+			for range 5 { // the guest is full and continues to work
 				if r := get(e, t.Context(), "/grow"); r.Status != 200 {
 					t.Errorf("a request that fills a guest: %d", r.Status)
 				}
@@ -112,7 +112,7 @@ func TestAModuleThatFailsOnProbationIsRolledBack(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			beside := make(chan int, 1)
 			go func() { beside <- get(e, ctx, "/park").Status }()
-			wait.Until(t, "a request of the module before", func() bool {
+			wait.Until(t, "a request of the previous module", func() bool {
 				s := e.Stats()
 				return s.InFlight == 1 && s.Queued == 0
 			})
@@ -121,7 +121,7 @@ func TestAModuleThatFailsOnProbationIsRolledBack(t *testing.T) {
 				t.Fatalf("%v, the digest is %s", err, e.Digest())
 			}
 			c.fail(t, e, clock)
-			wait.Until(t, "the module before takes requests again",
+			wait.Until(t, "the previous module is active again",
 				func() bool { return e.Digest() == first })
 			if r := get(e, t.Context(), "/"); r.Status != 200 {
 				t.Errorf("the next request: %d", r.Status)
@@ -133,12 +133,12 @@ func TestAModuleThatFailsOnProbationIsRolledBack(t *testing.T) {
 			}
 			cancel()
 			if status := wait.For(beside); status != 301 {
-				t.Errorf("a request from before the activation does not go on: %d", status)
+				t.Errorf("a request from before the activation does not continue: %d", status)
 			}
-			// The module before is not on probation, so a guest of it that fails is replaced.
+			// The previous module is not on probation, so a failed guest of it is replaced.
 			get(e, t.Context(), "/trap")
 			if r := get(e, t.Context(), "/"); r.Status != 200 || e.Digest() != first {
-				t.Errorf("after a trap of the module before: %d, digest %s", r.Status, e.Digest())
+				t.Errorf("after a trap of the previous module: %d, digest %s", r.Status, e.Digest())
 			}
 		})
 	}
@@ -159,7 +159,7 @@ func TestProbation(t *testing.T) {
 				t.Fatal(err)
 			}
 			second := e.Digest()
-			wait.Until(t, "the guests of the module before are gone",
+			wait.Until(t, "the guests of the previous module have ended",
 				func() bool { return e.Stats().Instances == 1 })
 			get(e, t.Context(), "/trap")
 			r := get(e, t.Context(), "/")
@@ -168,7 +168,7 @@ func TestProbation(t *testing.T) {
 			}
 		})
 	}
-	t.Run("of several modules the last one that has passed its probation takes over", func(t *testing.T) {
+	t.Run("several modules: the last with a passed probation becomes active", func(t *testing.T) {
 		e, _ := engine(t, 0)
 		first := e.Digest()
 		for _, m := range modules[1:] {
@@ -179,11 +179,11 @@ func TestProbation(t *testing.T) {
 		if err := e.Renew(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		wait.Until(t, "the guests in between are gone", func() bool { return e.Stats().Instances == 2 })
+		wait.Until(t, "the guests in between have ended", func() bool { return e.Stats().Instances == 2 })
 		get(e, t.Context(), "/trap")
-		wait.Until(t, "the first one takes requests", func() bool { return e.Digest() == first })
+		wait.Until(t, "the first one is active", func() bool { return e.Digest() == first })
 	})
-	t.Run("Close also ends the guests of the module before", func(t *testing.T) {
+	t.Run("Close also ends the guests of the previous module", func(t *testing.T) {
 		e, _ := engine(t, 0)
 		if err := e.Activate(t.Context(), modules[1]); err != nil {
 			t.Fatal(err)
@@ -192,7 +192,7 @@ func TestProbation(t *testing.T) {
 			t.Errorf("%v, %d guests are left", err, e.Stats().Instances)
 		}
 	})
-	t.Run("a module that is refused has no probation", func(t *testing.T) {
+	t.Run("a rejected module has no probation", func(t *testing.T) {
 		e, told := engine(t, 0)
 		first := e.Digest()
 		err := e.Activate(t.Context(), []byte("MZ"))
@@ -213,12 +213,12 @@ func (r *turning) turn(to io.Reader) { r.now.Store(&to) }
 
 func (r *turning) Read(p []byte) (int, error) { return (*r.now.Load()).Read(p) }
 
-// The randomness of a guest that replaces another must also be its own.
-func TestReplacementsAreTested(t *testing.T) {
+// The randomness of a replacement guest must also be its own.
+func TestReplacement_Randomness(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		bad    io.Reader
-		passes int // how many guests start before one repeats another's randomness
+		passes int // number of guests that start before one repeats another's randomness
 	}{
 		{"no randomness", zeros{}, 0},
 		{"the randomness of another guest", &sameForAll{}, 1},
@@ -234,7 +234,7 @@ func TestReplacementsAreTested(t *testing.T) {
 				if r := get(e, t.Context(), "/trap"); r.Status != 503 {
 					t.Errorf("trap %d: %d", n, r.Status)
 				}
-				wait.Until(t, "another guest is tried", func() bool {
+				wait.Until(t, "another guest is started", func() bool {
 					return told.count("started") > 2+n || told.count("failed: "+wasmhost.CauseStart) > 0
 				})
 			}
@@ -253,7 +253,7 @@ func TestReplacementsAreTested(t *testing.T) {
 }
 
 // Only requests that a guest has begun may be lost with it.
-func TestRequestsThatWaitForAGuestAreNotLost(t *testing.T) {
+func TestReplacement_WaitingRequests(t *testing.T) {
 	cfg := config(t, badGuest)
 	cfg.Instances = 1
 	e := start(t, cfg)
@@ -286,9 +286,9 @@ func TestRequestsThatWaitForAGuestAreNotLost(t *testing.T) {
 	close(over)
 	asking.Wait()
 	if n := refused.Load(); n != 0 {
-		t.Errorf("%d requests were refused, though no guest had begun them", n)
+		t.Errorf("%d requests failed, though no guest had begun them", n)
 	}
 	if s := e.Stats(); s.InFlight != 0 || s.Queued != 0 {
-		t.Errorf("after all is over: %+v", s)
+		t.Errorf("at the end: %+v", s)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/verge-id/verge/wasm/abi"
 )
 
-// sealerKey is the key of the engine's Sealer in the context of an export. The context has it because
+// sealerKey is the key of the engine's Sealer in the context of an export. It is in the context because
 // instances of several engines import the same functions.
 type sealerKey struct{}
 
@@ -19,8 +19,8 @@ func withSealer(ctx context.Context, s host.Sealer) context.Context {
 	return context.WithValue(ctx, sealerKey{}, s)
 }
 
-// offerSealing makes the module "verge" that guests import. Without a Sealer its functions return that
-// there is none.
+// offerSealing creates the module "verge", which guests import. Without a Sealer, its functions return
+// abi.SealNotOffered.
 func offerSealing(ctx context.Context, r wazero.Runtime) error {
 	b := r.NewHostModuleBuilder("verge")
 	for name, do := range map[string]func(s host.Sealer, purpose string, in []byte) ([]byte, error){
@@ -66,7 +66,7 @@ func offerSealing(ctx context.Context, r wazero.Runtime) error {
 	return err
 }
 
-// offer exports a function with six i32 parameters and a result.
+// offer exports a function with six i32 parameters and one result.
 func offer(
 	b wazero.HostModuleBuilder, name string, do func(s host.Sealer, m api.Memory, args []uint64) int32,
 ) {
@@ -89,11 +89,11 @@ func offer(
 	b.NewFunctionBuilder().WithGoModuleFunction(api.GoModuleFunc(call), six, one).Export(name)
 }
 
-// maxSealed limits what a guest may seal or authenticate at once: sixteen times the largest value of a
-// store.
+// maxSealed is the maximum number of bytes that a guest may seal or authenticate in one call: sixteen times
+// the largest value of a store.
 const maxSealed = 1 << 20
 
-// read returns the part of the memory whose address and length are the first two of args.
+// read returns the memory at the address and with the length in the first two of args.
 func read(m api.Memory, args []uint64) ([]byte, bool) {
 	if uint32(args[1]) > maxSealed {
 		return nil, false

@@ -19,9 +19,9 @@ import (
 	"github.com/verge-id/verge/wasm/settings"
 )
 
-// either is two engines, of which one is used at a time.
+// either is two engines that are used in turn.
 type either struct {
-	engine.Engine // one of both, for what does not depend on who seals
+	engine.Engine // one of them, for calls that do not depend on the sealer
 
 	both [2]*wasmhost.Engine
 	now  *atomic.Int32
@@ -43,9 +43,9 @@ func (e either) Forget() {
 	}
 }
 
-// A guest that seals by itself and one whose host seals must understand each other in both directions:
-// flow, provider and result tokens, session IDs, and what is sealed in the store.
-func TestGuestsAndHostsSealAlike(t *testing.T) {
+// Tokens and sealed data of a guest with its own keys and of a guest whose host seals must be
+// interchangeable: flow, provider and result tokens, session ids, and sealed data in the store.
+func TestSealing_GuestAndHost(t *testing.T) {
 	m := shared(t, goodGuest)
 	const byHost, byGuest = 0, 1
 	var now atomic.Int32
@@ -83,23 +83,23 @@ func TestGuestsAndHostsSealAlike(t *testing.T) {
 		name        string
 		first, then int32
 	}{
-		{"begun by a guest of its own, ended by one of a host", byGuest, byHost},
-		{"the other way round", byHost, byGuest},
+		{"begun by a guest with keys, ended by one without", byGuest, byHost},
+		{"begun by a guest without keys, ended by one with keys", byHost, byGuest},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			now.Store(c.first)
 			s := h.Start(nil)
 			now.Store(c.then) // opens the flow token, checks the session's MAC, seals the result
 			if r := h.Reconcile(s.SessionID); r.Status != 200 {
-				t.Errorf("the session's ID is not understood: %d %s", r.Status, r.Body)
+				t.Errorf("the session's id is not accepted: %d %s", r.Status, r.Body)
 			}
 			back := h.Approve(s)
 			now.Store(c.first) // opens the result, and the secret that the event is signed with
 			if r := h.Validate(back.ResultToken); r.Status != 200 || r.JSON()["valid"] != true {
-				t.Errorf("the result is not understood: %d %s", r.Status, r.Body)
+				t.Errorf("the result is not accepted: %d %s", r.Status, r.Body)
 			}
 			h.Settle()
-			types := h.Sink.Types(s.SessionID) // both are due at once, so their order may differ
+			types := h.Sink.Types(s.SessionID) // both are due at the same time, so their order may differ
 			if slices.Sort(types); !slices.Equal(types,
 				[]string{"verification.completed", "verification.started"}) {
 				t.Errorf("events %v", types)

@@ -8,16 +8,15 @@ import (
 	"github.com/verge-id/verge/wasm/cursor"
 )
 
-// The most that a module may have of anything that it declares with a count. The compiling library
-// trusts a count and reserves memory for it, and a process that cannot get the memory ends. A module of
-// 15 bytes once did that.
+// Limits of declared counts in a module. The compiling library trusts a count and reserves memory for it,
+// and a process that cannot get the memory ends. A module of 15 bytes once caused that.
 const (
 	maxCount  = 1 << 17 // functions, types, elements of its table and so on; Go's guest has some thousands
-	maxLocals = 50_000  // of a function, as in browsers
+	maxLocals = 50_000  // per function, as in browsers
 )
 
-// checkShape refuses a module that has other parts than a guest needs, or whose counts are larger than
-// the bytes that follow. The compiler checks the content of the parts.
+// checkShape rejects a module that has other sections than a guest needs, or counts that exceed the bytes
+// that follow. The compiler checks the content of the sections.
 func checkShape(wasm []byte) error {
 	r := partsOf(wasm)
 	r.Take(8) // the compiler has read these before
@@ -39,7 +38,7 @@ func checkShape(wasm []byte) error {
 	return r.Err()
 }
 
-// opaque are the sections that are not read to their end.
+// opaque lists the sections that are not read to their end.
 var opaque = map[byte]bool{
 	customSection:   true,
 	functionSection: true,
@@ -148,7 +147,7 @@ func (r *parts) section(id byte) error {
 	return r.Err()
 }
 
-// parts are what a section consists of.
+// parts reads the contents of a section.
 type parts struct{ cursor.Cursor }
 
 func partsOf(b []byte) *parts { return &parts{cursor.Cursor{Left: b}} }
@@ -165,7 +164,7 @@ func (r *parts) number() int { return int(r.Uint(32)) }
 
 func (r *parts) bytes() []byte { return r.Take(r.number()) }
 
-// count reads how many things follow, each of at least one byte.
+// count reads the number of the following entries, each of at least one byte.
 func (r *parts) count() int {
 	n := r.number()
 	if n > maxCount || n > len(r.Left) {
@@ -189,7 +188,7 @@ func (r *parts) each(one func()) {
 	}
 }
 
-// constant skips an expression that says where something begins or what value a global has.
+// constant skips the expression of an offset or of a global's initial value.
 func (r *parts) constant() {
 	switch op := r.Byte(); op {
 	case 0x41, 0x23:

@@ -9,9 +9,9 @@ import (
 
 const header = "\x00asm\x01\x00\x00\x00"
 
-// A module must be refused before memory is reserved for what it only claims to have. Each of these
-// modules ended the process or would take gigabytes.
-func TestShapes(t *testing.T) {
+// A module must be rejected before memory is reserved for its declared counts. Each of these modules ended
+// the process or would use gigabytes.
+func TestCheckShape_Limits(t *testing.T) {
 	const vast = "\xff\xff\xff\xff\x0f"
 	for _, c := range []struct{ name, wasm, says string }{
 		{"functions without a body", "\x0a\x05" + vast, "4294967295 of something, with 0 bytes left"},
@@ -64,8 +64,8 @@ func TestShapes(t *testing.T) {
 	}
 }
 
-// A table that grows is memory that no limit counts.
-func TestTablesDoNotGrow(t *testing.T) {
+// A growing table uses memory that no limit counts.
+func TestCheckShape_GrowingTable(t *testing.T) {
 	// type () -> (); function; table of 1; code: ref.null func, i32.const 1, table.grow 0, drop
 	wasm := header + "\x01\x04\x01\x60\x00\x00" + "\x03\x02\x01\x00" + "\x04\x04\x01\x70\x00\x01" +
 		"\x0a\x0c\x01\x0a\x00\xd0\x70\x41\x01\xfc\x0f\x00\x1a\x0b"
@@ -75,7 +75,7 @@ func TestTablesDoNotGrow(t *testing.T) {
 	}
 }
 
-// FuzzShape: a module that passes must have as many bytes as its counts say.
+// FuzzShape checks that an accepted module has as many bytes as its counts declare.
 func FuzzShape(f *testing.F) {
 	f.Add([]byte(header + "\x01\x05\x01\x60\x00\x01\x7f\x03\x02\x01\x00\x07\x05\x01\x01f\x00\x00" +
 		"\x0a\x06\x01\x04\x00\x41\x01\x0b"))

@@ -28,9 +28,9 @@ func ours() [][]byte {
 	return all
 }
 
-// Requests, guests that fail or are full, activations, rollbacks and renewals happen at the same time,
-// and Close comes in the middle. Every request must be answered, and nothing may be left running.
-func TestEverythingAtOnce(t *testing.T) {
+// Requests, guests that fail or are full, activations, rollbacks and renewals happen at the same time, and
+// Close comes in the middle. Every request must get a response, and no goroutine may be left running.
+func TestStress_AllEvents(t *testing.T) {
 	var modules []*wasmhost.Module
 	for n := range 3 {
 		wasm := version(t, badGuest, byte(n))
@@ -100,9 +100,9 @@ func TestEverythingAtOnce(t *testing.T) {
 	}
 }
 
-// If a guest is busy, requests that are over must leave its queue by themselves, however long the queue
-// is, and never reach the guest.
-func TestRequestsThatEndInTheQueue(t *testing.T) {
+// If a guest is busy, requests that have ended must leave its queue automatically, regardless of the
+// queue's length, and never reach the guest.
+func TestQueue_EndedRequests(t *testing.T) {
 	cfg := config(t, badGuest)
 	cfg.Instances = 1
 	e := start(t, cfg)
@@ -127,25 +127,25 @@ func TestRequestsThatEndInTheQueue(t *testing.T) {
 		}
 	}
 	if time.Since(began) > 900*time.Millisecond {
-		t.Log("this machine is too slow for the rest: a guest that is busy for a second is given up")
+		t.Log("this machine is too slow for the rest: a guest that is busy for a second is abandoned")
 		return
 	}
 	if s := e.Stats(); s.InFlight != 1 || s.Queued != 0 {
 		t.Errorf("the guest is still busy: %+v", s)
 	}
 	if status := wait.For(busy); status != 200 {
-		t.Errorf("the one before them: %d", status)
+		t.Errorf("the previous one: %d", status)
 	}
 	if r := get(e, t.Context(), "/"); r.Status != 200 {
-		t.Errorf("the one after them: %d", r.Status)
+		t.Errorf("the next one: %d", r.Status)
 	}
 	if s := e.Stats(); s.Memory > 32<<20 {
-		t.Errorf("the guest has grown to %d bytes by requests that were over", s.Memory)
+		t.Errorf("ended requests have grown the guest to %d bytes", s.Memory)
 	}
 }
 
-func TestCloseWhileActivating(t *testing.T) {
-	long.Skip(t, "TestCloseWhileActivating")
+func TestClose_WhileActivating(t *testing.T) {
+	long.Skip(t, "TestClose_WhileActivating")
 	e := start(t, config(t, goodGuest))
 	done := make(chan error, 1)
 	go func() {

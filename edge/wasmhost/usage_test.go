@@ -13,8 +13,8 @@ import (
 
 const anIntegration = "0a4e1f7c-1b2d-4c3e-8f4a-5b6c7d8e9f00"
 
-// A guest records what its host has added up. A module of an earlier release says that it cannot, and goes
-// on.
+// A guest records the usage that its host has added up. A module of an earlier release reports that it
+// cannot, and continues.
 func TestRecord(t *testing.T) {
 	day := host.DayOf(time.Now())
 	totals := host.Totals{

@@ -1,10 +1,13 @@
-// Package wasmhost runs the core as a WebAssembly guest in this process. It is an engine with the same
-// methods as *core.Service, on any kv.KV.
+// Package wasmhost runs the core as a WebAssembly guest in this process. An [Engine] has the same methods
+// as *core.Service, on any kv.KV.
 //
-// A module can use what it is given and nothing else: the Sealer, the KV and the Fetcher. If a guest
-// says something malformed, excessive or out of order, that guest loses its place. The host, other
-// guests and other engines go on, and a module on probation is rolled back. outbox.go and package effect
-// say what is accepted from a guest, shape.go says what may be compiled.
+// Give [New] a [Config] with the module and the ports. [Engine.Activate] replaces the module while requests
+// continue.
+//
+// A module can access only its ports: the Sealer, the KV, the Fetcher and the others of [Config]. If a
+// guest's output is malformed, excessive or out of order, that guest is replaced. The host, other guests
+// and other engines continue, and a module on probation is rolled back. outbox.go and package effect define
+// the output that is accepted from a guest, shape.go the modules that may be compiled.
 package wasmhost
 
 import (
@@ -30,42 +33,42 @@ import (
 	"github.com/verge-id/verge/wasm/settings"
 )
 
-// Config configures an Engine. Module or Compiled, Guest, Meter, and Host's KV and Fetch are needed. Every
-// other zero value works.
+// Config configures an Engine. Module or Compiled, Guest, Meter, and Host's KV and Fetch are required. All
+// other zero values work.
 type Config struct {
 	// Host carries out the effects of the guests and receives their notices. Its Sealer keeps the keys
-	// outside of the guest. A nil Sealer means that Guest.Keyring has them. The Sealer also seals the secrets
-	// of Guest.Methods, so they are given in plain. A nil Verify is signing.Verify, and a nil Random
-	// crypto/rand. Now is not used, see Clock.
+	// outside of the guest. If Sealer is nil, Guest.Keyring has the keys. The Sealer also seals the secrets
+	// of Guest.Methods, so pass them in plain text. A nil Verify is signing.Verify, a nil Random is
+	// crypto/rand. Now is not used: see Clock.
 	host.Host
 
 	Module []byte          // the guest, as `make wasm` builds it
-	Guest  settings.Config // the service's configuration; a zero Partitions means one
+	Guest  settings.Config // the service's configuration; zero Partitions means one
 
-	// Compiled is the guest instead of Module, for engines that share it. Its MemoryMax and
-	// Interruptible were set when it was compiled.
+	// Compiled is the guest, instead of Module, for engines that share it. Its MemoryMax and Interruptible
+	// were set when it was compiled.
 	Compiled *Module
 
 	Meter kv.Meter // rate counters; the KV's own if instances share it
 
-	Instances int   // guests that run at the same time; 0: one for each processor
-	MemoryMax int64 // the most bytes of one guest's memory; above it the guest fails; 0: 256 MiB
-	// bytes of memory from which a guest is replaced once it has no request; 0: a quarter of MemoryMax
+	Instances int   // guests that run at the same time; 0: one per processor
+	MemoryMax int64 // maximum bytes of a guest's memory; a guest that needs more fails; 0: 256 MiB
+	// bytes of memory above which a guest is replaced once it has no requests; 0: a quarter of MemoryMax
 	MemoryFull int64
 
-	// Interruptible lets a deadline end a guest that does not return. It costs a guest two thirds of
-	// its speed, and the module that is built from this source does not need it. Without it, a guest
-	// that loops without a call stops the whole process at the next garbage collection, which waits for
-	// it. So an untrusted module must not run without it.
+	// Interruptible lets a deadline end a guest that does not return. It costs a guest two thirds of its
+	// speed, and our own module does not need it. Without it, a guest that loops without a call stops the
+	// whole process at the next garbage collection, which waits for it. So never run an untrusted module
+	// without it.
 	Interruptible bool
 
-	// Probation is how long an activated module is watched. If a guest of it fails in that time or
-	// cannot be started, the module before it takes over again. Its guests are kept for that. 0: 30 s.
+	// Probation is how long an activated module is watched. If one of its guests fails in that time or
+	// cannot be started, the previous module becomes active again. Its guests are kept for that. 0: 30 s.
 	// Negative: no probation.
 	Probation time.Duration
 
 	// Grace is how long a guest may take to respond after its request's context is done. So it is also the
-	// longest time for an export. 0: 1 s.
+	// maximum time for an export. 0: 1 s.
 	Grace time.Duration
 
 	Guests Observer // receives the events of the guests themselves; nil: none
@@ -78,10 +81,10 @@ type Config struct {
 	Clock Clock                   // zero: the system's
 }
 
-// Clock is the time that a guest gets.
+// Clock is the time that a guest reads.
 type Clock struct {
 	Wall func() time.Time     // nil: time.Now
-	Mono func() time.Duration // since some instant; nil: the system's monotonic clock
+	Mono func() time.Duration // since an arbitrary time; nil: the system's monotonic clock
 }
 
 func (c Config) withDefaults() Config {
@@ -104,8 +107,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// guest returns the argument of verge_config for one guest. The secrets of methods are sealed for each guest
-// anew, because the key that sealed for the first one may be gone when another one is started.
+// guest returns the argument of verge_config for one guest. The secrets of methods are sealed again for
+// each guest, because the key that sealed them for the first one may be gone when another one is started.
 func (c *Config) guest() ([]byte, error) {
 	guest := c.Guest
 	if c.Sealer != nil {
@@ -128,7 +131,7 @@ func (c Clock) wall() (sec int64, nsec int32) {
 	return t.Unix(), int32(t.Nanosecond())
 }
 
-// now returns the wall time, without the monotonic reading that a guest's time lacks.
+// now returns the wall time without a monotonic reading, which a guest's time lacks.
 func (c Clock) now() time.Time {
 	if c.Wall != nil {
 		return c.Wall().Round(0)
@@ -138,7 +141,7 @@ func (c Clock) now() time.Time {
 
 func (c Clock) nano() int64 {
 	if c.Mono != nil {
-		return int64(c.Mono()) + 1 // Go's runtime treats 0 as a clock that does not work
+		return int64(c.Mono()) + 1 // Go's runtime treats 0 as a broken clock
 	}
 	return int64(time.Since(epoch))
 }
@@ -151,17 +154,17 @@ type Engine struct {
 	ports      ports
 	partitions []kv.Partition
 
-	activating sync.Mutex // held by the activation that is under way
+	activating sync.Mutex // held by the current activation
 
 	mu         sync.Mutex // held while one generation replaces another
 	generation atomic.Pointer[generation]
-	// takes over again if the current one fails on probation; nil: there is no probation
+	// becomes active again if the current one fails on probation; nil: no probation
 	before         *generation
 	trial          int         // counts probations
 	probationTimer *time.Timer // ends the current probation
 	retiring       sync.WaitGroup
 	over           chan struct{} // closed by Close
-	changed        broadcast     // tells that a guest may have become available
+	changed        broadcast     // signals that a guest may have become available
 
 	inFlight, queued, instances, memory atomic.Int64
 }
@@ -199,16 +202,16 @@ func New(ctx context.Context, c Config) (*Engine, error) {
 // Reasons why a request has no result.
 var (
 	errNoResult = errors.New("wasmhost: the guest failed on this request")
-	errPoisoned = errors.New("wasmhost: the guest failed") // so all of its requests failed
+	errPoisoned = errors.New("wasmhost: the guest failed") // all requests of that guest failed
 	errNoGuest  = errors.New("wasmhost: no guest takes requests")
 	errLate     = errors.New("wasmhost: the guest did not answer in time")
 	errTooLarge = errors.New("wasmhost: the request is too large for a guest")
 )
 
-// noGuestTime is how long a request waits for a guest if there is none, or none that works.
+// noGuestTime is how long a request waits if no guest is available or working.
 const noGuestTime = 5 * time.Second
 
-// do makes a guest run an entry and returns the result.
+// do runs an entry in a guest and returns the result.
 func (e *Engine) do(ctx context.Context, entry abi.Entry, body func([]byte) []byte) ([]byte, error) {
 	message := []byte{byte(entry)}
 	if body != nil {
@@ -223,7 +226,7 @@ func (e *Engine) do(ctx context.Context, entry abi.Entry, body func([]byte) []by
 		if err != errNoGuest {
 			return result, err
 		}
-		// No guest has begun the request, so another guest may run it when one is there.
+		// No guest has begun the request, so another guest may run it when one becomes available.
 		if enough == nil {
 			enough = time.After(noGuestTime)
 		}
@@ -239,21 +242,21 @@ func (e *Engine) do(ctx context.Context, entry abi.Entry, body func([]byte) []by
 	}
 }
 
-// Handle answers a request of the public API or of a hosted page. If the guest fails, the answer is a
-// status without a body, and the server adds the text: 503 if the request may be tried again, 500 if
-// the core failed because of this request.
+// Handle responds to a request of the public API or of a hosted page. If the guest fails, the response is a
+// status without a body, and the server adds the text: 503 if the request may be retried, 500 if the core
+// failed because of this request.
 func (e *Engine) Handle(ctx context.Context, req *web.Request) *web.Response {
 	if !req.Again {
 		return e.answered(e.ask(ctx, abi.Handle, req))
 	}
 	resp, err := e.ask(ctx, abi.HandleAgain, req)
-	if errors.Is(err, errNoResult) { // a module of an earlier release has taken over; it counts the request
+	if errors.Is(err, errNoResult) { // an active module of an earlier release; it counts the request
 		resp, err = e.ask(ctx, abi.Handle, req)
 	}
 	return e.answered(resp, err)
 }
 
-// Admin answers a request of the operators' API, like Handle.
+// Admin responds to a request of the operators' API, like Handle.
 func (e *Engine) Admin(ctx context.Context, req *web.Request) *web.Response {
 	return e.answered(e.ask(ctx, abi.Admin, req))
 }
@@ -281,28 +284,28 @@ func (e *Engine) answered(resp *web.Response, err error) *web.Response {
 	return &web.Response{Status: 503}
 }
 
-// Ready reports whether the KV can be reached.
+// Ready reports whether the KV is reachable.
 func (e *Engine) Ready(ctx context.Context) error {
 	return e.outcome(ctx, abi.Ready, nil)
 }
 
-// Run does the work of a claimed task.
+// Run runs a claimed task.
 func (e *Engine) Run(ctx context.Context, job host.Job) error {
 	return e.outcome(ctx, abi.Run, func(b []byte) []byte { return abi.Append.Job(b, job, time.Time{}) })
 }
 
-// Defer gives a claimed task back until the given time.
+// Defer postpones a claimed task until the given time.
 func (e *Engine) Defer(ctx context.Context, job host.Job, until time.Time) error {
 	return e.outcome(ctx, abi.Defer, func(b []byte) []byte { return abi.Append.Job(b, job, until) })
 }
 
-// Apply puts a site, integration.Site as JSON, into the store.
+// Apply writes a site, integration.Site as JSON, to the store.
 func (e *Engine) Apply(ctx context.Context, site []byte) error {
 	return e.outcome(ctx, abi.Apply, func(b []byte) []byte { return append(b, site...) })
 }
 
-// Record writes sums of what guests have noted as usage. A guest that does not know the entry answers with
-// nothing, like one that fails at it.
+// Record writes totals of the usage that guests have reported. It returns engine.ErrNoUsage if the guest
+// fails or does not know the entry.
 func (e *Engine) Record(ctx context.Context, t host.Totals) error {
 	err := e.outcome(ctx, abi.RecordUsage, func(b []byte) []byte { return abi.Append.Totals(b, t) })
 	if errors.Is(err, errNoResult) {
@@ -334,14 +337,14 @@ func (e *Engine) Claim(ctx context.Context, p kv.Partition, n int) ([]host.Job, 
 	return e.jobs(ctx, abi.ClaimDue, abi.ClaimJobs{Partition: p, N: n})
 }
 
-// RunDue runs everything that is due, one task after the other.
+// RunDue runs all due tasks, one at a time.
 func (e *Engine) RunDue(ctx context.Context) (next time.Time, err error) {
 	_, next, err = e.jobs(ctx, abi.RunDue, abi.ClaimJobs{})
 	return next, err
 }
 
-// jobs runs one of the entries that answer with jobs. For RunDue, wanted is zero, because that entry
-// takes no argument.
+// jobs runs one of the entries that return jobs. For RunDue, wanted is zero, because that entry has no
+// argument.
 func (e *Engine) jobs(
 	ctx context.Context, entry abi.Entry, wanted abi.ClaimJobs,
 ) ([]host.Job, time.Time, error) {
@@ -363,7 +366,7 @@ func (e *Engine) jobs(
 	return j.Jobs, j.Next, outcomeOf(j.Outcome)
 }
 
-// Partitions returns the partitions that hold tasks.
+// Partitions returns the partitions with tasks.
 func (e *Engine) Partitions() []kv.Partition { return e.partitions }
 
 // Stats returns the state of the engine.
@@ -372,7 +375,7 @@ func (e *Engine) Stats() stats {
 		Instances: int(e.instances.Load()), Memory: e.memory.Load()}
 }
 
-// Close ends the guests when their requests are over. An activation that is under way has no effect.
+// Close ends the guests after their requests have ended. An activation in progress has no effect.
 func (e *Engine) Close() error {
 	e.mu.Lock()
 	if e.closed() {

@@ -30,7 +30,7 @@ const (
 	badGuest  = "github.com/verge-id/verge/edge/wasmhost/testdata/badguest"
 )
 
-// config returns a working configuration of a guest that seals by itself.
+// config returns a working configuration of a guest with its own keys.
 func config(t testing.TB, pkg string) wasmhost.Config {
 	module := kit.Build(t, pkg)
 	return wasmhost.Config{
@@ -46,7 +46,7 @@ func config(t testing.TB, pkg string) wasmhost.Config {
 	}
 }
 
-// free is a meter that allows everything.
+// free is a meter that allows all requests.
 type free struct{}
 
 func (free) Spend(_ context.Context, _ kv.Partition, _ time.Time, charges []kv.Charge) ([]time.Time, error) {
@@ -73,7 +73,7 @@ func get(e *wasmhost.Engine, ctx context.Context, path string) *web.Response {
 	return e.Handle(ctx, &web.Request{Method: "GET", Path: path, Header: web.Header{}})
 }
 
-func TestTheCoreAnswers(t *testing.T) {
+func TestEngine_CoreResponds(t *testing.T) {
 	e := start(t, config(t, goodGuest))
 	r := get(e, t.Context(), "/nowhere")
 	if r.Status != 404 || !strings.Contains(string(r.Body), "NOT_FOUND") ||
@@ -97,7 +97,7 @@ func shared(t testing.TB, pkg string) *wasmhost.Module {
 	return m
 }
 
-// counting is a Sealer that opens nothing and counts its calls.
+// counting is a Sealer that counts its calls and never succeeds.
 type counting struct{ asked *atomic.Int32 }
 
 func (c counting) Open(string, []byte) ([]byte, time.Time, error) {
@@ -110,7 +110,7 @@ func (c counting) CheckMAC(string, []byte, []byte) (time.Time, error) {
 	return time.Time{}, host.ErrNotAuthentic
 }
 
-func TestEnginesShareAModule(t *testing.T) {
+func TestEngine_SharedModule(t *testing.T) {
 	m := shared(t, goodGuest)
 	var asked [2]atomic.Int32
 	engines := make([]*wasmhost.Engine, len(asked))
@@ -148,11 +148,11 @@ func TestEnginesShareAModule(t *testing.T) {
 	c := config(t, goodGuest)
 	c.Compiled = m
 	if _, err := wasmhost.New(t.Context(), c); err == nil || !strings.Contains(err.Error(), "is closed") {
-		t.Errorf("a new engine of a module that nobody holds: %v", err)
+		t.Errorf("a new engine of a closed module: %v", err)
 	}
 }
 
-// parked is a store that answers no call until it is opened.
+// parked is a store whose calls block until it is opened.
 type parked struct {
 	kv.KV
 	open chan struct{}
@@ -167,7 +167,7 @@ func (p *parked) Get(ctx context.Context, key kv.Key) (kv.Item, error) {
 	}
 }
 
-func TestManyRequestsInOneInstance(t *testing.T) {
+func TestInstance_ManyRequests(t *testing.T) {
 	c := config(t, goodGuest)
 	store := &parked{c.KV, make(chan struct{})}
 	c.KV, c.Instances = store, 1
@@ -178,12 +178,12 @@ func TestManyRequestsInOneInstance(t *testing.T) {
 	for range n {
 		all.Go(func() { errs <- e.Ready(t.Context()) })
 	}
-	time.Sleep(100 * time.Millisecond) // requests that are under way by then are parked
+	time.Sleep(100 * time.Millisecond) // by then, requests in progress are parked
 	if len(errs) != 0 {
-		t.Errorf("%d requests are over though the store has answered none", len(errs))
+		t.Errorf("%d requests have ended without a result of the store", len(errs))
 	}
 	if r := get(e, t.Context(), "/nowhere"); r.Status != 404 {
-		t.Errorf("a request under way at the same time: %d", r.Status)
+		t.Errorf("a request in progress at the same time: %d", r.Status)
 	}
 	close(store.open)
 	all.Wait()
@@ -194,7 +194,7 @@ func TestManyRequestsInOneInstance(t *testing.T) {
 	}
 }
 
-func TestADeadlineEndsARequest(t *testing.T) {
+func TestInstance_Deadline(t *testing.T) {
 	c := config(t, goodGuest)
 	store := &parked{c.KV, make(chan struct{})}
 	c.KV, c.Instances = store, 1
@@ -210,8 +210,8 @@ func TestADeadlineEndsARequest(t *testing.T) {
 	}
 }
 
-// Whatever a guest does, its requests must be refused, and the next one must be served.
-func TestGuestsThatFail(t *testing.T) {
+// Whatever a guest does: its requests must fail, and the next one must succeed.
+func TestInstance_Failures(t *testing.T) {
 	for _, c := range []struct {
 		path          string
 		status        int
@@ -237,7 +237,7 @@ func TestGuestsThatFail(t *testing.T) {
 		{path: "/deaf", status: 503, cause: wasmhost.CauseProtocol, deadline: 50 * time.Millisecond},
 		{path: "/junk", status: 503},
 		{path: "/empty", status: 500},
-		{path: "/effect", status: 200}, // an effect that no host knows
+		{path: "/effect", status: 200}, // an effect unknown to all hosts
 	} {
 		t.Run(c.path[1:], func(t *testing.T) {
 			t.Parallel()
@@ -290,7 +290,7 @@ func TestGuestsThatFail(t *testing.T) {
 					t.Errorf("%d failures by %s, want %d", got, cause, n)
 				}
 			}
-			wait.Until(t, "the guest that failed is gone", func() bool {
+			wait.Until(t, "the failed guest has ended", func() bool {
 				s := e.Stats()
 				return s.Instances == 1 && s.InFlight == 0 && s.Queued == 0 && s.Memory < 32<<20
 			})
@@ -298,7 +298,7 @@ func TestGuestsThatFail(t *testing.T) {
 	}
 }
 
-func TestAFullInstanceIsReplacedAndNoRequestFails(t *testing.T) {
+func TestInstance_Full(t *testing.T) {
 	cfg := config(t, badGuest)
 	cfg.Instances, cfg.MemoryMax, cfg.MemoryFull = 1, 256<<20, 32<<20
 	e := start(t, cfg)
@@ -313,21 +313,21 @@ func TestAFullInstanceIsReplacedAndNoRequestFails(t *testing.T) {
 	}
 	cancel()
 	if status := wait.For(beside); status != 301 {
-		t.Errorf("a request that was under way: %d", status)
+		t.Errorf("a request in progress: %d", status)
 	}
 }
 
-func TestModulesThatAreRefused(t *testing.T) {
+func TestModule_Rejected(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(*wasmhost.Config)
 		says   string
 	}{
-		{"bytes that are no module", func(c *wasmhost.Config) { c.Module = []byte("MZ") }, "no WebAssembly"},
+		{"bytes without a module", func(c *wasmhost.Config) { c.Module = []byte("MZ") }, "no WebAssembly"},
 		{"a module without our exports", func(c *wasmhost.Config) {
 			c.Module = []byte("\x00asm\x01\x00\x00\x00")
 		}, "does not export verge_submit"},
-		{"a configuration that the core refuses", func(c *wasmhost.Config) {
+		{"a configuration that the core rejects", func(c *wasmhost.Config) {
 			c.Guest.BaseURL = "http://x"
 		}, "refuses its configuration"},
 		{"no way to seal", func(c *wasmhost.Config) { c.Guest.Keyring = nil }, "does not seal"},
@@ -337,7 +337,7 @@ func TestModulesThatAreRefused(t *testing.T) {
 		{"a later version of the ABI", func(c *wasmhost.Config) {
 			c.Module = ofVersion(5)
 		}, "the guest speaks version 5 of the ABI, this host 4"},
-		{"a guest that takes a refused signature for one", func(c *wasmhost.Config) {
+		{"a guest that accepts a rejected signature", func(c *wasmhost.Config) {
 			c.Module, c.Guest.Host = kit.Build(t, badGuest), "misled.example"
 		}, "takes the answer that there is no such key for another one"},
 		{"a clock that is off", func(c *wasmhost.Config) {
@@ -367,7 +367,7 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
-// sameForAll gives the same 32 bytes to everyone who asks for that many.
+// sameForAll returns the same 32 bytes to each caller that reads that many.
 type sameForAll struct{}
 
 func (sameForAll) Read(p []byte) (int, error) {
@@ -375,7 +375,7 @@ func (sameForAll) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// moving is a clock that moves at each read. If it moves backwards, the guest reads a time before that of the
+// moving is a clock that moves at each read. If it moves backwards, the guest reads a time before the
 // host's earlier read.
 func moving(by time.Duration) func() time.Time {
 	var reads atomic.Int64

@@ -83,7 +83,7 @@ func TestAGuestThatFails(t *testing.T) {
 }
 
 // A guest is tested before it gets a request, as edge/wasmhost does.
-func TestModulesThatAreRefused(t *testing.T) {
+func TestModule_Rejected(t *testing.T) {
 	server := probe(t)
 	refused := func(t *testing.T, s *service, site *workerd.Site, log string) {
 		t.Helper()

@@ -210,7 +210,7 @@ func TestHandler(t *testing.T) {
 }
 
 // Contract 48: the operator may have the log show a part of clients' addresses.
-func TestClientInTheLog(t *testing.T) {
+func TestClientLog_Modes(t *testing.T) {
 	s, server := deploy(t, newInbox(t), func(w *workerd.Worker) { w.Secrets["LOG_CLIENT"] = "cut" })
 	for address, shown := range map[string]string{
 		"203.0.113.77": "203.0.113.0/24", "2001:db8:1:2:3::4": "2001:db8:1::/48",

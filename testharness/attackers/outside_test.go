@@ -147,7 +147,7 @@ var network = foothold{"Anyone on the network", []row{
 		tries: "a thousand connections that send half a request and stop",
 		gets:  "408; others are served as before",
 		proof: []string{"cmd/verge/internal/cli:TestI15IdleConnectionsCostNobodyElseAnything",
-			"edge/server:TestSlowPeersTakeNoPlace", "edge/server:TestConnLimits"},
+			"edge/server:TestLoad_SlowPeers", "edge/server:TestConnLimits"},
 	},
 }}
 

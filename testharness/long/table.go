@@ -35,7 +35,7 @@ var Table = []entry{
 	{
 		Package: "cmd/verge/internal/cli", Test: "TestProxies_StoreAway",
 		Only:  "ten seconds without the store behind each sample of a proxy",
-		Short: "the check that the samples ask, without a proxy (edge/server:TestReadyWithoutStore)",
+		Short: "the check that the samples ask, without a proxy (edge/server:TestHealth_ReadyWithoutStore)",
 	},
 	{
 		Package: "cmd/verge/internal/cli", Test: "TestKill",
@@ -71,7 +71,7 @@ var Table = []entry{
 	{
 		Package: "cmd/verge/internal/cli", Test: "TestGuestsThatFailUnderAServer",
 		Only:  "guests that fail under the command",
-		Short: "guests that fail in one process (edge/wasmhost:TestGuestsThatFail)",
+		Short: "guests that fail in one process (edge/wasmhost:TestInstance_Failures)",
 	},
 	{
 		Package: "cmd/verge/internal/demo", Test: "TestChromiumBank",
@@ -293,7 +293,7 @@ var Table = []entry{
 		Package: "edge/otlp", Test: "TestSpans",
 		Only: "the spans of a service that runs guests",
 		Short: "those of the native service, and the context of a guest's effect " +
-			"(TestAnEffectHasAContextOfItsOwn)",
+			"(TestEffect_Context)",
 	},
 	{
 		Package: "testharness/conformance", Test: "TestMutatedTokens",
@@ -358,12 +358,12 @@ var Table = []entry{
 	{
 		Package: "cmd/verge/internal/cli", Test: "TestSwapUnderLoad",
 		Only:  "a module replaced again and again under load by the command",
-		Short: "the same replacements in one process (edge/wasmhost:TestEverythingAtOnce)",
+		Short: "the same replacements in one process (edge/wasmhost:TestStress_AllEvents)",
 	},
 	{
 		Package: "cmd/verge/internal/cli", Test: "TestRollbackUnderAServer",
 		Only:  "a server that goes back to the module before",
-		Short: "the engine that goes back (edge/wasmhost:TestAModuleThatFailsOnProbationIsRolledBack)",
+		Short: "the engine that goes back (edge/wasmhost:TestProbation_RollBack)",
 	},
 	{
 		Package: "cmd/verge/internal/cli", Test: "TestReplayInAGuest",
@@ -371,9 +371,9 @@ var Table = []entry{
 		Short: "the same without the command (testharness/corpus:TestEnginesAreTheSame)",
 	},
 	{
-		Package: "edge/wasmhost", Test: "TestCloseWhileActivating",
+		Package: "edge/wasmhost", Test: "TestClose_WhileActivating",
 		Only:  "an engine that closes while it compiles a module that was never compiled",
-		Short: "an engine that closes while it serves (TestEverythingAtOnce)",
+		Short: "an engine that closes while it serves (TestStress_AllEvents)",
 	},
 	{
 		Package: "edge/workers", Test: "TestABacklogTakesSeveralAlarms",
@@ -401,7 +401,7 @@ var Table = []entry{
 		Short: "counters of an object that runs (TestLimitsHoldAcrossIsolates)",
 	},
 	{
-		Package: "cmd/verge/internal/cli", Test: "TestModulesThatAreRefused",
+		Package: "cmd/verge/internal/cli", Test: "TestModule_Rejected",
 		Only:  "modules that compile and fail the command's tests",
 		Short: "modules that the command refuses unread, and all of them in one process (edge/wasmhost)",
 	},
@@ -416,7 +416,7 @@ var Table = []entry{
 		Short: "the same provider natively, and a guest with ours (testharness/conformance:TestMethodOIDC)",
 	},
 	{
-		Package: "edge/wasmhost", Test: "TestAGuestsMemoryIsFlat",
+		Package: "edge/wasmhost", Test: "TestLoad_FlatMemory",
 		Only:  "60,000 requests to one guest",
 		Short: "up to 24,000 requests",
 	},

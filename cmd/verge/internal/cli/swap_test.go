@@ -183,9 +183,9 @@ type refusing struct {
 	refused    int    // how many modules the server has refused
 }
 
-// TestModulesThatAreRefused gives a server modules that it must refuse, by each way that there is. The
+// TestModule_Rejected gives a server modules that it must refuse, by each way that there is. The
 // log and the operators' API say why, and the module in use goes on.
-func TestModulesThatAreRefused(t *testing.T) {
+func TestModule_Rejected(t *testing.T) {
 	t.Parallel()
 	g := newGuests(t)
 	r := &refusing{guests: g, good: kit.Module(t)}
@@ -226,7 +226,7 @@ func TestModulesThatAreRefused(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.compiles {
-				long.Skip(t, "TestModulesThatAreRefused")
+				long.Skip(t, "TestModule_Rejected")
 				g.compile(g.put("compiled first.wasm", c.wasm))
 			}
 			r.refuses(t, c, "next.wasm", r.activate)
