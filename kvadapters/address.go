@@ -27,18 +27,18 @@ const (
 	Postgres  Kind = "postgres"
 )
 
-// Choices tells an operator which stores there are and how to name them.
+// Choices lists the stores and the forms of their addresses, for operators.
 const Choices = "want bolt:FILE (one process), " +
 	"a redis://, redis+cluster://, redis+sentinel:// or postgres:// URL " +
 	"(any number of processes; rediss for TLS), or memory (forgets everything when it ends)"
 
-// Address says which store to use and how to reach it. ParseAddress makes one from text.
+// Address names a store and how to reach it. ParseAddress parses one from text.
 type Address struct {
 	Kind Kind
-	Path string // of the file of Bolt
-	URL  string // of the servers of Redis or Postgres; it may hold a password
+	Path string // the file of Bolt
+	URL  string // the servers of Redis or Postgres; it may contain a password
 
-	// TLS is for Redis and Postgres. Nil: the system's CAs, where the URL asks for TLS.
+	// TLS is for Redis and Postgres. Nil: the system's CAs, if the URL requires TLS.
 	TLS *tls.Config
 
 	// Prefix, Replicas and Wait are for Redis: see redis.Config, where Wait is called WaitTimeout.
@@ -47,8 +47,8 @@ type Address struct {
 	Wait     time.Duration
 }
 
-// ParseAddress reads "memory", "miniredis", "bolt:FILE", or a URL that redis.Open or
-// postgres.Open takes. It looks at the scheme alone; Valid judges the rest. Its errors repeat no password.
+// ParseAddress parses "memory", "miniredis", "bolt:FILE", or a URL that redis.Open or postgres.Open
+// accepts. It checks only the scheme; Valid checks the rest. Its errors contain no password.
 func ParseAddress(s string) (Address, error) {
 	kind, path, _ := strings.Cut(s, ":")
 	switch {
@@ -69,7 +69,7 @@ func ParseAddress(s string) (Address, error) {
 	case found && (base == "etcd" || base == "etcds"):
 		return Address{}, errors.New("kv: etcd is no longer supported: use PostgreSQL with a synchronous " +
 			"standby, whose failover loses no used token either")
-	case found: // the rest may hold a password
+	case found: // the rest may contain a password
 		return Address{}, fmt.Errorf("kv: there is no store for %s:// URLs: %s", scheme, Choices)
 	}
 	if strings.ContainsAny(s, "@/") { // a mistyped URL, any part of which may be a password
@@ -81,8 +81,8 @@ func ParseAddress(s string) (Address, error) {
 // Shared reports whether other processes may use the same store.
 func (a Address) Shared() bool { return a.Kind == Redis || a.Kind == Postgres }
 
-// Partitions is the number of partitions for sessions unless the operator sets one: several only
-// for a Cluster, which has several nodes to spread them over.
+// Partitions returns the default number of partitions for sessions: 16 for a Cluster, which spreads them
+// over its nodes, else 1.
 func (a Address) Partitions() int {
 	if scheme, _ := a.scheme(); a.Kind == Redis && strings.HasSuffix(scheme, "+cluster") {
 		return 16
@@ -90,7 +90,7 @@ func (a Address) Partitions() int {
 	return 1
 }
 
-// String names the store and leaves out passwords.
+// String returns the store's name without passwords.
 func (a Address) String() string {
 	if a.URL == "" {
 		return string(a.Kind)
@@ -99,7 +99,7 @@ func (a Address) String() string {
 	if i := strings.LastIndexByte(rest, '@'); i >= 0 {
 		rest = rest[i+1:]
 	}
-	rest, _, _ = strings.Cut(rest, "?") // options hold passwords too
+	rest, _, _ = strings.Cut(rest, "?") // options can contain passwords as well
 	return scheme + "://" + rest
 }
 
@@ -109,8 +109,8 @@ func (a Address) scheme() (scheme, rest string) {
 	return scheme, rest
 }
 
-// WithPassword puts a password into the URL, beside the user that it names. In a Sentinel URL that
-// place is for the Sentinels' own password, so the servers' password becomes an option.
+// WithPassword adds a password to the URL, for the user in the URL. A Sentinel URL has the Sentinels' own
+// password at this place, so the servers' password becomes an option.
 func (a Address) WithPassword(password string) (Address, error) {
 	scheme, rest := a.scheme()
 	sentinel := strings.HasSuffix(scheme, "+sentinel")
@@ -137,7 +137,7 @@ func (a Address) WithPassword(password string) (Address, error) {
 	return a, nil
 }
 
-// HasPassword reports whether the URL holds a password. In a Sentinel URL it may be the Sentinels' own.
+// HasPassword reports whether the URL contains a password. In a Sentinel URL it may be the Sentinels' own.
 func (a Address) HasPassword() bool {
 	_, rest := a.scheme()
 	userinfo, _, found := strings.Cut(rest, "@")
@@ -152,10 +152,10 @@ func (a Address) options() url.Values {
 	return options
 }
 
-// Exposed says what anybody on the network could do to the store, and "" if that is nothing. Somebody who can
-// write to the store can undo what it keeps. Somebody who can listen on the network reads it and learns the
-// password. A URL that names this machine alone involves no network. The servers that a Cluster or a Sentinel
-// names later are not known here.
+// Exposed returns a warning if others on the network could read or change the store, or "" if it is
+// protected. Write access to the store can undo its promises. An eavesdropper reads the data and the
+// password. A URL whose hosts are all this machine uses no network. Exposed does not know the servers that
+// a Cluster or a Sentinel names later.
 func (a Address) Exposed() string {
 	scheme, rest := a.scheme()
 	if !a.Shared() || scheme == "unix" || !slices.ContainsFunc(a.hosts(), isElsewhere) {
@@ -167,7 +167,7 @@ func (a Address) Exposed() string {
 		if strings.HasPrefix(rest, "/") {
 			return "" // the server's socket
 		}
-		mode := a.options().Get("sslmode") // without it, package postgres takes verify-full
+		mode := a.options().Get("sslmode") // its default in package postgres is verify-full
 		secure = a.TLS != nil || mode == "" || strings.HasPrefix(mode, "verify-")
 	}
 	if !secure || a.options().Has("skip_verify") {
@@ -182,7 +182,7 @@ func (a Address) Exposed() string {
 	return ""
 }
 
-// AskForTLS says what a URL has that asks for TLS, as in "rediss+cluster://".
+// AskForTLS returns the part of a URL that requires TLS, such as "rediss+cluster://".
 func (a Address) AskForTLS() string {
 	if a.Kind == Postgres {
 		return "sslmode=verify-full"
@@ -195,7 +195,7 @@ func (a Address) AskForTLS() string {
 	return base + "://"
 }
 
-// hosts lists the hosts that the URL names.
+// hosts returns the hosts in the URL.
 func (a Address) hosts() []string {
 	_, rest := a.scheme()
 	rest, _, _ = strings.Cut(rest, "?")
@@ -215,7 +215,7 @@ func isElsewhere(host string) bool {
 	return host != "localhost" && (err != nil || !ip.Unmap().IsLoopback())
 }
 
-// Valid finds what is wrong with an address as far as that can be told without asking a server.
+// Valid checks an address without connecting to a server.
 func (a Address) Valid() error {
 	switch a.Kind {
 	case Redis:
@@ -230,13 +230,13 @@ func (a Address) Valid() error {
 	return nil
 }
 
-// RedisConfig is what the address says of Redis beside the URL.
+// RedisConfig returns the settings of Redis that are not in the URL.
 func (a Address) RedisConfig() redis.Config {
 	return redis.Config{Prefix: a.Prefix, Replicas: a.Replicas, WaitTimeout: a.Wait, TLS: a.TLS}
 }
 
-// ForOwner is a place on the same servers for one owner alone. Services with different key rings can so share
-// servers.
+// ForOwner returns an address on the same servers with separate data for one owner. So services with
+// different key rings can share servers.
 func (a Address) ForOwner(owner string) Address {
 	switch a.Kind {
 	case Redis, Miniredis:

@@ -64,7 +64,7 @@ func TestParseAddress(t *testing.T) {
 	}
 }
 
-func TestWithPassword(t *testing.T) {
+func TestAddress_WithPassword(t *testing.T) {
 	for kv, want := range map[string]string{
 		"redis://h":                          "redis://:p%40%2F+%3A@h",
 		"redis://verge@h:1/2":                "redis://verge:p%40%2F+%3A@h:1/2",
@@ -88,7 +88,7 @@ func TestWithPassword(t *testing.T) {
 	}
 }
 
-// Two services with different key rings can share servers.
+// Services with different key rings can share servers.
 func TestForOwner(t *testing.T) {
 	for kv, want := range map[string]Address{
 		"redis://h": {Kind: Redis, URL: "redis://h", Prefix: "verge-pub_dev_1"},
@@ -104,7 +104,7 @@ func TestForOwner(t *testing.T) {
 	}
 }
 
-// Somebody who can write to the store can undo what it keeps (contract 19).
+// Write access to the store can undo its promises (contract 19).
 func TestExposed(t *testing.T) {
 	private := func(a *Address) { a.TLS = new(tls.Config) }
 	certified := func(a *Address) { a.TLS = &tls.Config{Certificates: make([]tls.Certificate, 1)} }
@@ -174,12 +174,12 @@ func TestValid(t *testing.T) {
 		{"certificates with TLS", "rediss+cluster://h", "", private},
 		{"an unknown kind", "redis+clster://h", "want redis, redis+cluster or redis+sentinel", nil},
 		{"an unknown option", "redis://h?fo=1", "unexpected option: fo", nil},
-		{"a database that is no number", "redis://h/abc", "invalid database number", nil},
+		{"a database that is not a number", "redis://h/abc", "invalid database number", nil},
 		{"a prefix with a space", "redis://h", "can begin a key", func(a *Address) { a.Prefix = "a b" }},
-		{"a wait that Redis takes for endless", "redis://h", "at least 1ms",
+		{"a wait that Redis treats as unlimited", "redis://h", "at least 1ms",
 			func(a *Address) { a.Replicas, a.Wait = 1, 500*time.Microsecond }},
 		{"a good Postgres URL", "postgres://h/verge", "", nil},
-		{"certificates and Postgres, which then speaks TLS", "postgres://h/verge", "", private},
+		{"certificates and Postgres, which then uses TLS", "postgres://h/verge", "", private},
 		{"no database", "postgres://h", "names no database", nil},
 	} {
 		at, err := ParseAddress(c.kv)

@@ -1,12 +1,9 @@
-// Package kvadapters holds the stores on which the core can run, one package for each. All keep the
-// promises of package kv, and package kvtest checks that on the real thing. They differ in what
-// survives a failure.
+// Package kvadapters lists the stores for the core, one package for each. All keep the promises of package
+// kv, which package kvtest checks on real servers. They differ in the failures that they survive.
 //
-// A program that knows its store imports that store's package alone. A program
-// whose operator names the store imports this one: ParseAddress reads the name,
-// Address.Open opens the store. Package kvcheck, which is `verge kv check URL`
-// on the command line, runs the checks that do no harm against an operator's
-// own server.
+// A program with one fixed store imports only that store's package. A program whose operator chooses the
+// store imports this one: [ParseAddress] parses the name, [Address.Open] opens the store. Package kvcheck,
+// the command `verge kv check URL`, runs the harmless checks against an operator's own server.
 //
 // # Which one to use
 //
@@ -54,24 +51,23 @@
 //
 // # Why these
 //
-// Each kind of place has one store: a test, one process, a fleet that has Redis, and a fleet that may lose no
-// commit. PostgreSQL is the last one. Operators know how to run it and how to back it up, and a synchronous
-// replica has each commit before the commit returns. Earlier releases also had an adapter for etcd. It
-// promised the same, waited for a majority's fsync at each commit, and linked 116 more packages.
+// Each situation has one store: a test, one process, a fleet with Redis, and a fleet that must not lose a
+// commit. The last one is PostgreSQL: operators know how to run and back it up, and a synchronous replica
+// has each commit before it returns. Earlier releases also had an adapter for etcd, with the same promises,
+// which waited for a majority's fsync at each commit and linked 116 more packages.
 //
-// For the core, an unknown outcome denies. After ErrUnknown it looks the operation up by its ID, and denies
+// For the core, an unknown outcome denies. After ErrUnknown it reads the operation by its id, and denies
 // until the result is known.
 //
 // # memory
 //
-// It loses everything when the process ends, including which tokens were used.
+// All data is lost when the process ends, including the used tokens.
 //
 // # bolt
 //
-// The file must be on a local disk, because neither its lock nor its fsync is reliable on a network
-// file system. There is nothing to configure. To copy the file while the service runs, use `verge kv
-// backup`. A plain copy is good only if no process has the file open, or if it is of a snapshot of the
-// volume.
+// The file must be on a local disk, because neither its lock nor its fsync is reliable on a network file
+// system. There are no settings. To copy the file while the service runs, use `verge kv backup`. A plain
+// copy is valid only if no process has the file open, or if it is a copy of a volume snapshot.
 //
 // If the disk is full, is read-only or reports an error, Verge needs no help to recover. Reads continue and
 // writes are rejected. At least every two seconds Verge tests the disk for writes again (it asks for 1 MiB of

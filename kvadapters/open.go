@@ -14,20 +14,20 @@ import (
 	"github.com/verge-id/verge/kvadapters/redis"
 )
 
-// OpenTimeout is how long Open waits for a server to answer.
+// OpenTimeout is how long Open waits for a server to respond.
 const OpenTimeout = 10 * time.Second
 
-// OpenConfig is what a store needs beside its address.
+// OpenConfig has the settings of stores that are not part of an address.
 type OpenConfig struct {
-	// Now is the clock of stores that have none of their own. Nil: time.Now.
+	// Now is the clock of stores without their own clock. Nil: time.Now.
 	Now func() time.Time
 
-	// Disk is for tests of Bolt on a disk that fails.
+	// Disk is for tests of Bolt on a failing disk.
 	Disk bolt.Disk
 }
 
-// Open opens the store and checks that it can be used. Call closeStore once nobody uses it any
-// more. Errors repeat no password.
+// Open opens the store and checks that it is usable. Call closeStore when the store is no longer used.
+// Errors contain no password.
 func (a Address) Open(ctx context.Context, c OpenConfig) (store kv.KV, closeStore func() error, err error) {
 	ctx, cancel := context.WithTimeout(ctx, OpenTimeout)
 	defer cancel()

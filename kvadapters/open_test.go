@@ -39,7 +39,7 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-func TestOpenFails(t *testing.T) {
+func TestOpen_Errors(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -66,7 +66,7 @@ func TestOpenFails(t *testing.T) {
 	}
 }
 
-// An operator names the store in one line of text.
+// An operator sets the store in one line of text.
 func ExampleAddress_Open() {
 	ctx := context.Background()
 	at, err := kvadapters.ParseAddress("memory") // or "redis://10.0.0.5:6379"

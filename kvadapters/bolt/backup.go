@@ -16,21 +16,21 @@ import (
 	berrors "go.etcd.io/bbolt/errors"
 )
 
-// A Copy says what a backup holds.
+// Copy describes the content of a backup.
 type Copy struct {
-	Taken time.Time // when the backup was made; zero: not by Backup, so it is not known
-	Items int       // with those that have expired and are not removed yet
+	Taken time.Time // zero: unknown, because Backup did not write the file
+	Items int       // including expired ones that are not removed yet
 	Tasks int
-	Bytes int64 // of the file
+	Bytes int64 // size of the file
 }
 
-// Backup writes what the Store holds at one instant to a new file, while the Store goes on. The file has the
-// mode 0600 and is a Store's: Restore takes it, and so does Open. It holds nothing of what was deleted. If it
-// is there when Backup returns, it is whole, on disk, and has been checked.
+// Backup writes a consistent snapshot of the Store to a new file, while the Store continues. The file has
+// mode 0600. Restore and Open accept it. It contains no deleted data. If it exists after Backup has
+// returned, it is complete, on disk and checked.
 //
-// All else goes on meanwhile, but for one case: a commit for which the file outgrows what is mapped into
-// memory waits until the copy is made, and everything after it waits, too. The mapping doubles as the file
-// grows, so that is rare.
+// Other calls continue during the backup, with one exception: a commit for which the file outgrows its
+// memory mapping waits until the copy is complete, and all later calls wait, too. The mapping doubles as
+// the file grows, so this is rare.
 func (s *Store) Backup(ctx context.Context, path string) (Copy, error) {
 	var c Copy
 	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
@@ -52,18 +52,18 @@ func (s *Store) Backup(ctx context.Context, path string) (Copy, error) {
 	return c, nil
 }
 
-// Restored says what Restore did.
+// Restored is the result of Restore.
 type Restored struct {
 	Copy
-	Replaced string // where the file is now that was there before; "": there was none
+	Replaced string // new name of the previous file; "": no file existed
 }
 
-// Restore puts the copy of a backup in the place of a Store's file. The backup is read whole and checked
-// before anything changes, and stays as it is. The file that is there is kept beside it under a new name,
-// even if it is damaged. Restore fails if another process has one of the two files open.
+// Restore replaces a Store's file with the copy of a backup. The backup is read and checked completely
+// before anything changes, and is not modified. The previous file is kept next to it under a new name, even
+// if it is damaged. Restore fails if another process has one of the two files open.
 //
-// The Store forgets what was committed since the backup. What that means for tokens and keys, and what to do,
-// is the caller's to know.
+// The Store loses the commits since the backup. The caller must handle the consequences for tokens and
+// keys.
 func Restore(ctx context.Context, backup, path string, now time.Time) (Restored, error) {
 	var r Restored
 	err := func() error {
@@ -78,15 +78,15 @@ func Restore(ctx context.Context, backup, path string, now time.Time) (Restored,
 			}
 			if _, err := os.Lstat(path); err == nil {
 				r.Replaced = path + ".replaced-" + now.UTC().Format("20060102T150405Z")
-				// Both names stand for a moment, so that no crash leaves a place where a start makes an empty
-				// store.
+				// Both names exist for a moment, so that after a crash no start finds the file missing and
+				// creates an empty store.
 				if err := os.Link(path, r.Replaced); err != nil {
 					return fmt.Errorf(
 						"the file that is there cannot be kept: %w; move it away, and try again", err)
 				}
 			}
 			if runtime.GOOS == "windows" {
-				release() // it replaces no file that is open
+				release() // Windows cannot replace an open file
 			}
 			return os.Rename(temporary, path)
 		})
@@ -97,8 +97,8 @@ func Restore(ctx context.Context, backup, path string, now time.Time) (Restored,
 	return r, nil
 }
 
-// written calls write with the name of a new file beside path, which write gives its final name. It removes
-// what a failure leaves behind.
+// written calls write with the name of a new file next to path, and write renames it. written removes the
+// file if write fails.
 func written(path string, write func(temporary string) error) error {
 	dir := filepath.Dir(path)
 	if err := makeDir(dir); err != nil {
@@ -122,9 +122,9 @@ func remove(path string) error {
 	return nil
 }
 
-// unused takes the lock of the file at path, so that no process begins to use it before release is called. A
-// file that is missing or damaged has no lock to take: bbolt takes the lock before it reads, so any error but
-// ErrLocked says that nobody else has it.
+// unused takes the lock of the file at path, so that no process begins to use it before release is called.
+// A missing or damaged file has no lock: bbolt takes the lock before it reads, so any error other than
+// ErrLocked means that no other process has it.
 func unused(path string) (release func(), err error) {
 	db, err := readOnly(path)
 	if errors.Is(err, ErrLocked) {
@@ -133,10 +133,10 @@ func unused(path string) (release func(), err error) {
 	if err != nil {
 		return func() {}, nil
 	}
-	return func() { _ = db.Close() }, nil // closing twice is no error
+	return func() { _ = db.Close() }, nil // closing twice is not an error
 }
 
-// readOnly opens a file that nobody writes to, and checks its pages.
+// readOnly opens a file that no process writes, and checks its pages.
 func readOnly(path string) (db *bbolt.DB, err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -184,7 +184,7 @@ func copyFile(ctx context.Context, from, to string) (c Copy, err error) {
 		if err := checkFormat(verge); err != nil {
 			return err
 		}
-		// A Store that goes on is no backup, so its file does not say when one was made.
+		// A Store in use is not a backup, so its file contains no time of a backup.
 		c, err = copyTo(ctx, tx, to, time.Time{})
 		if v := verge.Get(keyTaken); len(v) == 8 {
 			c.Taken = fromSortable(binary.BigEndian.Uint64(v))
@@ -194,11 +194,11 @@ func copyFile(ctx context.Context, from, to string) (c Copy, err error) {
 	return c, err
 }
 
-// copyStep is how many bytes of keys and values one transaction of a copy writes.
+// copyStep is the number of bytes of keys and values per transaction of a copy.
 const copyStep = 4 << 20
 
-// copyTo writes every record that tx shows to the file, and checks the file. If taken is not zero, the file
-// says so.
+// copyTo writes every record that tx shows to the file, and checks the file. It stores taken in the file
+// unless it is zero.
 func copyTo(ctx context.Context, tx *bbolt.Tx, path string, taken time.Time) (c Copy, err error) {
 	c.Taken = taken
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{NoSync: true, FreelistType: bbolt.FreelistMapType})
@@ -239,13 +239,13 @@ func copyTo(ctx context.Context, tx *bbolt.Tx, path string, taken time.Time) (c 
 	return c, err
 }
 
-// copier writes into a file that nobody else knows yet.
+// copier writes to a file that is not in use yet.
 type copier struct {
 	ctx context.Context
 	db  *bbolt.DB
 }
 
-// bucket copies one bucket and returns how many records it has.
+// bucket copies one bucket and returns the number of its records.
 func (w *copier) bucket(name []byte, from *bbolt.Bucket, taken time.Time) (n int, err error) {
 	cursor := from.Cursor()
 	key, value := cursor.First()
@@ -258,7 +258,7 @@ func (w *copier) bucket(name []byte, from *bbolt.Bucket, taken time.Time) (n int
 			if err != nil {
 				return err
 			}
-			to.FillPercent = 1 // keys come in order, and the next step only adds behind them
+			to.FillPercent = 1 // keys are sorted, and the next step only appends
 			for size := 0; key != nil && size < copyStep; key, value = cursor.Next() {
 				if bytes.Equal(name, bucketVerge) && bytes.Equal(key, keyTaken) {
 					continue

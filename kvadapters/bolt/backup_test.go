@@ -19,7 +19,7 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// content is everything that a Store's file holds, by bucket and key, but for the bucket of the file itself.
+// content returns all records of a Store's file, by bucket and key, except for the file's own bucket.
 func content(t *testing.T, path string) map[string]string {
 	t.Helper()
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true, Timeout: time.Second})
@@ -44,9 +44,9 @@ func content(t *testing.T, path string) map[string]string {
 	return all
 }
 
-// TestABackupIsOneInstantOfAStoreThatGoesOn takes backups while writers move numbers through two items each,
-// in one commit. A backup in which the two differ would have been taken in the middle of a commit.
-func TestABackupIsOneInstantOfAStoreThatGoesOn(t *testing.T) {
+// The test takes backups while writers move numbers through two items each, in one commit. A backup in
+// which the two differ would have been taken in the middle of a commit.
+func TestBackup_ConsistentSnapshot(t *testing.T) {
 	dir := t.TempDir()
 	s := testStore(t, Config{})
 	var stop sync.WaitGroup
@@ -84,7 +84,7 @@ func TestABackupIsOneInstantOfAStoreThatGoesOn(t *testing.T) {
 		}
 		copied, err := Open(path, Config{})
 		if err != nil {
-			t.Fatal("a backup is a Store's file: ", err)
+			t.Fatal("a backup must be a Store's file: ", err)
 		}
 		for w, n := range known {
 			a, errA := copied.Get(t.Context(), kv.Key{Partition: "p", Name: fmt.Sprint("a", w)})
@@ -104,8 +104,8 @@ func TestABackupIsOneInstantOfAStoreThatGoesOn(t *testing.T) {
 	stop.Wait()
 }
 
-// TestABackupHasEverythingAndNothingThatWasDeleted compares a backup with the file, record by record.
-func TestABackupHasEverythingAndNothingThatWasDeleted(t *testing.T) {
+// The test compares a backup with the file, record by record.
+func TestBackup_Content(t *testing.T) {
 	dir := t.TempDir()
 	path, backup := filepath.Join(dir, "verge.db"), filepath.Join(dir, "backup")
 	writing(filled(t))(t, path)
@@ -141,7 +141,7 @@ func TestABackupHasEverythingAndNothingThatWasDeleted(t *testing.T) {
 		t.Errorf("Backup says %+v, want %+v", c, want)
 	}
 	if info.Mode().Perm() != 0o600 && runtime.GOOS != "windows" {
-		t.Errorf("the backup has mode %o, and holds what only Verge may read", info.Mode().Perm())
+		t.Errorf("the backup has mode %o, and contains data that only Verge may read", info.Mode().Perm())
 	}
 	want, got := content(t, path), content(t, backup)
 	for key, value := range want {
@@ -154,24 +154,24 @@ func TestABackupHasEverythingAndNothingThatWasDeleted(t *testing.T) {
 	}
 	raw, err := os.ReadFile(backup)
 	if err != nil || bytes.Contains(raw, []byte("was-deleted")) {
-		t.Errorf("contract 19: the backup holds what was deleted (%v)", err)
+		t.Errorf("contract 19: the backup contains deleted data (%v)", err)
 	}
 	if all, err := os.ReadDir(dir); err != nil || len(all) != 2 {
-		t.Errorf("there are %v beside the file and its backup (%v)", all, err)
+		t.Errorf("there are %v next to the file and its backup (%v)", all, err)
 	}
 }
 
-// TestRestorePutsABackupBackWhole restores over a good file, a damaged one and none.
-func TestRestorePutsABackupBackWhole(t *testing.T) {
+// The test restores over a valid file, a damaged one and a missing one.
+func TestRestore_Content(t *testing.T) {
 	good := filled(t)
 	for _, c := range []struct {
 		name string
 		make func(t *testing.T, path string)
 		kept []byte
 	}{
-		{"no file is there", func(*testing.T, string) {}, nil},
-		{"a good file is there, and is kept", writing(good), good},
-		{"a damaged file is there, and is kept", writing([]byte("damaged")), []byte("damaged")},
+		{"the file is missing", func(*testing.T, string) {}, nil},
+		{"a valid file exists, and is kept", writing(good), good},
+		{"a damaged file exists, and is kept", writing([]byte("damaged")), []byte("damaged")},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -194,7 +194,7 @@ func TestRestorePutsABackupBackWhole(t *testing.T) {
 			}
 			kept, _ := os.ReadFile(r.Replaced)
 			if !bytes.Equal(kept, c.kept) || (c.kept == nil) != (r.Replaced == "") {
-				t.Errorf("the file before is at %q with %d bytes, want %d", r.Replaced, len(kept),
+				t.Errorf("the previous file is at %q with %d bytes, want %d", r.Replaced, len(kept),
 					len(c.kept))
 			}
 			restored, err := Open(path, Config{})
@@ -208,18 +208,18 @@ func TestRestorePutsABackupBackWhole(t *testing.T) {
 			}
 			if items, err := restored.List(t.Context(), kv.Key{Partition: "p"}, "", 10); err != nil ||
 				len(items) != 1 {
-				t.Errorf("there are %d items (%v), want that of the backup alone", len(items), err)
+				t.Errorf("there are %d items (%v), want only the backup's", len(items), err)
 			}
 			second, err := restored.Backup(t.Context(), filepath.Join(dir, "second"))
 			if err != nil || second.Taken.Equal(taken) {
-				t.Errorf("a backup of the restored store says it was taken at %v (%v)", second.Taken, err)
+				t.Errorf("a backup of the restored store has the time %v (%v)", second.Taken, err)
 			}
 		})
 	}
 }
 
-// TestRestoreChangesNothingIfItFails lists what Restore refuses.
-func TestRestoreChangesNothingIfItFails(t *testing.T) {
+// The cases are the errors of Restore.
+func TestRestore_Errors(t *testing.T) {
 	good := filled(t)
 	open := func(t *testing.T, path string) {
 		s, err := Open(path, Config{})
@@ -233,9 +233,9 @@ func TestRestoreChangesNothingIfItFails(t *testing.T) {
 		backup, live func(t *testing.T, path string)
 		want         string
 	}{
-		{"a service runs on the store", writing(good), open, "another process has it open"},
+		{"a service uses the store", writing(good), open, "another process has it open"},
 		{"the backup is a store in use", open, writing(good), "another process has it open"},
-		{"there is no backup", func(*testing.T, string) {}, writing(good), "no such file"},
+		{"the backup is missing", func(*testing.T, string) {}, writing(good), "no such file"},
 		{"the backup is cut off", writing(good[:len(good)/2]), writing(good), "cut off"},
 		{"the backup is damaged", writing(zeroed(good, 2*os.Getpagesize(), len(good))), writing(good),
 			"damaged"},
@@ -269,7 +269,7 @@ func TestRestoreChangesNothingIfItFails(t *testing.T) {
 	}
 }
 
-func TestBackupRefuses(t *testing.T) {
+func TestBackup_Errors(t *testing.T) {
 	s := testStore(t, Config{})
 	for i := range 3 {
 		if err := s.Commit(t.Context(), putTx(fmt.Sprint(i), fmt.Sprint(i))); err != nil {
@@ -280,7 +280,7 @@ func TestBackupRefuses(t *testing.T) {
 	there := filepath.Join(dir, "there")
 	writing([]byte("mine"))(t, there)
 	if _, err := s.Backup(t.Context(), there); err == nil || !strings.Contains(err.Error(), "left as it is") {
-		t.Errorf("a file that is there: %v", err)
+		t.Errorf("an existing file: %v", err)
 	}
 	if b, err := os.ReadFile(there); err != nil || string(b) != "mine" {
 		t.Errorf("the file has become %q (%v)", b, err)
@@ -289,7 +289,7 @@ func TestBackupRefuses(t *testing.T) {
 	cancel(errors.New("the server stops"))
 	path := filepath.Join(dir, "backup")
 	if _, err := s.Backup(ctx, path); err == nil || !strings.Contains(err.Error(), "the server stops") {
-		t.Errorf("a backup that is given up: %v", err)
+		t.Errorf("a cancelled backup: %v", err)
 	}
 	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("it left a file: %v", err)

@@ -23,7 +23,7 @@ func benchStore(b *testing.B) *bolt.Store {
 	return s
 }
 
-// A commit as validate makes it: a check for absence, a mark that expires.
+// A commit as validate makes it: a check for absence, and a mark that expires.
 func BenchmarkCommit(b *testing.B) {
 	for _, callers := range []int{1, 64, 512} {
 		b.Run(fmt.Sprintf("callers=%d", callers), func(b *testing.B) {
@@ -110,7 +110,7 @@ func BenchmarkClaimAmongAMillion(b *testing.B) {
 	}
 	b.ResetTimer()
 	for i := range b.N {
-		// From the hour on all are due; each claim takes the next one.
+		// After an hour all are due; each claim takes the next one.
 		tasks, _, err := store.Claim(context.Background(), "p", start.Add(time.Hour), 24*time.Hour, 1)
 		if err != nil || len(tasks) != 1 && i < pending {
 			b.Fatal(len(tasks), err)

@@ -1,31 +1,29 @@
-// Package bolt keeps a kv.KV in one file on a local disk. It is the store of a service that runs as one
+// Package bolt implements kv.KV in one file on a local disk. Use [Open] for a service that runs as one
 // process.
 //
-// It promises that a commit which returned is on disk: it survives kill -9 and, on a disk that honours
-// fsync, a power cut. Commits that are made at the same time share a disk write, so more callers mean
-// more commits per second instead of longer waits. Only one process at a time can open the file.
+// A commit that has returned is on disk: it survives kill -9 and, on a disk that honours fsync, a power
+// cut. Concurrent commits share a disk write, so more callers cause more commits per second instead of
+// longer waits. Only one process at a time can open the file.
 //
-// Leases are kept in memory. A restart frees every leased task at once, and the holder of a lease finds
-// it lost.
+// Leases are kept in memory. A restart frees all leased tasks immediately, and a commit with an earlier
+// lease fails.
 //
-// # A disk that fails
+// # Disk failures
 //
-// A write can fail because the disk is full, is read-only or reports an error. After that the Store
-// writes nothing more and recovers by itself. At least every two seconds it tries whether the disk
-// takes writes again. If it does, the Store opens the file anew, makes sure that every commit it
-// acknowledged is there, finds out what became of the failed write, and goes on. Leases stay valid
-// meanwhile. Until it goes on,
+// A write fails if the disk is full, is read-only or reports an error. The Store then stops writing and
+// recovers automatically. At least every two seconds it tests the disk for writes. If the test succeeds,
+// the Store opens the file again, checks that it contains every acknowledged commit, determines the outcome
+// of the failed write, and continues. Leases stay valid. Until it continues:
 //
-//   - the callers of the failed write get ErrUnknown, or the result if the first attempt to recover
-//     succeeded; later commits get ErrUnavailable;
-//   - reads are answered only from what is known to be on disk. The failed write may have left pages in
-//     the operating system's cache. Nobody sees them before they are written and synced again: a power
-//     cut could still take them back, but not an answer that was given from them;
-//   - no task can be claimed, because the result of its work could not be recorded.
+//   - The callers of the failed write get ErrUnknown, or the result if the first attempt to recover
+//     succeeded. Later commits get ErrUnavailable.
+//   - Reads return only data that is known to be on disk. The failed write may have left pages in the
+//     operating system's cache. They are not visible until they are written and synced again: a power cut
+//     could still remove them, and a response based on them would be wrong.
+//   - No task can be claimed, because the result of its work could not be recorded.
 //
-// A Store gives up if it finds another file in the place of its own, a damaged file, a file that lacks
-// an acknowledged commit, or a file that another process holds: see Lost. The process should then end
-// with an error.
+// A Store stops permanently if its file was replaced, is damaged, lacks an acknowledged commit, or is
+// locked by another process: see [Store.Lost]. The process should then end with an error.
 package bolt
 
 import (
@@ -44,19 +42,19 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// Config of a Store. The zero value works.
+// Config configures a Store. The zero value works.
 type Config struct {
-	// Now is the clock by which items expire. Nil: time.Now.
+	// Now is the clock for the expiry of items. Nil: time.Now.
 	Now func() time.Time
 
 	// LockTimeout is how long Open waits for another process to release the file. Zero: one second.
 	LockTimeout time.Duration
 
-	// SweepEvery is how often the Store looks for expired items. They are invisible as soon as they
-	// expire. Zero: one second.
+	// SweepEvery is the interval at which the Store removes expired items. They are invisible as soon as
+	// they expire. Zero: one second.
 	SweepEvery time.Duration
 
-	// Disk is for tests of a disk that fails.
+	// Disk is for tests of a failing disk.
 	Disk Disk
 }
 
@@ -66,21 +64,21 @@ type Store struct {
 	now         func() time.Time
 	lockTimeout time.Duration
 	disk        Disk
-	identity    os.FileInfo // of the file that was opened
+	identity    os.FileInfo // the opened file
 
-	// opened is held for reading while a transaction reads, and for writing while the file is opened
-	// anew. db is nil if that failed.
+	// opened is read-locked while a transaction reads, and locked while the file is opened again. db is nil
+	// if that failed.
 	opened sync.RWMutex
 	db     *bbolt.DB
 
-	// committed is the latest transaction that is certainly on disk. bbolt shows a later one to readers
-	// as soon as its meta page is written, before that page is synced. When a write ends, the writer
-	// closes written and puts a new channel in its place.
+	// committed is the latest transaction that is certainly on disk. bbolt shows a later one to readers as
+	// soon as its meta page is written, before that page is synced. When a write ends, the writer closes
+	// written and replaces it with a new channel.
 	committed atomic.Uint64
 	written   atomic.Pointer[chan struct{}]
 
 	queue     queue
-	trouble   atomic.Pointer[trouble] // nil: writes go well
+	trouble   atomic.Pointer[trouble] // nil: writes succeed
 	notifying sync.Mutex              // guards notify, and trouble while it changes
 	notify    func(failing error)     // set by NotifyHealth; may be nil
 	lost      chan struct{}
@@ -90,7 +88,7 @@ type Store struct {
 	recovered time.Time     // when the last attempt succeeded
 
 	lease struct {
-		opens uint64 // tells the leases of this process from those of earlier ones
+		opens uint64 // distinguishes the leases of this process from earlier ones
 		count atomic.Uint64
 	}
 	tasksMu sync.Mutex // guards the map, not the partitions in it
@@ -106,16 +104,16 @@ type Store struct {
 
 var _ kv.KV = (*Store)(nil)
 
-// Stats counts since Open.
+// Stats are counters since Open.
 type Stats struct {
 	Transactions uint64 // writes to the disk
-	Commits      uint64 // commits that they carried
-	Conflicts    uint64 // commits refused by a check or a lease
+	Commits      uint64 // commits in these writes
+	Conflicts    uint64 // commits rejected by a check or a lease
 	Largest      int    // most commits carried by one write
 	Swept        uint64 // expired items removed
 }
 
-// Mean is how many commits shared a write to the disk.
+// Mean returns the mean number of commits per write.
 func (s Stats) Mean() float64 {
 	if s.Transactions == 0 {
 		return 0
@@ -123,7 +121,7 @@ func (s Stats) Mean() float64 {
 	return float64(s.Commits) / float64(s.Transactions)
 }
 
-// Stats returns the counts so far.
+// Stats returns the current counters.
 func (s *Store) Stats() Stats {
 	s.statsMu.Lock()
 	defer s.statsMu.Unlock()
@@ -168,13 +166,13 @@ func (s *Store) List(ctx context.Context, prefix kv.Key, after string, n int) (i
 	return items, err
 }
 
-// view runs f in a read transaction of what is on disk.
+// view runs f in a read transaction of the data on disk.
 func (s *Store) view(ctx context.Context, f func(*bbolt.Tx) error) error {
 	for {
 		if ctx.Err() != nil {
 			return unavailable(s.path, context.Cause(ctx))
 		}
-		written := *s.written.Load() // loaded before the transaction begins, so that its end is not missed
+		written := *s.written.Load() // loaded before the transaction begins, to notice its end
 		err := s.read(f)
 		switch {
 		case err == nil, errors.Is(err, kv.ErrNotFound):
@@ -196,9 +194,9 @@ var (
 	errNotOpened = errors.New("the file could not be opened again")
 )
 
-// read runs f in a read transaction, unless the transaction shows what may not be on disk. A damaged
-// page can make a reader panic, or fault in the mapped file. read turns both into an error, so that one
-// bad page does not end a process that can still serve all others.
+// read runs f in a read transaction, unless the transaction shows data that may not be on disk. A damaged
+// page can make a reader panic, or fault in the mapped file. read turns both into an error, so that one bad
+// page does not end a process that can still serve all others.
 func (s *Store) read(f func(*bbolt.Tx) error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -219,7 +217,7 @@ func (s *Store) read(f func(*bbolt.Tx) error) (err error) {
 	})
 }
 
-// Close finishes the commits that are under way, refuses all later ones and releases the file.
+// Close finishes the commits in progress, rejects later ones and releases the file.
 func (s *Store) Close() error {
 	var err error
 	s.close.Do(func() {

@@ -6,9 +6,9 @@ import (
 	"io"
 )
 
-// check walks the pages of a file that nobody writes to and reports the first bad page. bbolt trusts
-// its pages: a page that leads back to an earlier one would keep a reader going for ever, and nothing
-// could recover from that. Leaves are nearly all of the file; check reads only their headers.
+// check walks the pages of a file that no process writes, and returns an error for the first bad page.
+// bbolt trusts its pages: a page that refers to an earlier one would block a reader forever, without a way
+// to recover. Leaves are nearly all of the file; check reads only their headers.
 //
 // A page consists of a header and its elements. The header is id (8), flags (2), number of elements (2)
 // and number of overflow pages (4). An element of a branch is the key's position (4), the key's length
@@ -23,7 +23,7 @@ func check(r io.ReaderAt, m meta) error {
 		return err
 	}
 	if root.flags != leafPage {
-		return nil // the file has more top-level buckets than a Store makes; prepare reports that
+		return nil // more top-level buckets than a Store creates; prepare reports it
 	}
 	for i := range root.count {
 		at := pageHeader + i*elementSize
@@ -64,7 +64,7 @@ type walk struct {
 type page struct {
 	flags uint16
 	count int
-	data  []byte // with the header; of a leaf only the header, unless more is asked for
+	data  []byte // with the header; for a leaf only the header, unless leaves is set
 }
 
 func (w *walk) tree(id uint64) error {
@@ -88,8 +88,8 @@ func (w *walk) tree(id uint64) error {
 	return nil
 }
 
-// page reads a page and checks that it belongs to a tree, that it is in its own place and inside the
-// file, and that the walk has not met it before. Of a leaf it reads the elements only if leaves is set.
+// page reads a page and checks that it belongs to a tree, has its own number, is inside the file, and is
+// visited for the first time. It reads the elements of a leaf only if leaves is set.
 func (w *walk) page(id uint64, leaves bool) (page, error) {
 	if id < 2 || id >= w.m.pages {
 		return page{}, damaged(fmt.Sprintf("a page number, %d, lies outside of the file's %d pages", id,

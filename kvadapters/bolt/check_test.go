@@ -14,7 +14,7 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-func TestCheckFindsPagesWithWrongLinks(t *testing.T) {
+func TestCheck_WrongLinks(t *testing.T) {
 	good := filled(t)
 	m, ok := latestMeta(bytes.NewReader(good))
 	if !ok {
@@ -42,7 +42,7 @@ func TestCheckFindsPagesWithWrongLinks(t *testing.T) {
 		{"two elements that lead to one leaf", func(b []byte) {
 			order.PutUint64(b[firstChild+elementSize:], order.Uint64(b[firstChild:]))
 		}, "two ways lead to page"},
-		{"a child behind the end", func(b []byte) {
+		{"a child beyond the end", func(b []byte) {
 			order.PutUint64(b[firstChild:], m.pages)
 		}, "lies outside of the file"},
 		{"a child that is a meta page", func(b []byte) {
@@ -85,7 +85,7 @@ func TestCheckFindsPagesWithWrongLinks(t *testing.T) {
 	}
 }
 
-// itemsRoot returns the number of the page where the tree of items begins.
+// itemsRoot returns the page number of the root of the items' tree.
 func itemsRoot(t *testing.T, file []byte) (id int) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "copy.db")
@@ -106,7 +106,7 @@ func itemsRoot(t *testing.T, file []byte) (id int) {
 	return id
 }
 
-func TestADamagedRecordFailsOnlyTheCallsThatReadIt(t *testing.T) {
+func TestStore_DamagedRecord(t *testing.T) {
 	s := testStore(t, Config{})
 	if err := s.Commit(t.Context(), putTx("1", "good")); err != nil {
 		t.Fatal(err)
@@ -121,7 +121,7 @@ func TestADamagedRecordFailsOnlyTheCallsThatReadIt(t *testing.T) {
 	check := func(call string, err error) {
 		t.Helper()
 		if !errors.Is(err, kv.ErrUnavailable) || !strings.Contains(err.Error(), "damaged") {
-			t.Errorf("%s: %v, want ErrUnavailable that says damaged", call, err)
+			t.Errorf("%s: %v, want ErrUnavailable with the word damaged", call, err)
 		}
 	}
 	check("get", second(s.Get(t.Context(), kv.Key{Partition: "p", Name: "bad"})))

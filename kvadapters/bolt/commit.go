@@ -19,7 +19,7 @@ import (
 // Limits of the commits that wait for the disk.
 const (
 	maxGroup      = 1024     // commits in one write
-	maxGroupBytes = 16 << 20 // of values and payloads in one write; the last commit may exceed it
+	maxGroupBytes = 16 << 20 // bytes of values and payloads in one write; the last commit may exceed it
 	maxQueued     = 16 * 1024
 	sweepStep     = 256 // expired items removed in one write
 )
@@ -29,8 +29,8 @@ var (
 	errOverloaded = fmt.Errorf("%d commits wait for the disk already", maxQueued)
 )
 
-// change is a kv.Tx that is ready to be written, or one step of the sweeper. It copies everything that
-// the caller may alter once Commit has returned.
+// change is a prepared kv.Tx, or one step of the sweeper. It has copies of all data that the caller may
+// modify after Commit has returned.
 type change struct {
 	partition kv.Partition
 	checks    []kv.Check
@@ -42,8 +42,8 @@ type change struct {
 	bytes     int
 	sweep     bool
 
-	// taken is set by the first of two: the writer, which then answers on done, or a caller that stops
-	// waiting.
+	// taken is set by the writer, which then sends the result on done, or by a caller that stops waiting:
+	// by the first of the two.
 	taken atomic.Bool
 	done  chan error
 }
@@ -132,12 +132,12 @@ func (s *Store) submit(ctx context.Context, c *change) error {
 	}
 }
 
-// queue holds the changes that wait for the writer.
+// queue has the changes that wait for the writer.
 type queue struct {
 	mu      sync.Mutex
 	waiting []*change
 	closed  bool
-	wake    chan struct{} // holds a token while there is a change that the writer has not seen
+	wake    chan struct{} // has a token while the writer has not seen a change
 }
 
 func (q *queue) add(c *change) error {
@@ -168,7 +168,7 @@ func (q *queue) signal() {
 	}
 }
 
-// take returns the waiting changes without those whose callers gave up.
+// take returns the waiting changes without those whose callers have stopped waiting.
 func (q *queue) take() (group []*change) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -182,8 +182,8 @@ func (q *queue) take() (group []*change) {
 	return group
 }
 
-// next waits for changes and returns as many as one write may carry, without those whose callers gave
-// up. It returns nil once the queue is closed and empty.
+// next waits for changes and returns at most as many as fit into one write, without those whose callers
+// have stopped waiting. It returns nil once the queue is closed and empty.
 func (q *queue) next() []*change {
 	for {
 		q.mu.Lock()
@@ -215,8 +215,8 @@ func (q *queue) next() []*change {
 	}
 }
 
-// write runs in the only goroutine that writes. It commits at once whatever is queued, so an idle Store
-// adds no wait. Changes that arrive during a write share the next one.
+// write runs in the only writing goroutine. It commits the queued changes immediately, so an idle Store
+// adds no delay. Changes that arrive during a write share the next one.
 func (s *Store) write() {
 	debug.SetPanicOnFault(true)
 	for group := s.queue.next(); group != nil; group = s.queue.next() {
@@ -224,9 +224,9 @@ func (s *Store) write() {
 	}
 }
 
-// writeGroup evaluates each change against the state that the changes before it leave. It writes all
-// that pass in one bolt transaction. It answers none of them before that, not even a refused one: the
-// refusal may rest on a change of the same group, which must be on disk first.
+// writeGroup evaluates each change against the state after the previous changes. It writes all accepted
+// changes in one bolt transaction. It returns no result before that, not even a rejection: the rejection
+// may depend on a change of the same group, which must be on disk first.
 func (s *Store) writeGroup(group []*change) {
 	if err := s.stopped(); err != nil {
 		for _, c := range group {
@@ -250,8 +250,8 @@ func (s *Store) writeGroup(group []*change) {
 			if tx == nil || err == nil {
 				return
 			}
-			// A failed commit has rolled itself back. If the rollback fails too, bbolt may never
-			// release its own lock.
+			// A failed commit has rolled itself back. If the rollback fails too, bbolt may never release
+			// its own lock.
 			if e := recovered(tx.Rollback); e != nil && !errors.Is(e, berrors.ErrTxClosed) {
 				err = errors.Join(err, e)
 				s.wedged.Store(true)
@@ -308,9 +308,9 @@ func (s *Store) writeGroup(group []*change) {
 	}
 }
 
-// answer tells each change of the group its result: its refusal if its checks failed, wrote if it wants
-// to write, else read. If the group failed, a refusal does not count, because it may rest on changes
-// that are not on disk.
+// answer sends each change of the group its result: its rejection if its checks failed, wrote if it writes,
+// else read. If the group failed, rejections do not count, because they may depend on changes that are not
+// on disk.
 func answer(group []*change, refused []error, read, wrote error) {
 	for i, c := range group {
 		switch {
@@ -324,12 +324,12 @@ func answer(group []*change, refused []error, read, wrote error) {
 	}
 }
 
-// wakeReaders makes readers that found a write under way look again.
+// wakeReaders wakes readers that found a write in progress.
 func (s *Store) wakeReaders() {
 	close(*s.written.Swap(new(make(chan struct{}))))
 }
 
-// refuseQueued answers the callers that queued before the Store stopped writing.
+// refuseQueued rejects the changes that were queued before the Store stopped writing.
 func (s *Store) refuseQueued() {
 	for _, c := range s.queue.take() {
 		c.done <- s.stopped()
@@ -357,7 +357,7 @@ func (s *Store) count(group []*change, refused []error, wrote bool, swept int) {
 	}
 }
 
-// groupState is what a group has changed so far. The maps in memory learn of it only once it is on
+// groupState has the changes of a group so far. The maps in memory are updated only when the group is on
 // disk.
 type groupState struct {
 	store   *Store
@@ -382,8 +382,8 @@ func (g *groupState) unlock() {
 	}
 }
 
-// apply writes c into tx if its checks and leases pass. If they do not, refused is the *kv.Conflict. An
-// err means that the whole group failed.
+// apply writes c to tx if its checks and leases pass. If they do not, refused is the *kv.Conflict. If err
+// is not nil, the whole group failed.
 func (g *groupState) apply(tx *bbolt.Tx, c *change) (refused, err error) {
 	now := g.store.now()
 	if c.sweep {
@@ -429,7 +429,7 @@ func (g *groupState) apply(tx *bbolt.Tx, c *change) (refused, err error) {
 	return nil, nil
 }
 
-// evaluate returns nil if every check and every lease of c passes.
+// evaluate returns nil if all checks and leases of c pass.
 func (g *groupState) evaluate(tx *bbolt.Tx, c *change, now time.Time) error {
 	var conflict kv.Conflict
 	failed := false
@@ -460,8 +460,7 @@ func (g *groupState) evaluate(tx *bbolt.Tx, c *change, now time.Time) error {
 	return &conflict
 }
 
-// publish updates the tasks in memory with what is now on disk, in the order in which the group changed
-// them.
+// publish updates the tasks in memory from the group, which is now on disk, in the order of its changes.
 func (g *groupState) publish(group []*change, refused []error) {
 	for i, c := range group {
 		if refused[i] != nil || !c.touchesTasks() {
@@ -506,11 +505,11 @@ func deleteItem(tx *bbolt.Tx, key []byte) error {
 	return items.Delete(key)
 }
 
-// sweep removes at most sweepStep items, those that expired first.
+// sweep removes at most sweepStep items, the earliest expired first.
 func (g *groupState) sweep(tx *bbolt.Tx, now time.Time) error {
 	expiry := tx.Bucket(bucketExpiry)
 	limit := sortable(now)
-	var keys [][]byte // collected first, because deletes make a cursor invalid
+	var keys [][]byte // collected first, because deletes invalidate a cursor
 	c := expiry.Cursor()
 	for k, _ := c.First(); k != nil && len(keys) < sweepStep; k, _ = c.Next() {
 		if binary.BigEndian.Uint64(k) > limit {
@@ -530,8 +529,8 @@ func (g *groupState) sweep(tx *bbolt.Tx, now time.Time) error {
 	return nil
 }
 
-// sweep asks the writer at each tick to remove expired items, in steps that share a write with commits.
-// It asks only if there are some, so that an idle Store does not write.
+// sweep asks the writer at each tick to remove expired items, in steps that share a write with commits. It
+// does so only if there are expired items, so that an idle Store does not write.
 func (s *Store) sweep(every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()

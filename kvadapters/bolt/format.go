@@ -10,9 +10,8 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// The file holds five buckets. A zero byte, which occurs neither in a partition's name nor in what
-// follows it, separates the two. Times are nanoseconds since 1970, big endian with the sign bit
-// flipped, so that they sort as bytes.
+// The file has five buckets. A partition's name is followed by a zero byte, which it cannot contain itself.
+// Times are nanoseconds since 1970, big endian with the sign bit flipped, so that they sort as bytes.
 //
 //	verge   "format"              → "1"
 //	        "opens"               → how often the file was opened, 8 bytes
@@ -42,7 +41,7 @@ var (
 	maxTime = time.Unix(0, math.MaxInt64)
 )
 
-// sortable encodes t. It moves a time before 1677 or after 2262 to that limit.
+// sortable encodes t. It replaces times before 1677 or after 2262 by that limit.
 func sortable(t time.Time) uint64 {
 	switch {
 	case t.Before(minTime):
@@ -85,7 +84,7 @@ func encodeItem(expires uint64, tx string, value []byte) []byte {
 	return append(b, value...)
 }
 
-// decodeItem panics on a record that encodeItem did not make, as bbolt does on a damaged page. Callers
+// decodeItem panics on a record that encodeItem did not write, as bbolt does on a damaged page. Callers
 // recover from both.
 func decodeItem(b []byte) record {
 	n := 9 + int(b[8])

@@ -19,13 +19,13 @@ import (
 	"github.com/verge-id/verge/kvadapters/bolt"
 )
 
-// fullChild names the variable that makes the test binary fill the disk of the path in it.
+// fullChild is the variable that makes the test binary fill the disk of the path in it.
 const fullChild = "VERGE_BOLT_FULL_CHILD"
 
 func init() { children[fullChild] = commitUntilFull }
 
-// commitUntilFull limits its files to two megabytes and commits until one no longer fits. It prints
-// each commit that returned nil, and then the error of the first that did not.
+// commitUntilFull limits its files to two megabytes and commits until one no longer fits. It prints each
+// commit that returned nil, and then the first error.
 func commitUntilFull(path string) {
 	signal.Ignore(syscall.SIGXFSZ)
 	limit := syscall.Rlimit{Cur: 2 << 20, Max: 64 << 20}
@@ -74,7 +74,7 @@ func fullTx(i int) kv.Tx {
 	}
 }
 
-func TestAFullDiskLosesNoCommitAndNoFailureLooksLikeSuccess(t *testing.T) {
+func TestStore_FullDisk(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "verge.db")
 	child := exec.Command(os.Args[0])
 	child.Env = append(os.Environ(), fullChild+"="+path)
@@ -84,14 +84,14 @@ func TestAFullDiskLosesNoCommitAndNoFailureLooksLikeSuccess(t *testing.T) {
 	}
 	kept := strings.Count(string(out), "kept")
 	if kept == 0 {
-		t.Fatalf("no commit went through before the disk was full:\n%s", out)
+		t.Fatalf("no commit succeeded before the disk was full:\n%s", out)
 	}
 	for want, why := range map[string]string{
 		"unknown true": "the commit that met the full disk was not ErrUnknown with the path and " +
 			"the system's error",
 		"read <nil>":   "a commit that is on disk could not be read",
-		"stopped true": "the store went on after a failed write",
-		"again <nil>":  "the store did not go on by itself once there was room",
+		"stopped true": "the store continued after a failed write",
+		"again <nil>":  "the store did not recover automatically once there was room",
 		"closed <nil>": "the store did not close",
 	} {
 		if !strings.Contains(string(out), want+"\n") {

@@ -18,11 +18,11 @@ import (
 	"github.com/verge-id/verge/kvadapters/bolt"
 )
 
-// killChild names the variable that makes the test binary the process that is killed.
+// killChild is the variable that makes the test binary the process that is killed.
 const killChild = "VERGE_BOLT_KILL_CHILD"
 
-// children maps the name of a variable to what the test binary does instead of testing if that variable
-// is set.
+// children maps the name of a variable to the function that the test binary calls instead of testing, if
+// that variable is set.
 var children = map[string]func(path string){killChild: commitForEver}
 
 func TestMain(m *testing.M) {
@@ -35,12 +35,12 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// writers is how many goroutines commit at the same time, so that a kill interrupts groups.
+// writers is the number of goroutines that commit at the same time, so that a kill interrupts groups.
 const writers = 8
 
-// commitForEver counts in each writer's own items, as fast as the disk allows, and prints each count
-// after its commit returned. Each commit moves one number through two items and a task, and removes the
-// task before it.
+// commitForEver counts in each writer's own items, as fast as the disk allows, and prints each count after
+// its commit returned. Each commit moves one number through two items and a task, and removes the previous
+// task.
 func commitForEver(path string) {
 	s, err := bolt.Open(path, bolt.Config{})
 	if err != nil {
@@ -87,10 +87,10 @@ func countTx(w, n int) kv.Tx {
 	}
 }
 
-// A kill leaves the operating system's cache as it is. So this test proves that the write comes before
-// the answer and that bolt's file is whole at every instant. It cannot prove that the data has left the
-// cache: fsync promises that.
-func TestKill9LosesNoCommitThatReturnedAndLeavesNoHalfOfOne(t *testing.T) {
+// A kill does not change the operating system's cache. So this test proves that the write precedes the
+// result and that bolt's file is always consistent. It cannot prove that the data has left the cache: fsync
+// promises that.
+func TestStore_Kill9(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "verge.db")
 	rng := rand.New(rand.NewPCG(3, 5))
 	acked := make([]int, writers)
@@ -105,14 +105,13 @@ func TestKill9LosesNoCommitThatReturnedAndLeavesNoHalfOfOne(t *testing.T) {
 		if err := child.Start(); err != nil {
 			t.Fatal(err)
 		}
-		// Kill after a random number of acknowledgements and a random moment more, so as to meet every
-		// stage of a write.
+		// Kill after a random number of acknowledgements and a random pause, to hit every stage of a write.
 		left, pause := 1+rng.IntN(300), time.Duration(rng.IntN(3000))*time.Microsecond
 		var kill sync.Once
 		for lines := bufio.NewScanner(out); lines.Scan(); left-- {
 			var w, n int
 			if _, err := fmt.Sscanf(lines.Text(), "%d %d", &w, &n); err != nil {
-				break // the line that the kill cut off
+				break // the kill interrupted this line
 			}
 			if n > acked[w] {
 				acked[w] = n
@@ -125,7 +124,7 @@ func TestKill9LosesNoCommitThatReturnedAndLeavesNoHalfOfOne(t *testing.T) {
 		}
 		kill.Do(func() { child.Process.Kill() })
 		if err := child.Wait(); child.ProcessState.Exited() {
-			t.Fatalf("round %d: the child ended by itself: %v", round, err)
+			t.Fatalf("round %d: the child ended on its own: %v", round, err)
 		}
 		verifyCounts(t, path, round, acked)
 	}
@@ -158,7 +157,7 @@ func verifyCounts(t *testing.T, path string, round int, acked []int) {
 		a, b := value(fmt.Sprintf("a%d", w)), value(fmt.Sprintf("b%d", w))
 		n, _ := strconv.Atoi(a)
 		if n < acked[w] {
-			t.Errorf("round %d: writer %d's commit %d returned before the kill, but the file holds %d",
+			t.Errorf("round %d: writer %d's commit %d returned before the kill, but the file has %d",
 				round, w, acked[w], n)
 		}
 		if a != b {
@@ -174,7 +173,7 @@ func verifyCounts(t *testing.T, path string, round int, acked []int) {
 		}
 		for i := 1; i <= n; i++ {
 			if value(fmt.Sprintf("log/%d/%d", w, i)) != strconv.Itoa(i) {
-				t.Errorf("round %d: writer %d's commit %d is gone, though %d is there", round, w, i, n)
+				t.Errorf("round %d: writer %d's commit %d is missing, though %d exists", round, w, i, n)
 			}
 		}
 	}

@@ -19,9 +19,9 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// Open opens the file at path. It creates the file and the directories above it if they are missing.
-// Only the owner can read the file. Open fails if another process holds the file, if it is damaged, or
-// if it is not a Store's, and the error says which.
+// Open opens the file at path. It creates the file and missing parent directories. Only the owner can read
+// the file. Open fails if another process has the file open, or if the file is damaged or not a Store's.
+// The error reports which.
 func Open(path string, c Config) (*Store, error) {
 	if c.Now == nil {
 		c.Now = time.Now
@@ -49,7 +49,7 @@ func Open(path string, c Config) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("bolt: %s: %w", path, err)
 	}
-	// The file's own sync does not cover its name.
+	// Syncing the file does not sync its name.
 	err = syncDir(dir)
 	identity, statErr := os.Stat(path)
 	if err := errors.Join(err, statErr); err != nil {
@@ -76,7 +76,7 @@ func Open(path string, c Config) (*Store, error) {
 	return s, nil
 }
 
-// ErrLocked says that another process holds the file.
+// ErrLocked is returned if another process has the file open.
 var ErrLocked = errors.New("another process has it open; " +
 	"stop that process, or give this one a file of its own")
 
@@ -94,15 +94,15 @@ func openDB(
 	return db, err
 }
 
-// openChecked takes the file's lock before it looks at its pages.
+// openChecked takes the file's lock before it checks the pages.
 func openChecked(path string, c Config) (db *bbolt.DB, opens, txid uint64, err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if r := recover(); r != nil {
 			err = damaged(r)
 		}
-		// After a panic bbolt may hold its own lock for ever, and Close would wait for it. The process
-		// releases the file when it ends.
+		// After a panic, bbolt may still have its own lock, and Close would block. The process releases the
+		// file when it ends.
 		if err != nil && db != nil && !errors.Is(err, errPanicked) {
 			_ = db.Close()
 		}
@@ -121,8 +121,8 @@ func openChecked(path string, c Config) (db *bbolt.DB, opens, txid uint64, err e
 	return db, opens, txid, err
 }
 
-// count adds one to the number of times that the file was opened. A file that cannot be written fails
-// here. txid is the transaction of this write.
+// count increments the number of times that the file was opened. A file that cannot be written fails here.
+// txid is the transaction of this write.
 func count(db *bbolt.DB, commit func(*bbolt.Tx) error) (opens, txid uint64, err error) {
 	tx, err := db.Begin(true)
 	if err != nil {
@@ -148,7 +148,7 @@ func checkFile(path string) error {
 	return check(f, m)
 }
 
-// errPanicked marks an error that recovered made of a panic.
+// errPanicked marks an error that recovered created from a panic.
 var errPanicked = errors.New("unreadable")
 
 func recovered(f func() error) (err error) {
@@ -160,7 +160,7 @@ func recovered(f func() error) (err error) {
 	return f()
 }
 
-// checkFormat refuses a file whose format this version does not read.
+// checkFormat rejects a file whose format this version cannot read.
 func checkFormat(verge *bbolt.Bucket) error {
 	if got := verge.Get(keyFormat); !bytes.Equal(got, []byte(format)) {
 		return fmt.Errorf("written in format %q, this version reads format %q only; "+
@@ -169,8 +169,8 @@ func checkFormat(verge *bbolt.Bucket) error {
 	return nil
 }
 
-// prepare makes an empty file a Store's, or checks that the file is one. It counts that the file was
-// opened.
+// prepare turns an empty file into a Store's, or checks that the file is one. It increments the number of
+// opens.
 func prepare(tx *bbolt.Tx) (opens uint64, err error) {
 	verge := tx.Bucket(bucketVerge)
 	if verge == nil {
@@ -206,8 +206,8 @@ func prepare(tx *bbolt.Tx) (opens uint64, err error) {
 	return opens, verge.Put(keyOpens, binary.BigEndian.AppendUint64(nil, opens))
 }
 
-// Positions in bbolt's file format that precheck reads, in bytes from the beginning of a page, and the
-// values that it must find there.
+// Offsets in bbolt's file format that precheck reads, in bytes from the beginning of a page, and the
+// required values.
 const (
 	metaAt       = 16 // after the page header
 	metaSize     = 64
@@ -216,9 +216,9 @@ const (
 	smallestFile = 2 * 1024 // two pages of the smallest size
 )
 
-// precheck recognises a file that is not a bolt file, or that was cut off, before bbolt maps it: a read
-// behind the end of a mapped file kills the process. It needs no lock. A process that holds the file
-// keeps one of the two meta pages valid at every instant and only ever makes the file longer.
+// precheck detects a file that is not a bolt file, or is truncated, before bbolt maps it: a read beyond the
+// end of a mapped file kills the process. It needs no lock. A process that has the file open keeps one of
+// the two meta pages valid at all times and only ever extends the file.
 func precheck(path string) error {
 	f, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -247,7 +247,7 @@ func precheck(path string) error {
 		return errors.New("neither of its two meta pages is valid: not a bolt file, or damaged; " +
 			"restore it from a copy or name another path")
 	}
-	// Ask for the size again: the file may have grown together with the meta page.
+	// Read the size again: the file may have grown together with the meta page.
 	if info, err = f.Stat(); err != nil {
 		return err
 	}
@@ -258,15 +258,15 @@ func precheck(path string) error {
 }
 
 type meta struct {
-	at       int64 // of the page, in the file
+	at       int64 // offset of the page in the file
 	pageSize uint32
 	root     uint64
 	pages    uint64
 	txid     uint64
 }
 
-// latestMeta returns the valid meta page of the later transaction. The second page follows the first,
-// and only a valid first page tells the page size. So latestMeta tries all sizes that bbolt knows.
+// latestMeta returns the valid meta page of the later transaction. The second page follows the first, and
+// only a valid first page contains the page size. So latestMeta tries all page sizes that bbolt uses.
 func latestMeta(r io.ReaderAt) (latest meta, ok bool) {
 	latest, ok = readMeta(r, 0)
 	for size := int64(1024); size <= 16<<20; size *= 2 {
@@ -277,9 +277,9 @@ func latestMeta(r io.ReaderAt) (latest meta, ok bool) {
 	return latest, ok
 }
 
-// readMeta reads the meta page at the offset. The layout: magic (4), version (4), page size (4), flags
-// (4), root bucket's page (8) and sequence (8), freelist (8), number of pages (8), txid (8), FNV-1a of
-// all that (8), in the machine's byte order.
+// readMeta reads the meta page at the offset. The layout: magic (4), version (4), page size (4), flags (4),
+// root bucket's page (8) and sequence (8), freelist (8), number of pages (8), txid (8), FNV-1a of the
+// preceding fields (8), in the machine's byte order.
 func readMeta(r io.ReaderAt, at int64) (meta, bool) {
 	var b [metaSize]byte
 	if _, err := r.ReadAt(b[:], at+metaAt); err != nil {
@@ -302,8 +302,7 @@ func readMeta(r io.ReaderAt, at int64) (meta, bool) {
 	}, true
 }
 
-// makeDir makes dir and the missing directories above it. Each name is on disk before the next one is
-// made in it.
+// makeDir creates dir and its missing parents. Each name is on disk before the next one is created in it.
 func makeDir(dir string) error {
 	info, err := os.Stat(dir)
 	switch {
@@ -326,7 +325,7 @@ func makeDir(dir string) error {
 
 func syncDir(dir string) error {
 	if runtime.GOOS == "windows" {
-		return nil // cannot sync a directory
+		return nil // Windows cannot sync a directory
 	}
 	d, err := os.Open(dir)
 	if err != nil {

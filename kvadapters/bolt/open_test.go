@@ -47,7 +47,7 @@ func filled(t *testing.T) []byte {
 	return b
 }
 
-// writing returns a function that makes a file with this content.
+// writing returns a function that writes a file with this content.
 func writing(b []byte) func(*testing.T, string) {
 	return func(t *testing.T, path string) {
 		if err := os.WriteFile(path, b, 0o600); err != nil {
@@ -56,20 +56,20 @@ func writing(b []byte) func(*testing.T, string) {
 	}
 }
 
-// zeroed returns a copy of a file of which a part is lost.
+// zeroed returns a copy of a file in which a range is lost.
 func zeroed(good []byte, from, to int) []byte {
 	b := append([]byte(nil), good...)
 	clear(b[from:to])
 	return b
 }
 
-func TestOpenNeedsOneGoodMetaPage(t *testing.T) {
+func TestOpen_OneMetaPage(t *testing.T) {
 	good, page := filled(t), os.Getpagesize()
 	for _, c := range []struct {
 		name string
 		make func(t *testing.T, path string)
 	}{
-		{"a file is made if there is none", func(*testing.T, string) {}},
+		{"a missing file is created", func(*testing.T, string) {}},
 		{"an empty file is filled", writing(nil)},
 		{"a good file is opened", writing(good)},
 		{"the first meta page may be lost, as by a power cut during its write",
@@ -93,7 +93,7 @@ func TestOpenNeedsOneGoodMetaPage(t *testing.T) {
 	}
 }
 
-// noStore is a file that Open must refuse, and what the error must say besides the path.
+// noStore is a file that Open must reject, and the error's text besides the path.
 type noStore struct {
 	name string
 	make func(t *testing.T, path string)
@@ -113,7 +113,7 @@ func (c noStore) isRefused(t *testing.T) {
 	}
 }
 
-func TestOpenSaysWhatIsDamaged(t *testing.T) {
+func TestOpen_Damaged(t *testing.T) {
 	good, page := filled(t), os.Getpagesize()
 	for _, c := range []noStore{
 		{"both meta pages are lost", writing(zeroed(good, 0, 2*page)),
@@ -124,16 +124,16 @@ func TestOpenSaysWhatIsDamaged(t *testing.T) {
 			writing([]byte(strings.Repeat("hello, I am no database\n", 5000))),
 			"not a bolt file, or damaged",
 		},
-		{"the file is cut off behind the first page", writing(good[:page]), "cut off"},
-		{"cut off behind the meta pages", writing(good[:2*page]), "cut off"},
+		{"the file is cut off after the first page", writing(good[:page]), "cut off"},
+		{"cut off after the meta pages", writing(good[:2*page]), "cut off"},
 		{"the file is cut off inside a page", writing(good[:3*page+100]), "cut off"},
-		{"everything behind the meta pages is lost", writing(zeroed(good, 2*page, len(good))), "damaged"},
+		{"all data after the meta pages is lost", writing(zeroed(good, 2*page, len(good))), "damaged"},
 	} {
 		t.Run(c.name, c.isRefused)
 	}
 }
 
-func TestOpenSaysWhatIsWrong(t *testing.T) {
+func TestOpen_Errors(t *testing.T) {
 	withBolt := func(f func(*bbolt.Tx) error) func(*testing.T, string) {
 		return func(t *testing.T, path string) {
 			db, err := bbolt.Open(path, 0o600, nil)
@@ -189,9 +189,9 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 	})
 }
 
-// Any call can meet a damaged page. Whatever the page does to bbolt, the process must live on. A call
-// may return an error or a wrong answer, because bbolt keeps no checksums of data pages.
-func TestADamagedPageNeverKillsTheProcess(t *testing.T) {
+// Any call can read a damaged page. The process must survive it, regardless of bbolt's reaction. A call may
+// return an error or a wrong result, because bbolt keeps no checksums of data pages.
+func TestStore_DamagedPage(t *testing.T) {
 	good := filled(t)
 	rng := rand.New(rand.NewPCG(1, 2))
 	page := os.Getpagesize()
@@ -208,7 +208,7 @@ func TestADamagedPageNeverKillsTheProcess(t *testing.T) {
 				b[at+rng.IntN(16)] ^= byte(1 + rng.IntN(255))
 			case 1: // anywhere
 				b[at+rng.IntN(page)] ^= byte(1 + rng.IntN(255))
-			case 2: // a page in another's place
+			case 2: // a page at the wrong position
 				from := rng.IntN(used/page) * page
 				copy(b[at:at+page], good[from:from+page])
 			}
@@ -232,7 +232,7 @@ func TestADamagedPageNeverKillsTheProcess(t *testing.T) {
 	}
 }
 
-func TestOnlyTheOwnerCanReadFileAndDirectories(t *testing.T) {
+func TestOpen_FileModes(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("Windows has no such modes")
 	}

@@ -10,32 +10,32 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// Disk is what a Store does to its file. A test of a failing disk replaces a member. A nil member is
-// the real operation.
+// Disk has the file operations of a Store. Tests of a failing disk replace a field. A nil field is the real
+// operation.
 type Disk struct {
-	// Open opens the file, when the Store opens and again after a failed write.
+	// Open opens the file, when the Store opens and after a failed write.
 	Open func(name string, flag int, perm os.FileMode) (*os.File, error)
 
-	// Commit puts a transaction on disk.
+	// Commit writes a transaction to disk.
 	Commit func(*bbolt.Tx) error
 }
 
-// Pauses between two attempts to recover. A failure soon after a recovery keeps the longer pause, so
-// that the attempts do not wear out a disk that fails again and again.
+// Pauses between two attempts to recover. A failure soon after a recovery keeps the longer pause, so that
+// the attempts do not wear out a disk that fails repeatedly.
 const (
 	firstPause = 100 * time.Millisecond
 	mostPause  = 2 * time.Second
 	calm       = time.Minute
 )
 
-// room is how much the disk must take before the Store writes again. With less room, small commits
-// would pass and large ones would fail.
+// room is the number of bytes that the disk must accept before the Store writes again. With less room,
+// small commits would pass and large ones would fail.
 const room = 1 << 20
 
-// growth is by how much bbolt makes a file longer at a time.
+// growth is the number of bytes by which bbolt extends a file at a time.
 const growth = 16 << 20
 
-// trouble is the reason why the Store writes nothing.
+// trouble is the reason why the Store does not write.
 type trouble struct {
 	cause error
 	final bool
@@ -50,10 +50,10 @@ func (t *trouble) err() error {
 		mostPause, t.cause)
 }
 
-// errFinal marks a failure from which the Store cannot recover alone.
+// errFinal marks a failure from which the Store cannot recover automatically.
 var errFinal = errors.New("the store cannot go on")
 
-// Failing returns why nothing can be written now. It returns nil if no cause is known.
+// Failing returns the reason why writes fail now, or nil if it is unknown or they succeed.
 func (s *Store) Failing() error {
 	if t := s.trouble.Load(); t != nil {
 		return s.failing(t)
@@ -100,14 +100,14 @@ func (s *Store) stop(t *trouble) {
 	}
 }
 
-// recovery finds out what became of a failed write. Only the writer has one.
+// recovery determines the outcome of a failed write. Only the writer uses it.
 type recovery struct {
 	*Store
 	landed  bool // the write is on disk after all
-	settled bool // landed is known and does not change any more
+	settled bool // landed is known and no longer changes
 }
 
-// begin stops writing and tries at once to recover, unless the disk also failed a moment ago.
+// begin stops writing and tries to recover immediately, unless the disk also failed a moment ago.
 func (r *recovery) begin(cause error) {
 	r.stop(&trouble{cause: cause, final: r.wedged.Load()})
 	if time.Since(r.recovered) > calm {
@@ -116,8 +116,8 @@ func (r *recovery) begin(cause error) {
 	}
 }
 
-// finish tries to recover until the Store writes again, is closed or gives up. Meanwhile it refuses
-// commits.
+// finish tries to recover until the Store writes again, is closed or stops permanently. In the meantime it
+// rejects commits.
 func (r *recovery) finish() {
 	for {
 		t := r.trouble.Load()
@@ -155,9 +155,9 @@ func (r *recovery) attempt() {
 	}
 }
 
-// reopen makes sure that the disk takes writes and that the acknowledged commits are there. It finds
-// out what became of the failed write, and then writes once. Until the disk takes writes, the file
-// stays open as it is for readers.
+// reopen checks that the disk accepts writes and that the acknowledged commits exist. It determines the
+// outcome of the failed write, and then writes once. Until the disk accepts writes, the file stays open for
+// readers.
 func (r *recovery) reopen() error {
 	if err := r.probe(); err != nil {
 		return err
@@ -170,24 +170,23 @@ func (r *recovery) reopen() error {
 	}
 	_, txid, err := count(r.db, r.disk.Commit)
 	if err != nil {
-		// The next attempt finds out what the file has of this write. Nobody was promised it.
+		// The next attempt determines whether the file has this write. It was acknowledged to no caller.
 		return err
 	}
 	r.committed.Store(txid)
 	return nil
 }
 
-// openAnew drops everything that bbolt remembers of the failed write. It holds readers up, so it does
-// not wait for a write.
+// openAnew discards bbolt's state of the failed write. It blocks readers, so it does not wait for a write.
 func (r *recovery) openAnew() error {
 	r.opened.Lock()
 	defer r.opened.Unlock()
 	if r.db != nil {
-		_ = r.db.Close() // opening the file shows whatever is wrong with it
+		_ = r.db.Close() // opening the file reports any fault
 		r.db = nil
 	}
 	db, err := openDB(r.path, r.lockTimeout, func(name string, flag int, perm os.FileMode) (*os.File, error) {
-		return r.disk.Open(name, flag&^os.O_CREATE, perm) // a new file would have forgotten everything
+		return r.disk.Open(name, flag&^os.O_CREATE, perm) // a new file would be empty
 	})
 	if errors.Is(err, ErrLocked) {
 		return fmt.Errorf("%w: %w", errFinal, err)
@@ -198,8 +197,8 @@ func (r *recovery) openAnew() error {
 	return err
 }
 
-// probe checks that the disk takes a write that makes the file larger, and walks the file's pages.
-// Readers go on meanwhile.
+// probe checks that the disk accepts a write that extends the file, and walks the file's pages. Readers
+// continue.
 func (r *recovery) probe() error {
 	f, err := r.disk.Open(r.path, os.O_RDWR, 0)
 	if err != nil {
@@ -223,11 +222,11 @@ func (r *recovery) probe() error {
 	return check(f, m)
 }
 
-// grow writes behind the end of the file as far as bbolt would extend it, and cuts that off again.
-// bbolt reads nothing there, and nobody else writes.
+// grow writes beyond the end of the file as far as bbolt would extend it, and truncates it again. bbolt
+// does not read there, and no other process writes.
 func grow(f *os.File, size int64) error {
 	if runtime.GOOS == "windows" {
-		return f.Sync() // Windows cannot cut a mapped file
+		return f.Sync() // Windows cannot truncate a mapped file
 	}
 	_, err := f.WriteAt(make([]byte, room), size+growth-room)
 	if err == nil {
@@ -236,11 +235,10 @@ func grow(f *os.File, size int64) error {
 	return errors.Join(err, f.Truncate(size))
 }
 
-// settle makes certain what the disk holds of the failed write. After a failed fsync the operating
-// system's cache may show what the disk does not have, and no later fsync writes it. A write syncs its
-// pages before it writes its meta page, so only that page is in doubt. If it can be read, settle writes
-// it once more and syncs it. If that write is cut off, the other meta page is valid and has all that
-// was acknowledged.
+// settle determines what the disk has of the failed write. After a failed fsync, the operating system's
+// cache may show data that is not on disk, and no later fsync writes it. A write syncs its pages before it
+// writes its meta page, so only that page is in doubt. If it is readable, settle writes it again and syncs
+// it. If that write is interrupted, the other meta page is valid and has all acknowledged commits.
 func (r *recovery) settle() error {
 	f, err := r.disk.Open(r.path, os.O_RDWR, 0)
 	if err != nil {

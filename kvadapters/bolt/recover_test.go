@@ -16,11 +16,11 @@ import (
 	"github.com/verge-id/verge/testharness/wait"
 )
 
-// fakeDisk fails as a test tells it to. Its zero value works.
+// fakeDisk is a disk with faults. Its zero value works.
 type fakeDisk struct {
 	mu     sync.Mutex
 	commit func(*bbolt.Tx) error // nil: commits succeed
-	away   error                 // what opening the file to write returns
+	away   error                 // error of opening the file to write
 }
 
 func (d *fakeDisk) set(commit func(*bbolt.Tx) error, away error) {
@@ -61,7 +61,7 @@ func (d *fakeDisk) once(fail func(*bbolt.Tx) error) func(*bbolt.Tx) error {
 	}
 }
 
-// The three functions below are ways in which a write fails.
+// The three functions below are the ways in which a write fails.
 func notWritten(tx *bbolt.Tx) error { return errors.Join(syscall.ENOSPC, tx.Rollback()) }
 
 func writtenNotSynced(tx *bbolt.Tx) error { return errors.Join(tx.Commit(), syscall.EIO) }
@@ -105,18 +105,18 @@ func get(t *testing.T, s *Store, name string) error {
 
 func recovers(t *testing.T, s *Store) {
 	t.Helper()
-	wait.Until(t, "the store works again, as the disk does", func() bool { return s.Failing() == nil })
+	wait.Until(t, "the store works again, like the disk", func() bool { return s.Failing() == nil })
 }
 
-func TestAWriteThatFailsOnceIsResolvedAtOnce(t *testing.T) {
+func TestRecovery_ImmediateResult(t *testing.T) {
 	for name, c := range map[string]struct {
 		fail func(*bbolt.Tx) error
 		want error
 		then error // of a later read
 	}{
-		"nothing reached the disk":            {notWritten, kv.ErrUnavailable, kv.ErrNotFound},
-		"all reached it, and its fsync fails": {writtenNotSynced, nil, nil},
-		"the disk has lost the meta page":     {onlyInTheCache, kv.ErrUnavailable, kv.ErrNotFound},
+		"no data reached the disk":                 {notWritten, kv.ErrUnavailable, kv.ErrNotFound},
+		"all data reached it, and its fsync fails": {writtenNotSynced, nil, nil},
+		"the disk has lost the meta page":          {onlyInTheCache, kv.ErrUnavailable, kv.ErrNotFound},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := &fakeDisk{}
@@ -124,7 +124,7 @@ func TestAWriteThatFailsOnceIsResolvedAtOnce(t *testing.T) {
 			d.set(d.once(c.fail), nil)
 			err := s.Commit(t.Context(), putTx("failed", "failed"))
 			if !errors.Is(err, c.want) || errors.Is(err, kv.ErrUnknown) {
-				t.Errorf("the commit: %v, want %v: the file shows what became of it", err, c.want)
+				t.Errorf("the commit: %v, want %v: the file shows its outcome", err, c.want)
 			}
 			if err := s.Failing(); err != nil {
 				t.Errorf("it is still failing: %v", err)
@@ -152,14 +152,14 @@ func TestAWriteThatFailsOnceIsResolvedAtOnce(t *testing.T) {
 	}
 }
 
-func TestADiskThatIsAwayStopsOnlyWritesAndTheStoreRecoversByItself(t *testing.T) {
+func TestRecovery_DiskAway(t *testing.T) {
 	for name, c := range map[string]struct {
 		fail   func(*bbolt.Tx) error
-		hidden error // what a read of anything that may not be on disk returns
+		hidden error // result of reading data that may not be on disk
 		after  error
 	}{
-		"nothing reached the disk":                  {notWritten, nil, kv.ErrNotFound},
-		"all reached it, and the store cannot tell": {writtenNotSynced, kv.ErrUnavailable, nil},
+		"no data reached the disk":                       {notWritten, nil, kv.ErrNotFound},
+		"all data reached it, and the store cannot know": {writtenNotSynced, kv.ErrUnavailable, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := &fakeDisk{}
@@ -178,10 +178,10 @@ func TestADiskThatIsAwayStopsOnlyWritesAndTheStoreRecoversByItself(t *testing.T)
 				t.Errorf("the commit whose write failed: %v, want ErrUnknown with the path", err)
 			}
 			if err := get(t, s, "before"); !errors.Is(err, c.hidden) {
-				t.Errorf("reading what is on disk: %v, want %v", err, c.hidden)
+				t.Errorf("reading data on disk: %v, want %v", err, c.hidden)
 			}
 			if err := get(t, s, "failed"); err == nil {
-				t.Error("a reader is shown what may not be on disk")
+				t.Error("a reader gets data that may not be on disk")
 			}
 			err = s.Commit(t.Context(), putTx("later", "later"))
 			if !errors.Is(err, kv.ErrUnavailable) || errors.Is(err, kv.ErrUnknown) {
@@ -209,7 +209,7 @@ func TestADiskThatIsAwayStopsOnlyWritesAndTheStoreRecoversByItself(t *testing.T)
 			}
 			done := kv.Tx{ID: "done", Partition: "p", Held: []kv.Held{held}, Cancel: []string{held.TaskID}}
 			if err := s.Commit(t.Context(), done); err != nil {
-				t.Errorf("a lease from before: %v, want it to be valid: its holder is still at work", err)
+				t.Errorf("an earlier lease: %v, want it to be valid: its holder is still at work", err)
 			}
 		})
 	}
@@ -229,18 +229,18 @@ func leased(t *testing.T, s *Store) kv.Held {
 	return kv.Held{TaskID: "old", Lease: tasks[0].Lease}
 }
 
-func TestRecoveryRefusesAReplacedOlderOrDamagedFile(t *testing.T) {
+func TestRecovery_ForeignFile(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(t *testing.T, path string, early []byte)
 		says   string
 	}{
-		"another file in its place": {func(t *testing.T, path string, early []byte) {
+		"a replaced file": {func(t *testing.T, path string, early []byte) {
 			if err := errors.Join(os.Rename(path, path+".old"),
 				os.WriteFile(path, early, 0o600)); err != nil {
 				t.Fatal(err)
 			}
 		}, "another file"},
-		"an earlier state of it": {func(t *testing.T, path string, early []byte) {
+		"an earlier state of the file": {func(t *testing.T, path string, early []byte) {
 			overwrite(t, path, early)
 		}, "lost commits"},
 		"a page that is damaged": {func(t *testing.T, path string, _ []byte) {
@@ -268,11 +268,11 @@ func TestRecoveryRefusesAReplacedOlderOrDamagedFile(t *testing.T) {
 			select {
 			case <-s.Lost():
 			case <-time.After(5 * time.Minute):
-				t.Fatalf("it does not give up: %v", s.Failing())
+				t.Fatalf("it does not stop permanently: %v", s.Failing())
 			}
 			err = s.Commit(t.Context(), putTx("later", "later"))
 			if !errors.Is(err, kv.ErrUnavailable) || !strings.Contains(err.Error(), c.says) {
-				t.Errorf("a commit: %v, want one that says %q", err, c.says)
+				t.Errorf("a commit: %v, want an error with %q", err, c.says)
 			}
 		})
 	}
@@ -292,7 +292,7 @@ func overwrite(t *testing.T, path string, b []byte) {
 	}
 }
 
-func TestChangesOfStateAreTold(t *testing.T) {
+func TestNotifyHealth_Changes(t *testing.T) {
 	told, late := make(chan error, 9), make(chan error, 9)
 	d := &fakeDisk{}
 	s, err := Open(filepath.Join(t.TempDir(), "verge.db"), Config{Disk: d.disk()})
@@ -309,7 +309,7 @@ func TestChangesOfStateAreTold(t *testing.T) {
 	}
 	s.NotifyHealth(func(failing error) { late <- failing; told <- failing })
 	if len(late) != 1 || len(told) != 2 {
-		t.Fatalf("who asks while writes fail is told %d times, want once and at once", len(late))
+		t.Fatalf("a receiver that registers while writes fail is notified %d times, want once", len(late))
 	}
 	wait.For(told)
 	d.set(nil, nil)
@@ -325,8 +325,8 @@ func TestChangesOfStateAreTold(t *testing.T) {
 	}
 }
 
-// A reader sees a write once it is on disk, and not as soon as it is in the file.
-func TestAReaderWaitsForWhatIsNotYetSynced(t *testing.T) {
+// A reader sees a write once it is on disk, not as soon as it is in the file.
+func TestGet_WaitsForSync(t *testing.T) {
 	d := &fakeDisk{}
 	s, _ := onDisk(t, d)
 	written, release := make(chan struct{}), make(chan struct{})
@@ -342,7 +342,7 @@ func TestAReaderWaitsForWhatIsNotYetSynced(t *testing.T) {
 	go func() { read <- get(t, s, "new") }()
 	select {
 	case err := <-read:
-		t.Errorf("a reader got the answer %v before the write was synced", err)
+		t.Errorf("a reader got %v before the write was synced", err)
 		read <- err
 	case <-time.After(50 * time.Millisecond):
 	}

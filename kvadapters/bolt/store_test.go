@@ -30,8 +30,8 @@ func putTx(id, name string) kv.Tx {
 	return kv.Tx{ID: id, Partition: "p", Puts: []kv.Put{{Name: name, Value: []byte(id)}}}
 }
 
-// stall makes the store's next write to the disk wait. entered is closed when the write has begun.
-// Closing release lets it go on.
+// stall blocks the store's next write to the disk. entered is closed when the write has begun. Closing
+// release continues it.
 func stall(s *Store) (entered, release chan struct{}) {
 	entered, release = make(chan struct{}), make(chan struct{})
 	var once sync.Once
@@ -45,7 +45,7 @@ func stall(s *Store) (entered, release chan struct{}) {
 	return entered, release
 }
 
-// queued waits until that many commits wait for the writer.
+// queued waits until n commits wait for the writer.
 func queued(s *Store, n int) {
 	for {
 		s.queue.mu.Lock()
@@ -58,7 +58,7 @@ func queued(s *Store, n int) {
 	}
 }
 
-func TestWaitingCommitsShareOneWriteAndEachHasItsOwnResult(t *testing.T) {
+func TestCommit_SharedWrite(t *testing.T) {
 	s := testStore(t, Config{})
 	entered, release := stall(s)
 	first := make(chan error, 1)
@@ -89,7 +89,7 @@ func TestWaitingCommitsShareOneWriteAndEachHasItsOwnResult(t *testing.T) {
 		case err == nil:
 			won++
 			if it.Tx != fmt.Sprintf("tx-%d", i) {
-				t.Errorf("tx-%d got no error, but the store holds the item of %s", i, it.Tx)
+				t.Errorf("tx-%d got no error, but the store has the item of %s", i, it.Tx)
 			}
 		case !errors.As(err, &c):
 			t.Errorf("tx-%d: %v, want a conflict", i, err)
@@ -104,14 +104,14 @@ func TestWaitingCommitsShareOneWriteAndEachHasItsOwnResult(t *testing.T) {
 	}
 	want := Stats{Transactions: 2, Commits: 1 + names, Conflicts: names * (each - 1), Largest: names}
 	if got := s.Stats(); got != want {
-		t.Errorf("stats %+v, want %+v: all waiting commits go in one write", got, want)
+		t.Errorf("stats %+v, want %+v: all waiting commits share one write", got, want)
 	}
 	if got, want := s.Stats().Mean(), (1.0+names)/2; got != want {
 		t.Errorf("mean %v, want %v", got, want)
 	}
 }
 
-func TestACommitSeesWhatEarlierCommitsOfItsWriteDidToItsTask(t *testing.T) {
+func TestCommit_TaskInSharedWrite(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(*kv.Tx)
@@ -164,11 +164,11 @@ func TestACommitSeesWhatEarlierCommitsOfItsWriteDidToItsTask(t *testing.T) {
 	}
 }
 
-func TestACallerThatGivesUpLearnsWhetherItsCommitCanHappen(t *testing.T) {
+func TestCommit_CancelledCaller(t *testing.T) {
 	s := testStore(t, Config{})
 	entered, release := stall(s)
 	ctx, cancel := context.WithCancelCause(t.Context())
-	why := errors.New("the caller went away")
+	why := errors.New("the caller disconnected")
 	begun, waiting := make(chan error, 1), make(chan error, 1)
 	go func() { begun <- s.Commit(ctx, putTx("begun", "begun")) }()
 	wait.For(entered)
@@ -178,18 +178,18 @@ func TestACallerThatGivesUpLearnsWhetherItsCommitCanHappen(t *testing.T) {
 
 	err := wait.For(begun)
 	if !errors.Is(err, kv.ErrUnknown) || errors.Is(err, kv.ErrUnavailable) || !errors.Is(err, why) {
-		t.Errorf("given up while it was written: %v, want ErrUnknown: it may have happened", err)
+		t.Errorf("cancelled while it was written: %v, want ErrUnknown: it may have happened", err)
 	}
 	err = wait.For(waiting)
 	if !errors.Is(err, kv.ErrUnavailable) || errors.Is(err, kv.ErrUnknown) || !errors.Is(err, why) {
-		t.Errorf("given up while it waited: %v, want ErrUnavailable: it has not happened and never will", err)
+		t.Errorf("cancelled while it waited: %v, want ErrUnavailable: it never happens", err)
 	}
 	close(release)
 	if err := s.Commit(t.Context(), putTx("after", "after")); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Get(t.Context(), kv.Key{Partition: "p", Name: "begun"}); err != nil {
-		t.Errorf("the commit that was being written: %v, want it there", err)
+		t.Errorf("the commit that was being written: %v, want it to succeed", err)
 	}
 	if it, err := s.Get(t.Context(), kv.Key{Partition: "p", Name: "waiting"}); !errors.Is(err,
 		kv.ErrNotFound) {
@@ -197,7 +197,7 @@ func TestACallerThatGivesUpLearnsWhetherItsCommitCanHappen(t *testing.T) {
 	}
 }
 
-func TestAClaimBehindAHangingWriteEndsWithItsContext(t *testing.T) {
+func TestClaim_HangingWrite(t *testing.T) {
 	s := testStore(t, Config{})
 	entered, release := stall(s)
 	done := make(chan error, 1)
@@ -229,7 +229,7 @@ func TestAClaimBehindAHangingWriteEndsWithItsContext(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-func TestExpiredItemsAreSwept(t *testing.T) {
+func TestSweep_ExpiredItems(t *testing.T) {
 	var mu sync.Mutex
 	now := time.Unix(1000, 0)
 	s := testStore(t, Config{SweepEvery: time.Millisecond, Now: func() time.Time {
@@ -260,7 +260,7 @@ func TestExpiredItemsAreSwept(t *testing.T) {
 	if err := s.db.View(func(tx *bbolt.Tx) error {
 		for _, bucket := range [][]byte{bucketItems, bucketExpiry} {
 			if n := tx.Bucket(bucket).Stats().KeyN; n != items/2 {
-				t.Errorf("bucket %s holds %d entries after the sweep, want the %d of items that "+
+				t.Errorf("bucket %s has %d entries after the sweep, want the %d of items that "+
 					"have not expired",
 					bucket, n, items/2)
 			}
@@ -275,8 +275,8 @@ func TestExpiredItemsAreSwept(t *testing.T) {
 	}
 }
 
-// The sweep uses an index of its own, which has to follow every put.
-func TestAnItemThatIsPutAgainIsNotSweptByItsOldExpiry(t *testing.T) {
+// The sweep uses a separate index, which every put must update.
+func TestSweep_ItemPutAgain(t *testing.T) {
 	var now atomic.Int64
 	s := testStore(t, Config{SweepEvery: time.Millisecond, Now: func() time.Time {
 		return time.Unix(now.Load(), 0)
@@ -303,8 +303,8 @@ func TestAnItemThatIsPutAgainIsNotSweptByItsOldExpiry(t *testing.T) {
 	}
 }
 
-// Only a power cut shows whether a write was synced. This test looks at the settings that decide it.
-func TestSyncIsOn(t *testing.T) {
+// Only a power cut shows whether a write was synced. This test checks the settings that decide it.
+func TestOpen_SyncIsOn(t *testing.T) {
 	s := testStore(t, Config{})
 	if s.db.NoSync || s.db.NoGrowSync {
 		t.Errorf("bbolt's NoSync is %v, its NoGrowSync %v, want false: a commit would return "+
@@ -313,7 +313,7 @@ func TestSyncIsOn(t *testing.T) {
 	}
 }
 
-func TestClosedStoreIsUnavailable(t *testing.T) {
+func TestClose_Unavailable(t *testing.T) {
 	s := testStore(t, Config{})
 	entered, release := stall(s)
 	done := make(chan error, 2)
@@ -325,7 +325,7 @@ func TestClosedStoreIsUnavailable(t *testing.T) {
 	go func() { closed <- s.Close() }()
 	close(release)
 	if err := errors.Join(wait.For(done), wait.For(done), wait.For(closed)); err != nil {
-		t.Errorf("commits that were under way when the store was closed, or closing it: %v", err)
+		t.Errorf("commits in progress when the store was closed, or closing it: %v", err)
 	}
 	_, _, claim := s.Claim(t.Context(), "p", time.Unix(1, 0), time.Second, 1)
 	for call, err := range map[string]error{
@@ -343,7 +343,7 @@ func TestClosedStoreIsUnavailable(t *testing.T) {
 	}
 }
 
-func TestTooManyWaitingCommitsAreRefused(t *testing.T) {
+func TestCommit_QueueLimit(t *testing.T) {
 	q := queue{wake: make(chan struct{}, 1)}
 	for range maxQueued {
 		if err := q.add(&change{}); err != nil {
@@ -363,7 +363,7 @@ func TestTooManyWaitingCommitsAreRefused(t *testing.T) {
 	}
 }
 
-func TestTimesSortAsBytes(t *testing.T) {
+func TestSortable_Order(t *testing.T) {
 	times := []time.Time{
 		{}, time.Unix(-1<<40, 0), time.Unix(-1, 0), time.Unix(0, -1), time.Unix(0, 0), time.Unix(0, 1),
 		time.Unix(1, 0), time.Unix(1<<33, 0), time.Unix(1<<40, 0),

@@ -15,15 +15,15 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// tasks is what memory knows of one partition's tasks. The file has them all in order of their due
-// times. Claims walk that order once. The frontier is how far they have come: every task before it is
-// in known, leased or not, and no task after it ever was. So a claim looks only at the first task of
-// known and at the first one after the frontier. It never passes the same leased task twice, and memory
-// grows with the tasks in work and not with those that wait.
+// tasks is the state of one partition's tasks in memory. The file has all tasks ordered by their due times.
+// Claims walk this order once. The frontier is their position: every task before it is in known, leased or
+// not, and no task after it has ever been leased. So a claim checks only the first task of known and the
+// first one after the frontier. It never passes the same leased task twice, and memory grows with the tasks
+// in work, not with those that wait.
 type tasks struct {
 	// lock is held by a claim while it runs. The writer holds it from the evaluation of a commit that
-	// touches the partition's tasks until that commit is on disk: a claim in between would return a
-	// task that the commit is about to remove. It is a channel, so that a claim can stop waiting.
+	// changes the partition's tasks until that commit is on disk: otherwise a claim could return a task
+	// that the commit is about to remove. It is a channel, so that a claim can stop waiting.
 	lock chan struct{}
 
 	frontier []byte // a key of bucketDue
@@ -34,7 +34,7 @@ type tasks struct {
 type knownTask struct {
 	id    string
 	ready uint64 // when it can be claimed: its due time, or the end of the lease
-	lease string // of the latest claim, even if it has run out; empty: never claimed
+	lease string // of the latest claim, even if expired; empty: never claimed
 }
 
 func (s *Store) tasksOf(p kv.Partition) *tasks {
@@ -55,7 +55,7 @@ func (s *Store) tasksOf(p kv.Partition) *tasks {
 	return t
 }
 
-// Claim implements kv.KV. It writes nothing to the disk.
+// Claim implements kv.KV. It does not write to the disk.
 func (s *Store) Claim(
 	ctx context.Context, p kv.Partition, now time.Time, lease time.Duration, n int,
 ) (claimed []kv.Task, next time.Time, err error) {
@@ -141,7 +141,7 @@ func (t *tasks) holds(id, lease string) bool {
 	return k != nil && k.lease != "" && k.lease == lease
 }
 
-// cancelled forgets a task that the file no longer holds.
+// cancelled removes a task that is no longer in the file.
 func (t *tasks) cancelled(id string) {
 	if k := t.known[id]; k != nil {
 		t.order.Delete(k)
@@ -149,7 +149,7 @@ func (t *tasks) cancelled(id string) {
 	}
 }
 
-// scheduled notes a task that the file now holds under that key.
+// scheduled adds a task that is now in the file under that key.
 func (t *tasks) scheduled(id string, due uint64, key []byte) {
 	t.cancelled(id)
 	if bytes.Compare(key, t.frontier) < 0 {

@@ -9,24 +9,24 @@ import (
 	"github.com/verge-id/verge/kvadapters/redis"
 )
 
-// notRestarted begins what is said about restarts.
+// notRestarted begins the text about restarts.
 const notRestarted = "Nothing was restarted, as the store may be in use. "
 
-// redisServers is what all primaries say, taken together.
+// redisServers is the combined information of all primaries.
 type redisServers struct {
 	n        int
-	replicas int                        // that every write waits for
-	values   map[string]map[string]bool // of each setting, over all servers; "" is one that may not be asked
-	attached map[string]bool            // numbers of replicas; "" is one that may not be asked
+	replicas int                        // number of replicas that every write waits for
+	values   map[string]map[string]bool // values of each setting; "": not readable
+	attached map[string]bool            // numbers of replicas; "": a number that may not be read
 	warnings []string
 }
 
 func (s *redisServers) warn(text string) { s.warnings = append(s.warnings, text) }
 
-// some reports whether a setting has the value on one server at least.
+// some reports whether a setting has the value on at least one server.
 func (s *redisServers) some(setting, value string) bool { return s.values[setting][value] }
 
-// aboutRedis judges what the primaries say. replicas is how many every write waits for.
+// aboutRedis evaluates the primaries' information. replicas is the number that every write waits for.
 func aboutRedis(servers []redis.Server, replicas int) About {
 	var a About
 	var products []string
@@ -62,7 +62,7 @@ func aboutRedis(servers []redis.Server, replicas int) About {
 	return a
 }
 
-// restart says what a restart and a power cut lose.
+// restart describes the loss in a restart and in a power cut.
 func (s *redisServers) restart() string {
 	keeps := ""
 	switch {
@@ -91,7 +91,7 @@ func (s *redisServers) restart() string {
 	return notRestarted + keeps
 }
 
-// failover says what a replica that is promoted may lack.
+// failover describes the possible loss when a replica is promoted.
 func (s *redisServers) failover() string {
 	none := len(s.attached) == 1 && s.attached["0"]
 	unknown := s.attached[""]
@@ -118,7 +118,7 @@ func (s *redisServers) failover() string {
 		"forgets writes that were acknowledged. " + remains
 }
 
-// fullMemory says what happens when the servers are full.
+// fullMemory describes the behaviour of full servers.
 func (s *redisServers) fullMemory() string {
 	then := "maxmemory-policy noeviction refuses writes then and removes nothing."
 	switch {
@@ -136,8 +136,8 @@ func (s *redisServers) fullMemory() string {
 	return "The servers were not filled up. " + then
 }
 
-// aboutPostgres judges what the primary says.
-// aboutPostgres is about a server, on which signals are on and arrive unless seen says why not.
+// aboutPostgres evaluates the primary's information. on is false if signals are off. seen is the reason why
+// no signal arrived, or nil.
 func aboutPostgres(s postgres.Server, on bool, seen error) About {
 	a := About{
 		Server: "PostgreSQL " + s.Version,

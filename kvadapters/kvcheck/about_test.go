@@ -43,15 +43,15 @@ func TestAboutRedis(t *testing.T) {
 		{"no log", one(with("appendonly", "no")), 0, "a restart forgets everything", []string{"appendonly"}},
 		{"one of two has no log", []redis.Server{server("a", safe...), unlogged}, 0,
 			"a restart forgets everything", []string{"appendonly"}},
-		{"nothing may be asked", one(redis.Server{Addr: "a"}), 0, "may not be asked", nil},
+		{"no setting may be read", one(redis.Server{Addr: "a"}), 0, "may not be asked", nil},
 		{"no bound", one(with("maxmemory", "0")), 0, "nothing bounds them", []string{"maxmemory is 0"}},
-		{"no bound, and a policy that will evict",
+		{"no limit, and a policy that will evict",
 			one(with("maxmemory", "0", "maxmemory-policy", "allkeys-lru")), 0,
 			"nothing bounds them", []string{"maxmemory is 0", "maxmemory-policy"}},
 		{"replicas that no write waits for", one(replicated), 0,
 			"Replicas are connected", []string{"no write waits"}},
 		{"replicas that writes wait for", one(replicated), 1, "waited for replicas (1)", nil},
-		{"a primary that goes on alone", one(cutOff), 1, "waited for replicas (1)",
+		{"a primary that continues alone", one(cutOff), 1, "waited for replicas (1)",
 			[]string{"min-replicas-to-write is 0"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -104,8 +104,8 @@ func TestAboutPostgres(t *testing.T) {
 	}
 }
 
-// A check of PostgreSQL says whether instances can wake each other.
-func TestSignals(t *testing.T) {
+// A check of PostgreSQL reports whether instances can wake each other.
+func TestCheck_Signals(t *testing.T) {
 	server := stores.StartPostgres(t)
 	for _, c := range []struct{ name, more, says string }{
 		{"on", "", "signals good they arrive"},

@@ -16,7 +16,7 @@ import (
 	"github.com/verge-id/verge/kvadapters/internal/promises"
 )
 
-// Config says how to run a check. The zero value is good.
+// Config configures a check. The zero value works.
 type Config struct {
 	// Now is the clock of this machine. Nil: time.Now.
 	Now func() time.Time
@@ -35,20 +35,19 @@ type Config struct {
 // defaultTimeout is long enough for a store on another continent.
 const defaultTimeout = 3 * time.Minute
 
-// progress is told what a check finds, while the check goes on. Its methods are called one at a
-// time. A check that stops early skips those that it does not reach, but always calls Ended. The
-// report must not be kept: it still changes.
+// progress receives the findings of a check while it runs. Its methods are called one at a time. A check
+// that stops early skips those that it does not reach, but always calls Ended. Do not keep the report: it
+// still changes.
 type progress interface {
-	Began(r *Report)              // the servers told about themselves
+	Began(r *Report)              // the servers' information is complete
 	Measured(r *Report)           // round trips are measured and clocks are compared
 	Proved(r *Report, s *subject) // all promises of a subject were tried
-	Stopped(r *Report)            // the check ends early, or cannot clean up: Report.Error says why
+	Stopped(r *Report)            // the check ended early or cannot clean up; Report.Error has the reason
 	Ended(r *Report)              // the report is complete
 }
 
-// Run checks the store at an address. The error is an *UnusableError if the store cannot be opened;
-// nothing is left there then. Otherwise the report says everything, also whether the check was
-// completed.
+// Run checks the store at an address. The error is an *UnusableError if the store cannot be opened; it is
+// then unchanged. Otherwise the report has all findings, including whether the check was completed.
 func Run(ctx context.Context, at kvadapters.Address, c Config) (*Report, error) {
 	if c.Now == nil {
 		c.Now = time.Now
@@ -80,7 +79,7 @@ func Run(ctx context.Context, at kvadapters.Address, c Config) (*Report, error) 
 	return newCheck(shown, s, c).run(ctx), nil
 }
 
-// scratchName is unique. An operator who finds it sees where it comes from.
+// scratchName returns a unique name that shows its origin to operators.
 func scratchName(random io.Reader) (string, error) {
 	var b [8]byte
 	if _, err := io.ReadFull(random, b[:]); err != nil {
@@ -90,18 +89,18 @@ func scratchName(random io.Reader) (string, error) {
 }
 
 const (
-	// atOnce is how many promises are tried at the same time. Some wait for seconds to pass, and the store
-	// may be far away.
+	// atOnce is the number of promises that are tried at the same time. Some wait for seconds to pass, and
+	// the store may be far away.
 	atOnce = 8
 
-	// eraseTime is for removing the scratch place, whatever has happened.
+	// eraseTime is the time limit for removing the scratch place, in all cases.
 	eraseTime = 15 * time.Second
 
-	// settleTime is how long a server may still work on earlier requests after it answered again.
+	// settleTime is how long a server may still work on earlier requests after it has responded again.
 	settleTime = 300 * time.Millisecond
 )
 
-// check is one check under way.
+// check is one running check.
 type check struct {
 	scratch  scratch
 	now      func() time.Time // this machine's clock
@@ -116,7 +115,7 @@ func newCheck(shown string, s scratch, c Config) *check {
 		report: &Report{Store: shown, Scratch: s.where(), Subjects: []*subject{}}}
 }
 
-// run tries all that does no harm, and removes the scratch place.
+// run tries all harmless proofs, and removes the scratch place.
 func (c *check) run(ctx context.Context) *Report {
 	r := c.report
 	checking, cancel := context.WithTimeoutCause(ctx, c.timeout, fmt.Errorf("not done within %s", c.timeout))
@@ -132,7 +131,7 @@ func (c *check) run(ctx context.Context) *Report {
 		r.Error = err.Error()
 		c.progress.Stopped(r)
 	}
-	if err := c.cleanUp(context.WithoutCancel(ctx)); err != nil { // also after a signal
+	if err := c.cleanUp(context.WithoutCancel(ctx)); err != nil { // even after a signal
 		r.OK = false
 		r.Error = fmt.Sprintf("could not clean up: %v; what is left lies under %s…", err, r.Scratch)
 		c.progress.Stopped(r)
@@ -155,7 +154,7 @@ func (c *check) cleanUp(ctx context.Context) error {
 	return err
 }
 
-// erase tries until ctx ends: the store may be recovering from a fault that the check met.
+// erase retries until ctx ends: the store may be recovering from a fault during the check.
 func (c *check) erase(ctx context.Context) error {
 	for {
 		err := c.scratch.erase(ctx)
@@ -170,7 +169,7 @@ func (c *check) erase(ctx context.Context) error {
 	}
 }
 
-// tryAll fills the report. The error says why it ended early.
+// tryAll fills the report. The error is the reason why it ended early.
 func (c *check) tryAll(ctx context.Context) error {
 	r := c.report
 	about, err := c.scratch.about(ctx)
@@ -197,11 +196,11 @@ func (c *check) tryAll(ctx context.Context) error {
 	}
 	c.progress.Measured(r)
 
-	// Expiry is measured before the other proofs begin: their load would be measured too.
+	// Expiry is measured before the other proofs begin: their load would distort it.
 	against := r.measureExpiry(ctx, c.scratch, now, clock)
 	proofs := append([]proof{{
 		about: promises.Expiry,
-		name:  "an item is there until its time and gone from then on",
+		name:  "an item exists until its expiry and is absent from that time",
 		try:   func(context.Context) string { return against },
 	}}, c.scratch.more()...)
 	kvs, err := c.kvProofs(now)
@@ -215,7 +214,8 @@ func (c *check) tryAll(ctx context.Context) error {
 	return nil
 }
 
-// kvProofs are the promises of package kv that can be tried on a store in use, each in a store of its own.
+// kvProofs returns the promises of package kv that can be tried on a store in use, each in a separate
+// store.
 func (c *check) kvProofs(now func() time.Time) (proofs []proof, err error) {
 	stores := 0
 	for _, group := range promises.Groups() {
@@ -239,7 +239,7 @@ func (c *check) kvProofs(now func() time.Time) (proofs []proof, err error) {
 	return proofs, nil
 }
 
-// whyEnded is err, unless the check was told to end.
+// whyEnded returns err, unless the check was interrupted or its time is over.
 func whyEnded(ctx context.Context, err error) error {
 	switch cause := context.Cause(ctx); {
 	case cause == nil:
@@ -251,14 +251,14 @@ func whyEnded(ctx context.Context, err error) error {
 	}
 }
 
-// lock is a subject that only a file has.
+// lock is a subject of files only.
 const lock = promises.Subject("lock")
 
 // subjects are all subjects, in the order of the report.
 var subjects = []promises.Subject{promises.Atomicity, promises.Visibility, promises.Values, promises.Order,
 	promises.Expiry, promises.Leases, promises.Counters, promises.Durability, lock}
 
-// tryProofs tries the proofs, several at a time. Those that wait for time to pass come first.
+// tryProofs tries the proofs, several at a time. Proofs that wait for time to pass come first.
 func (c *check) tryProofs(ctx context.Context, proofs []proof) {
 	r := c.report
 	reported := map[promises.Subject]*subject{}

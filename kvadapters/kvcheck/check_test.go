@@ -28,7 +28,7 @@ func edit(edit func(*kv.Tx)) bend {
 	}
 }
 
-// editPuts changes copies of the puts: the caller keeps its own.
+// editPuts changes copies of the puts: the caller's are unchanged.
 func editPuts(change func(*kv.Put)) bend {
 	return edit(func(tx *kv.Tx) {
 		tx.Puts = slices.Clone(tx.Puts)
@@ -61,20 +61,20 @@ func (panicking) List(context.Context, kv.Key, string, int) ([]kv.Item, error) {
 // cases are stores that keep their promises or break them, and checks that end early.
 var cases = []struct {
 	name  string
-	bend  bend     // nil: the store as it is
-	wants []string // in the output
-	every bool     // on every kind of store; otherwise on memory alone, which costs nothing
+	bend  bend     // nil: the store unchanged
+	wants []string // texts in the output
+	every bool     // on every kind of store; otherwise only on memory, which is fast
 }{
 	{"a store that keeps its promises", nil, []string{"atomicity proven", "read your writes proven",
 		"values proven", "order proven", "expiry proven", "leases proven", "items were gone at most",
 		"round trips Commit", "clocks", "Not tried:", "OK: all "}, true},
 	{"a store that ignores checks", edit(func(tx *kv.Tx) { tx.Checks = nil }), []string{"atomicity FAILED",
-		"a check without Tx holds only while there is no item", "the commit went through, but a is there",
+		"a check without Tx holds only while there is no item", "the commit succeeded, but a exists",
 		"order proven"}, true},
 	{"a store that ignores leases", edit(func(tx *kv.Tx) { tx.Held = nil }), []string{"leases FAILED",
 		"Held is lost once another claim took over", "order proven"}, false},
 	{"a store that ignores expiry", editPuts(func(p *kv.Put) { p.Expires = time.Time{} }), []string{
-		"expiry FAILED", "an item is there until its time", "ms after its time", "order proven"}, false},
+		"expiry FAILED", "an item exists until its expiry", "ms after its time", "order proven"}, false},
 	{"a store that expires early", editPuts(func(p *kv.Put) {
 		if !p.Expires.IsZero() {
 			p.Expires = p.Expires.Add(-50 * time.Millisecond)
@@ -104,8 +104,8 @@ var cases = []struct {
 		[]string{"round trips", "Stopped: interrupted", "promises were proven"}, false},
 }
 
-// TestCheck checks every kind of store while it holds data of others. The store is good, or broken, or the
-// check ends early. Afterwards every key is as it was.
+// TestCheck checks every kind of store while it contains other data. The store is good or broken, or the
+// check ends early. Afterwards every key must be unchanged.
 func TestCheck(t *testing.T) {
 	full := long.Run(t, "TestCheck")
 	for _, store := range checkables {
@@ -119,14 +119,14 @@ func TestCheck(t *testing.T) {
 			if len(before) == 0 && target.url != "" {
 				t.Fatal("the store is empty, so nothing could be harmed")
 			}
-			// Checks mostly sleep, so all run at once, on however few cores.
+			// Checks mostly sleep, so all run concurrently, even on few cores.
 			var running sync.WaitGroup
 			for n, c := range cases {
 				if (!c.every || c.bend != nil && !full) && store.name != "memory" {
 					continue
 				}
 				if c.bend != nil && store.name == "miniredis" {
-					continue // miniredis runs in this process and takes its time
+					continue // miniredis runs in this process and is slow
 				}
 				running.Go(func() {
 					t.Run(c.name, func(t *testing.T) {
@@ -157,20 +157,20 @@ func TestCheck(t *testing.T) {
 			}
 			running.Wait()
 			if after := target.keys(); !maps.Equal(before, after) {
-				t.Errorf("the store held\n%q before and\n%q after",
+				t.Errorf("the store had\n%q before and\n%q after",
 					slices.Sorted(maps.Keys(before)), slices.Sorted(maps.Keys(after)))
 			}
 		})
 	}
 }
 
-// checkIn checks in a scratch place and writes what it finds.
+// checkIn checks in a scratch place and writes the findings.
 func checkIn(ctx context.Context, s scratch, timeout time.Duration, w io.Writer) *Report {
 	return newCheck("store", s, Config{Now: time.Now, Timeout: timeout, Progress: NewText(w)}).run(ctx)
 }
 
-// unsaid names all promises that failed. The text names the first five of a subject, and a store that breaks
-// one of them may break another, too, depending on who wins a race.
+// unsaid returns the names of all failed promises. The text contains the first five of a subject, and a
+// store that breaks one of them may break another as well, depending on a race.
 func unsaid(r *Report) string {
 	var names []string
 	for i := range r.Subjects {
@@ -182,7 +182,7 @@ func unsaid(r *Report) string {
 	return "\n" + strings.Join(names, "\n")
 }
 
-// wantInWords looks for texts and takes any white space for one blank.
+// wantInWords searches for texts and treats any white space as one space.
 func wantInWords(t *testing.T, said string, wants ...string) {
 	t.Helper()
 	flat := strings.Join(strings.Fields(said), " ")
@@ -196,7 +196,7 @@ func wantInWords(t *testing.T, said string, wants ...string) {
 // limit ends a check that hangs.
 const limit = 20 * time.Minute
 
-// TestRun calls the package as a program does.
+// TestRun calls the package like a program.
 func TestRun(t *testing.T) {
 	_, target := miniredisHere(t)
 	r, err := Run(t.Context(), address(t, target.url), Config{Timeout: limit})
@@ -209,7 +209,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-func TestRunTimesOut(t *testing.T) {
+func TestRun_Timeout(t *testing.T) {
 	_, target := miniredisHere(t)
 	r, err := Run(t.Context(), address(t, target.url), Config{Timeout: time.Nanosecond})
 	if err != nil || r.OK || !r.CleanedUp || r.Error != "not done within 1ns" {
@@ -217,8 +217,8 @@ func TestRunTimesOut(t *testing.T) {
 	}
 }
 
-// TestRunOnWhatCannotBeChecked gets errors that say why and repeat no password.
-func TestRunOnWhatCannotBeChecked(t *testing.T) {
+// The errors have a reason and contain no password.
+func TestRun_Unusable(t *testing.T) {
 	for url, want := range map[string]string{
 		"redis://u:wr0ng@127.0.0.1:1": "redis://127.0.0.1:1 cannot be used: ",
 		"memory":                      `memory cannot be used: a store of kind "memory" is part of this process`,
@@ -231,8 +231,8 @@ func TestRunOnWhatCannotBeChecked(t *testing.T) {
 	}
 }
 
-// TestAClockThatIsOff proves the promises by the server's clock and warns about it.
-func TestAClockThatIsOff(t *testing.T) {
+// The promises are proven by the server's clock, with a warning.
+func TestCheck_ClockOff(t *testing.T) {
 	const ahead = 90 * time.Second
 	m, target := miniredisHere(t)
 	stop := make(chan struct{})
@@ -260,14 +260,14 @@ func TestAClockThatIsOff(t *testing.T) {
 	// This server's clock jumps, which the measurement of expiry may notice.
 	for _, subject := range r.Subjects {
 		for _, p := range subject.Promises {
-			if !p.Proven && p.Name != "an item is there until its time and gone from then on" {
+			if !p.Proven && p.Name != "an item exists until its expiry and is absent from that time" {
 				t.Errorf("%s: %+v", subject.Name, p)
 			}
 		}
 	}
 }
 
-func TestWordsOfClocks(t *testing.T) {
+func TestClock_Words(t *testing.T) {
 	for _, c := range []struct {
 		clocks []clock
 		wants  []string
@@ -292,8 +292,8 @@ func TestWordsOfClocks(t *testing.T) {
 	}
 }
 
-// TestAStoreThatGoesAway finds out what is left if the check cannot clean up.
-func TestAStoreThatGoesAway(t *testing.T) {
+// The report names the remaining data if the check cannot clean up.
+func TestCheck_StoreGone(t *testing.T) {
 	m, target := miniredisHere(t)
 	var once sync.Once
 	s := bent{scratchOn(t, target.url, "verge-check-x"), func(store kv.KV) kv.KV {
@@ -313,15 +313,15 @@ func TestAStoreThatGoesAway(t *testing.T) {
 	wantInWords(t, said.String(), "What is left of the check lies under {verge:verge-check-x")
 }
 
-// TestAFrozenServer stops a server during the check. It carries out the requests that it has when it goes on,
-// though their callers have left, and nothing of them stays.
-func TestAFrozenServer(t *testing.T) {
+// The test stops a server during the check. The server executes its requests when it continues, though
+// their callers have left. None of their data may stay.
+func TestCheck_FrozenServer(t *testing.T) {
 	server := stores.StartRedis(t)
 	var commits atomic.Int64
 	var thawed sync.WaitGroup
 	s := bent{scratchOn(t, server.URL()+"?read_timeout=200ms", "verge-check-x"), func(store kv.KV) kv.KV {
 		return editing{store, func(*kv.Tx) {
-			if commits.Add(1) == 600 { // while some hundred are under way
+			if commits.Add(1) == 600 { // while some hundred are in progress
 				server.Freeze()
 				thawed.Go(func() { time.Sleep(time.Second); server.Thaw() })
 			}
@@ -336,7 +336,7 @@ func TestAFrozenServer(t *testing.T) {
 	}
 }
 
-// slow is a store whose caller may leave while the write goes on, as on a network.
+// slow is a store whose caller may leave while the write continues, as on a network.
 type slow struct {
 	kv.KV
 	underWay *atomic.Int64
@@ -362,7 +362,7 @@ func (s slow) Commit(ctx context.Context, tx kv.Tx) error {
 	}
 }
 
-// erasing notes how many writes were under way each time the place was erased.
+// erasing records the number of writes in progress each time the place is erased.
 type erasing struct {
 	scratch
 	underWay *atomic.Int64
@@ -374,9 +374,9 @@ func (e *erasing) erase(ctx context.Context) error {
 	return e.scratch.erase(ctx)
 }
 
-// TestErasesWhenNothingIsUnderWay ends checks among their writes. The place is erased twice then, because
-// nobody can wait for what a server has in its queue.
-func TestErasesWhenNothingIsUnderWay(t *testing.T) {
+// The test ends checks during their writes. The place is then erased twice, because the check cannot wait
+// for a server's queue.
+func TestCheck_EraseAfterWrites(t *testing.T) {
 	for _, at := range []int64{50, 450, 700} {
 		var underWay atomic.Int64
 		ctx, end := context.WithCancel(t.Context())
@@ -386,7 +386,7 @@ func TestErasesWhenNothingIsUnderWay(t *testing.T) {
 		}}, &underWay, nil}
 		r := checkIn(ctx, s, limit, io.Discard)
 		if !slices.Equal(s.seen, []int64{0, 0}) || r.OK {
-			t.Errorf("ended at commit %d: erased while %v writes were under way, want none twice; ok %v",
+			t.Errorf("ended at commit %d: erased while %v writes were in progress, want none twice; ok %v",
 				at, s.seen, r.OK)
 		}
 		end()

@@ -14,8 +14,8 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// medianClock is the clock by which items expire. Where there are several, it is the best that one
-// can do for all.
+// medianClock returns the clock for the expiry of items. With several clocks, it is the best approximation
+// for all.
 func medianClock(clocks []clock) clock {
 	if len(clocks) == 0 {
 		return clock{}
@@ -30,11 +30,11 @@ func medianClock(clocks []clock) clock {
 }
 
 const (
-	// Round trips are measured over so many calls of each kind, or for so long.
+	// Round trips are measured over this many calls of each kind, or for this long.
 	calls    = 200
 	callTime = 4 * time.Second
 
-	// farMS is the milliseconds of a Commit from which on the store counts as far away.
+	// farMS is the duration of a Commit in milliseconds above which the store counts as far away.
 	farMS = 20
 )
 
@@ -72,7 +72,7 @@ func roundTrips(ctx context.Context, s scratch, now func() time.Time) ([]roundTr
 		if ctx.Err() != nil {
 			return all, ctx.Err()
 		}
-		n = len(took) // Get reads what Commit wrote
+		n = len(took) // Get reads the items of Commit
 		slices.Sort(took)
 		all = append(all, roundTrip{call.name, n, took[n/2], took[(99*n+99)/100-1]})
 	}
@@ -82,17 +82,16 @@ func roundTrips(ctx context.Context, s scratch, now func() time.Time) ([]roundTr
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 const (
-	// Expiry is measured on so many items that expire one after the other.
+	// Expiry is measured on this many items that expire one at a time.
 	expiryItems = 8
 	expiryApart = 40 * time.Millisecond
 
-	// expirySlack is what a store may be late or early beyond the known uncertainty of its clock: clocks
+	// expirySlack is how late or early a store may be beyond the known uncertainty of its clock: clocks
 	// drift, and are corrected, during the check.
 	expirySlack = 5 * time.Millisecond
 )
 
-// measureExpiry watches items expire, by the store's clock. It returns what speaks against the
-// promise, or "".
+// measureExpiry watches items expire, by the store's clock. It returns a violation of the promise, or "".
 func (r *Report) measureExpiry(ctx context.Context, s scratch, now func() time.Time, clock clock) string {
 	h, err := s.store("expiry")
 	if err != nil {
@@ -126,8 +125,8 @@ func (r *Report) measureExpiry(ctx context.Context, s scratch, now func() time.T
 	return against
 }
 
-// watchExpiry writes an item and returns how long after its time it was surely gone, or what speaks
-// against the promise.
+// watchExpiry writes an item and returns how long after its expiry it was certainly gone, or a violation of
+// the promise.
 func watchExpiry(ctx context.Context, store kv.KV, name string, expires time.Time, now func() time.Time,
 	slack time.Duration) (late time.Duration, against string) {
 	const p = kv.Partition("p")

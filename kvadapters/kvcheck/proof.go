@@ -11,14 +11,14 @@ import (
 	"github.com/verge-id/verge/kvadapters/internal/promises"
 )
 
-// proof tries one promise and returns what speaks against it, or "".
+// proof tries one promise and returns a violation, or "".
 type proof struct {
 	about promises.Subject
 	name  string
 	try   func(context.Context) string
 }
 
-// prove returns the first thing that speaks against the promise.
+// prove returns the first violation of the promise.
 func prove(ctx context.Context, p promises.Promise, h promises.Harness) string {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
@@ -34,7 +34,7 @@ func prove(ctx context.Context, p promises.Promise, h promises.Harness) string {
 	}
 	w := &witness{end: end}
 	done := make(chan struct{})
-	go func() { // a goroutine of its own, because Fatalf ends it
+	go func() { // a separate goroutine, because Fatalf ends it
 		defer close(done)
 		defer func() {
 			if v := recover(); v != nil {
@@ -50,8 +50,8 @@ func prove(ctx context.Context, p promises.Promise, h promises.Harness) string {
 	return w.seen()
 }
 
-// witness keeps the first thing that a proof says against its promise, and ends the proof: what follows is
-// mostly a consequence of the first.
+// witness keeps the first violation that a proof reports, and ends the proof: later ones are mostly
+// consequences of the first.
 type witness struct {
 	end   func()
 	mu    sync.Mutex
@@ -84,8 +84,8 @@ func (w *witness) seen() string {
 	return w.first
 }
 
-// finishing returns a store whose writes do not end with their caller's context. A write that was under way
-// while the scratch place is erased could otherwise arrive afterwards and stay.
+// finishing returns a store whose writes do not end with their caller's context. Otherwise a write in
+// progress while the scratch place is erased could arrive afterwards and stay.
 func finishing(store kv.KV) kv.KV {
 	if m, ok := store.(kv.Meter); ok {
 		return finishingMeter{finishingKV{store}, m}
@@ -114,7 +114,8 @@ func (f finishingMeter) Spend(ctx context.Context, p kv.Partition, now time.Time
 	return f.meter.Spend(toTheEnd(ctx), p, now, charges)
 }
 
-// toTheEnd never ends, unless ctx has ended already. Adapters limit the time of every call themselves.
+// toTheEnd returns a context that never ends, unless ctx has ended already. Adapters limit the time of
+// every call themselves.
 func toTheEnd(ctx context.Context) context.Context {
 	if ctx.Err() != nil {
 		return ctx

@@ -2,11 +2,11 @@ package kvcheck
 
 import "time"
 
-// Report is all that a check found out. As JSON it is what `verge kv check --json` prints.
+// Report has all findings of a check. `verge kv check --json` prints it as JSON.
 type Report struct {
 	Store   string `json:"store"`   // without passwords
-	Scratch string `json:"scratch"` // how the names of all that is written begin
-	OK      bool   `json:"ok"`      // everything that was tried holds, and nothing is left
+	Scratch string `json:"scratch"` // prefix of all names that are written
+	OK      bool   `json:"ok"`      // all tried promises hold, and the scratch place is removed
 
 	About
 	RoundTrips []roundTrip `json:"round_trips,omitempty"`
@@ -14,16 +14,16 @@ type Report struct {
 	Subjects   []*subject  `json:"subjects"`
 
 	CleanedUp bool   `json:"cleaned_up"`
-	Error     string `json:"error,omitempty"` // why the check ended early, or could not clean up
+	Error     string `json:"error,omitempty"` // the reason why the check ended early, or could not clean up
 }
 
-// About is what the servers say about themselves, and what follows from that.
+// About is the servers' information about themselves, with an evaluation.
 type About struct {
 	Server    string      `json:"server"`
 	Clocks    []clock     `json:"clocks,omitempty"`
-	ClockNote string      `json:"clock_note,omitempty"` // where there are no clocks to compare
+	ClockNote string      `json:"clock_note,omitempty"` // if there are no clocks to compare
 	Settings  []setting   `json:"settings,omitempty"`
-	Signals   *signals    `json:"signals,omitempty"` // nil where instances cannot wake each other
+	Signals   *signals    `json:"signals,omitempty"` // nil if instances cannot wake each other
 	NotProven []notProven `json:"not_proven"`
 	Warnings  []string    `json:"warnings,omitempty"`
 }
@@ -32,33 +32,33 @@ type About struct {
 type clock struct {
 	Server   string  `json:"server"`
 	AheadMS  float64 `json:"ahead_ms"`  // negative: behind
-	WithinMS float64 `json:"within_ms"` // AheadMS may be wrong by so much
+	WithinMS float64 `json:"within_ms"` // the possible error of AheadMS
 }
 
 func (c clock) ahead() time.Duration  { return time.Duration(c.AheadMS * float64(time.Millisecond)) }
 func (c clock) within() time.Duration { return time.Duration(c.WithinMS * float64(time.Millisecond)) }
 
-// setting is one setting of a server. Value is empty if Verge's user may not ask for it.
+// setting is one setting of a server. Value is empty if Verge's user may not read it.
 type setting struct {
 	Server string `json:"server"`
 	Name   string `json:"name"`
 	Value  string `json:"value"`
 }
 
-// signals says whether instances can wake each other through the store.
+// signals reports whether instances can wake each other through the store.
 type signals struct {
-	On     bool   `json:"on"`             // the URL leaves them on
-	Arrive bool   `json:"arrive"`         // one was sent, and has arrived
-	Seen   string `json:"seen,omitempty"` // why none has arrived
+	On     bool   `json:"on"`             // enabled by the URL
+	Arrive bool   `json:"arrive"`         // a signal was sent and has arrived
+	Seen   string `json:"seen,omitempty"` // the reason why none has arrived
 }
 
-// notProven is a promise that a check of a store in use cannot prove.
+// notProven is a promise that a check cannot prove on a store in use.
 type notProven struct {
 	What string `json:"what"`
 	Why  string `json:"why"`
 }
 
-// roundTrip is how long a call took, one at a time, now and from this machine.
+// roundTrip is the duration of a call, one at a time, now and from this machine.
 type roundTrip struct {
 	Call     string  `json:"call"`
 	N        int     `json:"n"`
@@ -66,26 +66,26 @@ type roundTrip struct {
 	P99MS    float64 `json:"p99_ms"`
 }
 
-// expiry is how late items were gone, by the store's clock.
+// expiry is how late items disappeared, by the store's clock.
 type expiry struct {
 	N        int     `json:"n"`
 	LateMS   float64 `json:"at_most_late_ms"` // includes one round trip and the clock's uncertainty
 	WithinMS float64 `json:"within_ms"`
 }
 
-// subject is a group of promises about one thing.
+// subject is a group of related promises.
 type subject struct {
 	Name     string    `json:"name"`
-	Promises []promise `json:"promises"` // those that were tried
+	Promises []promise `json:"promises"` // the tried promises
 	untried  int
 }
 
-// promise is one promise and what became of its proof.
+// promise is one promise and the result of its proof.
 type promise struct {
 	Name   string `json:"name"`
 	Proven bool   `json:"proven"`
-	Seen   string `json:"seen,omitempty"` // what speaks against it, or why it could not be tried
-	ended  bool   // the check ended first, so this says nothing about the store
+	Seen   string `json:"seen,omitempty"` // the violation, or the reason why it could not be tried
+	ended  bool   // the check ended before, so this is no finding about the store
 }
 
 func (s *subject) failed() (failed []promise, ended bool) {

@@ -20,26 +20,26 @@ import (
 
 // scratch is a place on an operator's store where promises can be proven.
 type scratch interface {
-	// where is how the names of all that is written begin.
+	// where returns the prefix of all names that are written.
 	where() string
 
-	// about asks the servers about themselves.
+	// about asks the servers for information about themselves.
 	about(ctx context.Context) (About, error)
 
-	// store returns an empty store of its own. The caller sets its clock.
+	// store returns a separate, empty store. The caller sets its clock.
 	store(name string) (promises.Harness, error)
 
-	// more is what this kind of store promises beside the promises of package kv.
+	// more returns the proofs of this kind of store in addition to package kv's.
 	more() []proof
 
-	// erase removes all that was written. Nothing may be under way.
+	// erase removes all data that was written. No calls may be in progress.
 	erase(ctx context.Context) error
 
 	close() error
 }
 
-// UnusableError says why a store cannot be checked. It wraps kv.ErrUnavailable if a server was asked and did
-// not answer, or refused.
+// UnusableError is the reason why a store cannot be checked. It wraps kv.ErrUnavailable if a server did not
+// respond or rejected a request.
 type UnusableError struct {
 	Store string // without passwords
 	Err   error
@@ -47,8 +47,8 @@ type UnusableError struct {
 
 func (e *UnusableError) Unwrap() error { return e.Err }
 
-// Error leaves out the names of keys, which mean nothing to an operator yet. It adds a guess where
-// servers give no clear reason.
+// Error leaves out the names of keys, which are meaningless to an operator here. It adds a guess if servers
+// give no clear reason.
 func (e *UnusableError) Error() string {
 	reason := e.Err.Error()
 	before, behind, found := strings.Cut(reason, kv.ErrUnavailable.Error()+": ")
@@ -132,8 +132,8 @@ func (p postgresScratch) about(ctx context.Context) (About, error) {
 	return aboutPostgres(server, on, seen), nil
 }
 
-// boltScratch is a directory beside the operator's file, with a file for each store. It shows what the disk,
-// its fsync and its locks can do.
+// boltScratch is a directory next to the operator's file, with a file for each store. It tests the disk,
+// its fsync and its locks.
 type boltScratch struct {
 	dir string
 	now func() time.Time
@@ -144,7 +144,7 @@ type boltScratch struct {
 
 func newBoltScratch(path, name string, now func() time.Time) (scratch, error) {
 	dir := filepath.Dir(path)
-	for { // verge makes missing directories, on the same disk
+	for { // verge creates missing directories, on the same disk
 		if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) || dir == filepath.Dir(dir) {
 			break
 		}
@@ -200,7 +200,7 @@ func (b *boltScratch) openFile(name string) (*bolt.Store, error) {
 	return s, nil
 }
 
-// more shows that a second process would be refused: a lock belongs to the open file, so a second opening
+// more proves that a second process would be rejected: a lock belongs to the open file, so a second opening
 // in this process meets it too.
 func (b *boltScratch) more() []proof {
 	const promise = "a file that one process has open is refused to another"
@@ -223,7 +223,7 @@ func (b *boltScratch) erase(context.Context) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, s := range b.open {
-		s.Close() // the file is removed, whatever Close says
+		s.Close() // the file is removed even after an error
 	}
 	b.open = nil
 	return os.RemoveAll(b.dir)
@@ -231,7 +231,7 @@ func (b *boltScratch) erase(context.Context) error {
 
 func (b *boltScratch) close() error { return nil }
 
-// failedKV stands for a store that could not be opened again.
+// failedKV represents a store that could not be opened again.
 type failedKV struct{ err error }
 
 func (f failedKV) Get(context.Context, kv.Key) (kv.Item, error) { return kv.Item{}, f.err }

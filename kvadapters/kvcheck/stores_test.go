@@ -17,7 +17,7 @@ import (
 	"github.com/verge-id/verge/testharness/stores"
 )
 
-// checkable is a store to check. keys returns all that lies in it, with the values.
+// checkable is a store to check. keys returns its data.
 type checkable struct {
 	url  string
 	keys func() map[string]string
@@ -48,7 +48,7 @@ func keysOf(servers ...*stores.Redis) func() map[string]string {
 				keys[key.(string)] = fmt.Sprint(s.Do("dump", key))
 			}
 			if n := s.Do("dbsize").(int64); n != int64(len(found)) {
-				keys["dbsize"] = fmt.Sprint(n) // it also counts what has expired and still takes space
+				keys["dbsize"] = fmt.Sprint(n) // it also counts expired items that are not removed yet
 			}
 		}
 		return keys
@@ -110,7 +110,7 @@ var checkables = []struct {
 	{"bolt", boltHere},
 }
 
-// fillAsAService writes what a service would have there.
+// fillAsAService writes data like a service's.
 func fillAsAService(t *testing.T, url string) {
 	t.Helper()
 	store, closeStore, err := address(t, url).Open(t.Context(), kvadapters.OpenConfig{})
@@ -149,7 +149,7 @@ func scratchOn(t *testing.T, url, name string) scratch {
 	return s
 }
 
-// inMemory is a scratch place without an operator's store below it.
+// inMemory is a scratch place without an operator's store.
 type inMemory struct{}
 
 func (inMemory) where() string                        { return "nowhere" }
@@ -175,7 +175,7 @@ func (b bent) store(name string) (promises.Harness, error) {
 	return h, err
 }
 
-// editing is a store that changes the transactions it is given.
+// editing is a store that changes the transactions that it receives.
 type editing struct {
 	kv.KV
 	edit func(*kv.Tx)

@@ -13,13 +13,13 @@ import (
 	"github.com/verge-id/verge/kvadapters/internal/promises"
 )
 
-// text writes what a check finds, line by line, for a terminal.
+// text writes the findings of a check, line by line, for a terminal.
 type text struct{ w io.Writer }
 
-// NewText returns a Progress that writes to w in plain English, as `verge kv check` does.
+// NewText returns a progress that writes to w in plain English, as `verge kv check` does.
 func NewText(w io.Writer) progress { return text{w} }
 
-// line writes one finding: what it is about, what the verdict is, and what was seen.
+// line writes one finding: its subject, the verdict and the observation.
 func (t text) line(name, verdict, format string, args ...any) {
 	first := fmt.Sprintf("  %-17s %-8s ", name, verdict)
 	t.paragraph(first, strings.Repeat(" ", 29), fmt.Sprintf(format, args...))
@@ -48,7 +48,7 @@ func (t text) roundTrips(r *Report) {
 		strings.Join(calls, ", "), r.RoundTrips[0].N)
 }
 
-// skew is the difference from which on a clock gets a warning.
+// skew is the difference above which a clock causes a warning.
 const skew = time.Second
 
 func (t text) clocks(r *Report) {
@@ -68,7 +68,7 @@ func (t text) clocks(r *Report) {
 	t.line("clocks", verdict, "%s %s", whose, worst.words())
 }
 
-// untilPolled says what becomes of tasks that nobody signals.
+// untilPolled describes when tasks without a signal are found.
 const untilPolled = "waits until they look by themselves, half a minute at most"
 
 func (t text) signals(s *signals) {
@@ -102,7 +102,7 @@ func (c clock) words() string {
 		within)
 }
 
-// meaning says what a difference of clocks leads to, and "" for a small one.
+// meaning describes the consequence of a difference of clocks, or returns "" for a small one.
 func (c clock) meaning() string {
 	if c.ahead().Abs() < skew {
 		return ""
@@ -115,7 +115,7 @@ func (c clock) meaning() string {
 		"is gone so much %s; let both set their clocks by NTP", c.Server, c.words(), when)
 }
 
-// proven says for each subject what was seen if its promises hold.
+// proven describes for each subject the observations if its promises hold.
 var proven = map[promises.Subject]string{
 	promises.Atomicity: "of 64 contenders for one name exactly one won, ten times over; " +
 		"refused writes changed nothing",
@@ -163,7 +163,7 @@ func (t text) Ended(r *Report) {
 	if r.Error == "" {
 		t.advice(r)
 	}
-	held, tried, away := 0, 0, 0 // away: the store did not answer
+	held, tried, away := 0, 0, 0 // away: the store did not respond
 	for _, s := range r.Subjects {
 		for _, p := range s.Promises {
 			tried++
@@ -196,7 +196,7 @@ func (t text) Ended(r *Report) {
 	}
 }
 
-// advice writes what the check could not try and what the servers say about it.
+// advice writes the promises that could not be tried, with the servers' information about them.
 func (t text) advice(r *Report) {
 	fmt.Fprintf(t.w, "\nNot tried:\n")
 	for _, n := range r.NotProven {
@@ -245,7 +245,7 @@ func (t text) entry(what, why string) {
 	t.paragraph(fmt.Sprintf("  %-13s ", what), strings.Repeat(" ", 16), why)
 }
 
-// paragraph wraps a text for a terminal. first begins its first line and others the others.
+// paragraph wraps a text for a terminal. first begins its first line, others the remaining lines.
 func (t text) paragraph(first, others, text string) {
 	const width = 110
 	line, begun := first, false
@@ -264,7 +264,7 @@ func (t text) paragraph(first, others, text string) {
 	fmt.Fprintln(t.w, line)
 }
 
-// shortMS writes milliseconds with two or three digits that matter.
+// shortMS formats milliseconds with two or three significant digits.
 func shortMS(ms float64) string {
 	switch {
 	case ms >= 10_000:

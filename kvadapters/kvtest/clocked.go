@@ -10,18 +10,18 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// beyond is how much later than its own expiry the store expires an item. No test runs that long, and
-// the time is still within every store's range.
+// beyond is how much later than its own expiry the store expires an item. No test runs that long, and the
+// time is still within every store's range.
 const beyond = 200 * 365 * 24 * time.Hour
 
-// Clocked returns the store with another clock: its items expire by now. It is for tests that move a
-// clock over a store whose own clock runs, such as a real Redis. The store gets expiries that are two
-// centuries late, so that nothing really expires in it. Get and List hide what has expired by now, and
-// checks treat it as absent. Read a store through Clocked if you wrote it through Clocked.
+// Clocked returns the store with another clock: its items expire by now. Use it in tests that move a clock
+// over a store with a real clock, such as Redis. The store gets expiries that are two centuries late, so
+// that it never expires an item itself. Get and List hide items that have expired by now, and checks treat
+// them as absent. Read a store through Clocked if you wrote it through Clocked.
 //
-// A Commit reads the clock once and happens at that instant. If it meets an expired item, it first
-// removes that item in a transaction of its own. Tasks are unchanged, because Claim is given the time.
-// The result is a kv.Meter if the store is one. The store still forgets counters by its own clock.
+// A Commit reads the clock once and uses that time. If it meets an expired item, it first removes it in a
+// separate transaction. Tasks are unchanged, because the time is an argument of Claim. The result is a
+// kv.Meter if the store is one. The store still removes counters by its own clock.
 func Clocked(store kv.KV, now func() time.Time) kv.KV {
 	c := &clocked{store: store, now: now}
 	if m, ok := store.(kv.Meter); ok {
@@ -85,8 +85,8 @@ func (c *clocked) Commit(ctx context.Context, tx kv.Tx) error {
 		tx.Puts[i] = p
 	}
 
-	// The store still has the expired item: it would satisfy a check of its transaction and contradict
-	// a check of absence.
+	// The store still has the expired item: it would satisfy a check of its transaction and contradict a
+	// check of absence.
 	for _, check := range tx.Checks {
 		if check.Tx == "" {
 			continue
@@ -128,7 +128,7 @@ func (c *clocked) Commit(ctx context.Context, tx kv.Tx) error {
 	}
 }
 
-// remove deletes the item if it is still the one that was seen.
+// remove deletes the item if it has not been overwritten.
 func (c *clocked) remove(ctx context.Context, it kv.Item) error {
 	err := c.store.Commit(ctx, kv.Tx{
 		ID: "clocked-" + rand.Text(), Partition: it.Key.Partition,
@@ -138,7 +138,7 @@ func (c *clocked) remove(ctx context.Context, it kv.Item) error {
 	if err == nil || errors.As(err, &conflict) {
 		return nil
 	}
-	// The error is right even if the removal has an unknown outcome: nobody can see the item, and the
+	// The error is correct even if the removal has an unknown outcome: the item is invisible, and the
 	// caller's transaction was not tried.
 	return fmt.Errorf("kvtest: %w: removing the expired %s: %v", kv.ErrUnavailable, it.Key, err)
 }
@@ -150,7 +150,7 @@ func (c *clocked) Claim(
 	return c.store.Claim(ctx, p, now, lease, n)
 }
 
-// withCallerExpiry returns the item with the expiry that the caller of Commit gave.
+// withCallerExpiry returns the item with the expiry from the caller of Commit.
 func withCallerExpiry(it kv.Item) kv.Item {
 	if !it.Expires.IsZero() {
 		it.Expires = it.Expires.Add(-beyond)

@@ -15,7 +15,7 @@ import (
 	"github.com/verge-id/verge/testharness/stores"
 )
 
-func TestClockedKeepsEveryPromise(t *testing.T) {
+func TestClocked_Promises(t *testing.T) {
 	t.Run("over memory whose clock stands still", func(t *testing.T) {
 		kvtest.Run(t, func(*testing.T) kvtest.Harness {
 			clock, still := kvtest.NewClock(), kvtest.NewClock()
@@ -48,7 +48,7 @@ func TestClockedKeepsEveryPromise(t *testing.T) {
 
 var ctx, itemA = context.Background(), kv.Key{Partition: "p", Name: "a"}
 
-// putA is a transaction that writes itemA.
+// putA returns a transaction that writes itemA.
 func putA(id string, expires time.Time, checks ...kv.Check) kv.Tx {
 	return kv.Tx{
 		ID:        id,
@@ -65,9 +65,9 @@ func commit(t *testing.T, s kv.KV, tx kv.Tx) {
 	}
 }
 
-// TestClocked covers what the promises of kv do not distinguish.
+// TestClocked covers the behaviour that the promises of kv do not distinguish.
 func TestClocked(t *testing.T) {
-	t.Run("nothing expires by the store's own clock", func(t *testing.T) {
+	t.Run("items do not expire by the store's own clock", func(t *testing.T) {
 		clock, own := kvtest.NewClock(), kvtest.NewClock()
 		s := kvtest.Clocked(memory.New(memory.Config{Now: own.Now}), clock.Now)
 		commit(t, s, putA("t1", clock.Now().Add(time.Second)))
@@ -85,7 +85,7 @@ func TestClocked(t *testing.T) {
 			t.Errorf("its put expires at %v, want %v", tx.Puts[0].Expires, want)
 		}
 	})
-	t.Run("a conflict shows the item that is there and not the expired one", func(t *testing.T) {
+	t.Run("a conflict has the current item and not the expired one", func(t *testing.T) {
 		clock := kvtest.NewClock()
 		s := kvtest.Clocked(memory.New(memory.Config{Now: clock.Now}), clock.Now)
 		commit(t, s, putA("t1", clock.Now().Add(time.Second)))
@@ -100,11 +100,11 @@ func TestClocked(t *testing.T) {
 	t.Run("it is a meter if the store is one", func(t *testing.T) {
 		clock := kvtest.NewClock()
 		if _, is := kvtest.Clocked(memory.New(memory.Config{}), clock.Now).(kv.Meter); is {
-			t.Error("Clocked over memory is a meter, though memory is none")
+			t.Error("Clocked over memory is a meter, though memory is not")
 		}
 		s, is := kvtest.Clocked(meter{}, clock.Now).(kv.Meter)
 		if !is {
-			t.Fatal("Clocked over a meter is no meter")
+			t.Fatal("Clocked over a meter is not a meter")
 		}
 		if tats, err := s.Spend(ctx, "p", clock.Now(), []kv.Charge{{}}); len(tats) != 1 || err != nil {
 			t.Errorf("Clocked does not ask the meter: %v, %v", tats, err)
@@ -112,8 +112,8 @@ func TestClocked(t *testing.T) {
 	})
 }
 
-// Clocked removes an expired item before it writes. That may fail, and another may be faster.
-func TestClockedRemovesWhatHasExpired(t *testing.T) {
+// Clocked removes an expired item before it writes. That may fail, and another commit may be faster.
+func TestClocked_RemovesExpired(t *testing.T) {
 	t.Run("if an expired item cannot be removed nothing changes", func(t *testing.T) {
 		clock := kvtest.NewClock()
 		f := &kvtest.Faulty{KV: memory.New(memory.Config{Now: clock.Now})}
@@ -137,7 +137,7 @@ func TestClockedRemovesWhatHasExpired(t *testing.T) {
 			t.Errorf("then Get returns %v", err)
 		}
 	})
-	t.Run("an item that another writes in an expired item's place stays", func(t *testing.T) {
+	t.Run("an item that replaces an expired one stays", func(t *testing.T) {
 		clock := kvtest.NewClock()
 		under := memory.New(memory.Config{Now: clock.Now})
 		f := &kvtest.Faulty{KV: under}
@@ -160,12 +160,12 @@ func TestClockedRemovesWhatHasExpired(t *testing.T) {
 			t.Errorf("%v, want a conflict with t2", err)
 		}
 		if it, err := s.Get(ctx, itemA); err != nil || it.Tx != "t2" {
-			t.Errorf("then it holds the item of %q, %v", it.Tx, err)
+			t.Errorf("then it has the item of %q, %v", it.Tx, err)
 		}
 	})
 }
 
-// meter is a store that has only counters.
+// meter is a store with counters only.
 type meter struct{ kv.KV }
 
 func (meter) Spend(_ context.Context, _ kv.Partition, _ time.Time, charges []kv.Charge) ([]time.Time, error) {

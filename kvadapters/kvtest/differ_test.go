@@ -15,9 +15,9 @@ import (
 	"github.com/verge-id/verge/kvadapters/memory"
 )
 
-// Two stores with different structures get the same random calls on the same clock. Their answers must
-// be the same in every detail, so that code developed on memory meets no surprise on bolt.
-func TestMemoryAndBoltAnswerAlike(t *testing.T) {
+// Two stores with different structures get the same random calls on the same clock. Their results must be
+// the same in every detail, so that code developed on memory behaves the same on bolt.
+func TestMemoryAndBolt_SameResults(t *testing.T) {
 	for seed := range uint64(8) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			clock := kvtest.NewClock()

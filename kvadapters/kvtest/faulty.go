@@ -11,31 +11,31 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// Fault is what happens to one call of a store.
+// Fault is the fault of one call of a store.
 type Fault int
 
 const (
-	// Pass lets the call through.
+	// Pass is no fault.
 	Pass Fault = iota
 
-	// Refuse returns ErrUnavailable. The store is not asked.
+	// Refuse returns ErrUnavailable without calling the store.
 	Refuse
 
-	// LoseRequest is a request that is lost on the way. The store is not asked. Commit returns
-	// ErrUnknown, the other methods return ErrUnavailable.
+	// LoseRequest is a lost request. The store is not called. Commit returns ErrUnknown, the other methods
+	// return ErrUnavailable.
 	LoseRequest
 
-	// LoseReply asks the store and loses its answer. Commit returns ErrUnknown, though it may have
-	// happened or met a conflict. The other methods return ErrUnavailable. Tasks that Claim leased stay
+	// LoseReply calls the store and loses its result. Commit returns ErrUnknown, though it may have
+	// succeeded or met a conflict. The other methods return ErrUnavailable. Tasks that Claim leased stay
 	// leased.
 	LoseReply
 
-	// Delay makes Commit return ErrUnknown at once. The commit reaches the store only with Deliver: it
-	// is the "later" in "may or may not have happened, now or later". On the other methods Delay is
+	// Delay makes Commit return ErrUnknown immediately. The commit reaches the store only with Deliver: it
+	// is the "later" in "may or may not have happened, now or later". For the other methods, Delay is
 	// LoseRequest.
 	Delay
 
-	// Hang waits until the context is done. Then it is LoseRequest.
+	// Hang waits until the context is done, and is then LoseRequest.
 	Hang
 )
 
@@ -46,25 +46,25 @@ func (f Fault) String() string {
 	return [...]string{"Pass", "Refuse", "LoseRequest", "LoseReply", "Delay", "Hang"}[f]
 }
 
-// Call is one call about to be made. The field of its method is set.
+// Call is one call before it is made. Only the fields of its method are set.
 type Call struct {
-	N      int    // counts the calls of this store from 1
+	N      int    // number of the call in this store, from 1
 	Method string // "Get", "Commit", "Claim" or "List"
 
 	Key       kv.Key // of Get; the prefix of List
-	Tx        *kv.Tx // of Commit; must not be changed
+	Tx        *kv.Tx // of Commit; must not be modified
 	Partition kv.Partition
 }
 
-// ErrFault is wrapped by every error that Faulty makes, so that a test can tell it from the store's own
+// ErrFault is wrapped by every error of Faulty, so that a test can distinguish them from the store's own
 // errors.
 var ErrFault = errors.New("kvtest: injected fault")
 
-// Faulty is a store that fails as Decide says. If Decide is nil, every call passes.
+// Faulty is a store with the faults that Decide returns. If Decide is nil, every call passes.
 type Faulty struct {
 	KV kv.KV
 
-	// Decide is called before each call. It is called concurrently if the calls are.
+	// Decide is called before each call, concurrently if the calls are.
 	Decide func(Call) Fault
 
 	mu      sync.Mutex
@@ -74,8 +74,8 @@ type Faulty struct {
 
 var _ kv.KV = (*Faulty)(nil)
 
-// Seeded decides at random: each fault has its probability, and otherwise the call passes. The
-// decisions are the same for the same seed and order of calls.
+// Seeded decides at random: each fault has its probability, otherwise the call passes. The decisions are
+// the same for the same seed and order of calls.
 func Seeded(seed uint64, probability map[Fault]float64) func(Call) Fault {
 	var mu sync.Mutex
 	rng := rand.New(rand.NewPCG(seed, 0))
@@ -172,7 +172,7 @@ func (f *Faulty) Deliver(ctx context.Context) []error {
 	return errs
 }
 
-// Calls returns how many calls were made so far.
+// Calls returns the number of calls so far.
 func (f *Faulty) Calls() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -198,7 +198,7 @@ func failed(ctx context.Context, fault Fault, as error) error {
 	return fmt.Errorf("%w: %w: %s", as, ErrFault, fault)
 }
 
-// copyTx copies what the caller may change once Commit has returned.
+// copyTx copies all data that the caller may modify after Commit has returned.
 func copyTx(tx kv.Tx) kv.Tx {
 	tx.Checks = append([]kv.Check(nil), tx.Checks...)
 	tx.Held = append([]kv.Held(nil), tx.Held...)

@@ -48,7 +48,7 @@ func TestFaultyCommit(t *testing.T) {
 			if applied := err == nil; applied != c.applied {
 				t.Errorf("applied: %v, want %v", applied, c.applied)
 			}
-			value[0] = 'x' // after Commit the caller may change its slice
+			value[0] = 'x' // after Commit the caller may modify its slice
 			if n := len(f.Deliver(t.Context())); (n == 1) != c.later {
 				t.Errorf("Deliver sent %d commits", n)
 			}
@@ -63,7 +63,7 @@ func TestFaultyCommit(t *testing.T) {
 	}
 }
 
-func TestFaultyClaimThatLosesItsReplyKeepsTheLease(t *testing.T) {
+func TestFaulty_ClaimReplyLost(t *testing.T) {
 	for fault, leased := range map[kvtest.Fault]bool{
 		kvtest.LoseReply:   true,
 		kvtest.LoseRequest: false,
@@ -99,7 +99,7 @@ func TestFaultyReads(t *testing.T) {
 	}
 }
 
-func TestSeededIsTheSameForTheSameSeed(t *testing.T) {
+func TestSeeded_Deterministic(t *testing.T) {
 	p := map[kvtest.Fault]float64{kvtest.Refuse: 0.1, kvtest.LoseReply: 0.2, kvtest.Delay: 0.1}
 	a, b, other := kvtest.Seeded(7, p), kvtest.Seeded(7, p), kvtest.Seeded(8, p)
 	count := make(map[kvtest.Fault]int)

@@ -16,9 +16,9 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// Linearizable records the given number of histories of concurrent clients. Each history has its number
-// as seed and a partition of its own, and some of its requests and replies are lost. The test fails on
-// the first history that no order of instants explains.
+// Linearizable records the given number of histories of concurrent clients. Each history has its number as
+// seed and a separate partition, and some of its requests and replies are lost. The test fails on the first
+// history that is not linearizable.
 func Linearizable(t *testing.T, store kv.KV, histories int) {
 	t.Helper()
 	for seed := range uint64(histories) {
@@ -28,24 +28,24 @@ func Linearizable(t *testing.T, store kv.KV, histories int) {
 	}
 }
 
-// explain records one history and returns an error if no order of instants explains it.
+// explain records one history and returns an error if it is not linearizable.
 func explain(t *testing.T, store kv.KV, seed uint64, p kv.Partition) error {
 	t.Helper()
 	history := record(t, store, seed, p)
 	if result := porcupine.CheckOperationsTimeout(sequential, history, time.Minute); result != porcupine.Ok {
-		return fmt.Errorf("seed %d: %v: no order of instants explains the answers that the clients got:\n%v",
+		return fmt.Errorf("seed %d: %v: the history is not linearizable:\n%v",
 			seed, result, history)
 	}
 	return nil
 }
 
-// The promises of Get and Commit together say that each call takes effect at one instant between its
-// start and its return. Here concurrent clients record the answers that they got, and porcupine looks
-// for an order of instants that explains them. A commit of unknown outcome has no return: it may take
-// effect at any later instant, or never.
+// Get and Commit are linearizable: each call takes effect at one time between its start and its return.
+// Here concurrent clients record their results, and porcupine searches for an order of such times that
+// explains them. A commit with an unknown outcome has no return: it may take effect at any later time, or
+// never.
 
-// cellNames are the keys of one history. cells is its state: the writer of each key, or "" if the key
-// holds nothing.
+// cellNames are the keys of one history. cells is its state: the writer of each key, or "" if the key has
+// no item.
 var cellNames = [3]string{"a", "b", "c"}
 
 type cells [len(cellNames)]string
@@ -59,10 +59,10 @@ type operation struct {
 	delete []int
 }
 
-// answer is what a call returned.
+// answer is the result of a call.
 type answer struct {
 	tx       string         // of Get
-	conflict map[int]string // of a refused commit: the items that it found
+	conflict map[int]string // items of the conflict of a rejected commit
 	refused  bool
 	unknown  bool
 }
@@ -97,7 +97,7 @@ var sequential = porcupine.Model{
 	},
 }
 
-// record runs clients against the store and returns what they saw.
+// record runs clients against the store and returns their calls and results.
 func record(t *testing.T, store kv.KV, seed uint64, p kv.Partition) []porcupine.Operation {
 	const clients, calls = 5, 25
 	var (
@@ -118,7 +118,7 @@ func record(t *testing.T, store kv.KV, seed uint64, p kv.Partition) []porcupine.
 	for client := range clients {
 		wg.Go(func() {
 			rng := rand.New(rand.NewPCG(seed, uint64(client)))
-			var seen cells // what this client last saw, so that most of its checks hold
+			var seen cells // this client's last results, so that most of its checks hold
 			for n := range calls {
 				op := operation{get: rng.IntN(len(cellNames))}
 				if rng.IntN(2) == 0 {

@@ -14,8 +14,8 @@ import (
 
 const histories = 40
 
-// If the check passed every store, it would prove nothing. These stores must fail it.
-func TestStoresThatBreakAPromiseAreNotLinearizable(t *testing.T) {
+// A check that accepts every store proves nothing. It must reject these stores.
+func TestLinearizable_BrokenStores(t *testing.T) {
 	for name, broken := range map[string]func(kv.KV) kv.KV{
 		"checks are made before the commit": func(s kv.KV) kv.KV { return &checksApart{KV: s} },
 		"puts and deletes are two commits":  func(s kv.KV) kv.KV { return &halves{KV: s} },

@@ -12,7 +12,7 @@ import (
 	"github.com/verge-id/verge/kvadapters/memory"
 )
 
-// The commit has the shape of validate's: a check for absence and a mark that expires.
+// The commit is like validate's: a check for absence and a mark that expires.
 func BenchmarkCommit(b *testing.B) {
 	store := memory.New(memory.Config{})
 	var n atomic.Int64
@@ -35,7 +35,7 @@ func BenchmarkCommit(b *testing.B) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "commits/s")
 }
 
-// BenchmarkMemoryPerTask measures what a pending session costs: an expiry timer of 200 bytes.
+// BenchmarkMemoryPerTask measures the memory of a pending session: an expiry timer of 200 bytes.
 func BenchmarkMemoryPerTask(b *testing.B) {
 	store := memory.New(memory.Config{})
 	var before, after runtime.MemStats

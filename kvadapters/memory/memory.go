@@ -1,8 +1,8 @@
-// Package memory keeps a kv.KV in the memory of the process. It is for tests, for development and for
-// measuring the core without a disk.
+// Package memory implements kv.KV in the memory of the process. Use [New] in tests, in development and to
+// measure the core without a disk.
 //
-// It promises that a commit is atomic. It does not promise that anything outlives the process. A
-// service that must remember which tokens were used cannot run on it.
+// A commit is atomic, but all data is lost with the process. A service that must remember used tokens
+// cannot run on it.
 package memory
 
 import (
@@ -20,9 +20,9 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// Config of a Store. The zero value works.
+// Config configures a Store. The zero value works.
 type Config struct {
-	// Now is the clock by which items expire. Nil: time.Now.
+	// Now is the clock for the expiry of items. Nil: time.Now.
 	Now func() time.Time
 }
 
@@ -45,8 +45,8 @@ func New(c Config) *Store {
 	return &Store{now: c.Now, partitions: make(map[kv.Partition]*partition)}
 }
 
-// partition holds every item by name, in the order of names for List and, if it ever expires, by expiry.
-// It holds every task twice: by ID and by the time when it can next be claimed.
+// partition has every item by name, in the order of names for List and, if it ever expires, by expiry. It
+// has every task twice: by id and by the time when it can next be claimed.
 type partition struct {
 	mu     sync.Mutex
 	items  map[string]*item
@@ -57,7 +57,7 @@ type partition struct {
 	bytes  int64
 }
 
-// item never changes once it is stored, nor does its value: a put replaces the item.
+// item and its value are never modified: a put replaces the item.
 type item struct {
 	name    string
 	value   []byte
@@ -69,7 +69,7 @@ type task struct {
 	id      string
 	due     time.Time
 	payload []byte
-	lease   string    // of the latest claim, even if it has run out; empty: never claimed
+	lease   string    // of the latest claim, even if expired; empty: never claimed
 	ready   time.Time // when it can be claimed: due, or the end of the lease
 }
 
@@ -88,8 +88,7 @@ func newPartition() *partition {
 	}
 }
 
-// existing returns nil for a partition without any commit, so that a question about a partition costs
-// no memory.
+// existing returns nil for a partition without a commit, so that reading a partition uses no memory.
 func (s *Store) existing(p kv.Partition) *partition {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -136,7 +135,7 @@ func (s *Store) Commit(ctx context.Context, tx kv.Tx) error {
 	if err := tx.Validate(); err != nil {
 		return fmt.Errorf("memory: %w", err)
 	}
-	// Build what is stored before taking the lock: copying values is most of the work of a commit.
+	// Copy the values before taking the lock: this is most of the work of a commit.
 	puts := make([]*item, len(tx.Puts))
 	for i, put := range tx.Puts {
 		puts[i] = &item{name: put.Name, value: clone(put.Value), tx: tx.ID, expires: put.Expires.Round(0)}
@@ -167,8 +166,8 @@ func (s *Store) Commit(ctx context.Context, tx kv.Tx) error {
 	for _, id := range tx.Cancel {
 		p.cancel(id)
 	}
-	// Sweep more items than this commit put, so that expired items cannot pile up. Sweep only a few
-	// more, so that no commit pays for many.
+	// Sweep more items than this commit puts, so that expired items cannot accumulate, but only a few more,
+	// so that no commit takes long.
 	p.sweep(now, len(puts)+2)
 	return nil
 }
@@ -187,7 +186,7 @@ func (s *Store) Claim(
 	now = now.Round(0)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.sweep(s.now(), 64) // so that a partition without commits loses its expired items too
+	p.sweep(s.now(), 64) // a partition without commits must lose its expired items too
 
 	var claimed []*task
 	var next time.Time
@@ -235,14 +234,14 @@ func (s *Store) List(ctx context.Context, prefix kv.Key, after string, n int) ([
 	return items, nil
 }
 
-// Size is what a Store holds. It counts expired items that are not swept yet.
+// Size is the amount of data in a Store. It includes expired items that are not swept yet.
 type Size struct {
 	Items int
 	Tasks int
-	Bytes int64 // of names, values, IDs and payloads, without what keeps them in order
+	Bytes int64 // of names, values, ids and payloads, without indexes
 }
 
-// Size adds up all partitions, one after the other.
+// Size adds up all partitions, one at a time.
 func (s *Store) Size() Size {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -257,7 +256,7 @@ func (s *Store) Size() Size {
 	return size
 }
 
-// evaluate returns nil if every check and lease of tx stands.
+// evaluate returns nil if all checks and leases of tx pass.
 func (p *partition) evaluate(tx kv.Tx, now time.Time) error {
 	var c kv.Conflict
 	failed := false
@@ -284,7 +283,7 @@ func (p *partition) evaluate(tx kv.Tx, now time.Time) error {
 	return &c
 }
 
-// live returns the item of that name, or nil if there is none or it has expired.
+// live returns the item of that name, or nil if it is missing or has expired.
 func (p *partition) live(name string, now time.Time) *item {
 	it := p.items[name]
 	if it == nil || it.expired(now) {
@@ -332,7 +331,7 @@ func (p *partition) cancel(id string) {
 	p.bytes -= t.size()
 }
 
-// sweep removes up to n expired items, the longest expired first.
+// sweep removes up to n expired items, the earliest expired first.
 func (p *partition) sweep(now time.Time, n int) {
 	for range n {
 		it, ok := p.expiry.Min()
@@ -360,8 +359,7 @@ func (it *item) export(p kv.Partition) kv.Item {
 
 func (t *task) size() int64 { return int64(len(t.id) + len(t.payload)) }
 
-// clone makes a copy of exactly the needed size. The copy of an empty or nil value is empty and not
-// nil.
+// clone returns a copy of exactly the needed size. The copy of a nil value is empty, not nil.
 func clone(b []byte) []byte {
 	c := make([]byte, len(b))
 	copy(c, b)

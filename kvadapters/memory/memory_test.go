@@ -31,7 +31,7 @@ func put(t *testing.T, s *memory.Store, name string, expires time.Time) {
 	}
 }
 
-func TestExpiredItemsDoNotPileUp(t *testing.T) {
+func TestSweep_ExpiredItemsLimited(t *testing.T) {
 	clock := kvtest.NewClock()
 	s := memory.New(memory.Config{Now: clock.Now})
 	for i := range 10_000 {
@@ -54,11 +54,11 @@ func TestExpiredItemsDoNotPileUp(t *testing.T) {
 		}
 	}
 	if got := s.Size(); got != (memory.Size{}) {
-		t.Errorf("a partition whose only calls are claims still holds %+v, want nothing", got)
+		t.Errorf("a partition whose only calls are claims still has %+v, want no data", got)
 	}
 }
 
-func TestSizeFollowsEveryChange(t *testing.T) {
+func TestSize_Changes(t *testing.T) {
 	s := memory.New(memory.Config{})
 	commit := func(tx kv.Tx, want memory.Size) {
 		t.Helper()

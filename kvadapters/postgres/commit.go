@@ -15,12 +15,12 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// change is a kv.Tx as the parameters of its statements, without repetitions: a row can change only once
-// in a statement. If parts contradict each other, the later kind counts: a delete over a put, a cancel over
-// a schedule.
+// change is a kv.Tx as the parameters of its statements, without duplicates: a statement can change a row
+// only once. If parts contradict each other, the later kind counts: a delete over a put, a cancel over a
+// schedule.
 type change struct {
-	locks []int64  // of every name that it touches, in order
-	tasks []string // IDs of every task that it touches
+	locks []int64  // of all its names, sorted
+	tasks []string // ids of all its tasks
 
 	checks   []string
 	checkTxs [][]byte
@@ -97,11 +97,12 @@ func (s *Store) change(tx kv.Tx) change {
 	return c
 }
 
-// Commit implements kv.KV. Its statements leave in one piece, and the server runs them as one transaction:
-// it commits when it has read them all. So no connection ever waits inside of a transaction for Verge.
+// Commit implements kv.KV. Its statements are sent in one piece, and the server runs them as one
+// transaction, which it commits after reading all of them. So no connection ever waits for Verge inside of
+// a transaction.
 //
-// The last statement sees what was committed before it began. It begins when the locks are held, so nothing
-// that it looks at can change until the transaction ends.
+// The last statement sees all commits before its start. It starts when the locks are held, so the rows that
+// it reads cannot change until the transaction ends.
 func (s *Store) Commit(ctx context.Context, tx kv.Tx) error {
 	if err := cancelled(ctx, "commit"); err != nil {
 		return err
@@ -128,7 +129,7 @@ func (s *Store) Commit(ctx context.Context, tx kv.Tx) error {
 			var lost bool
 			var name string
 			var by, value []byte
-			var expires *int64 // nil: there is no item
+			var expires *int64 // nil: the item is missing
 			if err := rows.Scan(&lost, &name, &by, &expires, &value); err != nil {
 				return err
 			}
@@ -152,7 +153,7 @@ func (s *Store) Commit(ctx context.Context, tx kv.Tx) error {
 	return nil
 }
 
-// send runs a batch, whose last statement has the rows. If it returns nil, the server has committed.
+// send runs a batch, whose last statement returns the rows. If it returns nil, the server has committed.
 func (s *Store) send(ctx context.Context, c *pgx.Conn, b *pgx.Batch, row func(pgx.Rows) error) error {
 	results := c.SendBatch(ctx, b)
 	for range b.Len() - 1 {
@@ -171,15 +172,15 @@ func (s *Store) send(ctx context.Context, c *pgx.Conn, b *pgx.Batch, row func(pg
 			err = rows.Err()
 		}
 	}
-	// Only the end of the answer says that the server has committed.
+	// Only the end of the response confirms that the server has committed.
 	if closed := results.Close(); err == nil {
 		err = closed
 	}
 	return err
 }
 
-// lockOf is the number of the lock for a name. Two names can have the same number. Then one waits for the
-// other without need.
+// lockOf returns the number of the lock for a name. Two names can have the same number: one then waits for
+// the other unnecessarily.
 func lockOf(schema, kind, partition, name string) int64 {
 	h := fnv.New64a()
 	io.WriteString(h, schema+"\x00"+kind+"\x00"+partition+"\x00"+name)
@@ -188,7 +189,7 @@ func lockOf(schema, kind, partition, name string) int64 {
 
 func formatLease(n int64) string { return strconv.FormatInt(n, 36) }
 
-// parseLease returns 0, which no task has, for what formatLease never wrote.
+// parseLease returns 0, which no task has, for text that formatLease did not write.
 func parseLease(s string) int64 {
 	n, err := strconv.ParseInt(s, 36, 64)
 	if err != nil || n <= 0 || formatLease(n) != s {

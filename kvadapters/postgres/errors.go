@@ -11,13 +11,13 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// unsentError says that there was no connection, so nothing was sent.
+// unsentError is the error of a call without a connection, for which no bytes were sent.
 type unsentError struct{ err error }
 
 func (e *unsentError) Error() string { return e.err.Error() }
 func (e *unsentError) Unwrap() error { return e.err }
 
-// help says what an operator can do about an error of the server.
+// help is advice for operators, by the code of a server's error.
 var help = map[string]string{
 	"28P01": "; user or password is wrong",
 	"28000": "; the server's pg_hba.conf does not let this user in from here",
@@ -30,8 +30,7 @@ var help = map[string]string{
 	"26000": "; a pooler is in between: add pooler=transaction to the URL",
 }
 
-// undone reports whether the server has taken back what it was asked to do. A FATAL error can come when it
-// has committed already.
+// undone reports whether the server has rolled back the call. A FATAL error can arrive after the commit.
 func undone(err error) bool {
 	var refused *pgconn.PgError
 	if errors.As(err, &refused) {
@@ -57,15 +56,15 @@ func isReadOnly(err error) bool {
 	return errors.As(err, &refused) && refused.Code == "25006"
 }
 
-// writesAgain reports whether a call that changes something can be sent again after err. A connection
-// that could not be made is not tried again: to find out takes long enough already.
+// writesAgain reports whether a call that writes can be sent again after err. A connection that could not
+// be opened is not retried, because that attempt took long enough already.
 func writesAgain(err error) bool {
 	var no *unsentError
 	return collided(err) || !errors.As(err, &no) && pgconn.SafeToRetry(err)
 }
 
-// readsAgain reports whether a read can be sent again after err: also when its connection broke, as all do
-// that a server left behind that was restarted.
+// readsAgain reports whether a read can be sent again after err. It can if its connection broke, as all
+// connections do when a server restarts.
 func readsAgain(err error) bool {
 	var refused *pgconn.PgError
 	var no *unsentError
@@ -78,8 +77,7 @@ func readsAgain(err error) bool {
 	return true
 }
 
-// failed returns the error of a call that cannot have changed anything, or that may have done so without
-// harm.
+// failed returns the error of a call that cannot have changed data, or whose changes are harmless.
 func failed(doing string, err error) error {
 	return fmt.Errorf("postgres: %s: %w: %w%s", doing, kv.ErrUnavailable, err, helpFor(err))
 }
@@ -107,11 +105,11 @@ func cancelled(ctx context.Context, doing string) error {
 	return failed(doing, context.Cause(ctx))
 }
 
-// warning is the key under which a connection keeps the latest warning of its server.
+// warning is the key under which a connection stores the latest warning of its server.
 const warning = "verge warning"
 
-// noticed keeps warnings. None of the statements of a commit leads to one. The server sends one if it ends
-// its wait for a synchronous replica before the replica has the commit, and then says that it committed.
+// noticed stores warnings. The statements of a commit cause none. The server sends one if it stops waiting
+// for a synchronous replica that does not have the commit yet, and then reports success.
 func noticed(c *pgconn.PgConn, n *pgconn.Notice) {
 	if n.SeverityUnlocalized == "WARNING" {
 		c.CustomData()[warning] = n.Message

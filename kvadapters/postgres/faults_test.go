@@ -50,23 +50,23 @@ func wantUnavailable(t *testing.T, err error, says ...string) {
 	}
 	for _, text := range says {
 		if !strings.Contains(fmt.Sprint(err), text) {
-			t.Errorf("%v, want it to say %q", err, text)
+			t.Errorf("%v, want it to contain %q", err, text)
 		}
 	}
 }
 
-// eventually waits until the store takes writes again. Recovery must need no restart.
+// eventually waits until the store accepts writes again. Recovery must need no restart.
 func eventually(t *testing.T, s kv.KV) {
 	t.Helper()
-	wait.Until(t, "I10: a store that came back is written again", func() bool {
+	wait.Until(t, "I10: a restarted store accepts writes again", func() bool {
 		err := s.Commit(t.Context(), kv.Tx{ID: "back", Partition: part, Puts: []kv.Put{{Name: "back"}}})
 		return err == nil
 	})
 }
 
-// events writes n events, each a token that is used up and its task, from several callers at a time, and
-// calls during when half are written. It checks that every event that was acknowledged is there, once, and
-// that nothing is there in part.
+// events writes n events, each a used token and its task, from several concurrent callers, and calls during
+// after half of them. It checks that every acknowledged event exists exactly once, and that none exists in
+// part.
 func events(t *testing.T, s kv.KV, n int, during func()) {
 	t.Helper()
 	var next, told atomic.Int64
@@ -93,7 +93,7 @@ func events(t *testing.T, s kv.KV, n int, during func()) {
 					switch {
 					case err == nil:
 						winners[i] = id
-					case errors.As(err, &conflict): // an earlier try of this event, whose outcome was unknown
+					case errors.As(err, &conflict): // an earlier attempt of this event
 						if it, ok := conflict.Item(name); ok {
 							winners[i] = it.Tx
 						}
@@ -118,14 +118,14 @@ func events(t *testing.T, s kv.KV, n int, during func()) {
 	}
 	for i, it := range items {
 		if it.Tx != winners[i] || payloads[it.Key.Name] != it.Tx {
-			t.Errorf("I1: %s is of %s, its task of %s, and %s was told that it won",
+			t.Errorf("I1: %s is of %s, its task of %s, and %s returned nil",
 				it.Key.Name, it.Tx, payloads[it.Key.Name], winners[i])
 		}
 	}
 }
 
-// The server is away for 2 s under 1,000 events, and none is lost.
-func TestKill9UnderAThousandEvents(t *testing.T) {
+// The server is stopped for 2 s during 1,000 events, and none is lost.
+func TestKill9_ThousandEvents(t *testing.T) {
 	t.Parallel()
 	server := stores.StartPostgres(t)
 	s := open(t, server.URL("verge"), postgres.Config{Timeout: 2 * time.Second})
@@ -136,13 +136,13 @@ func TestKill9UnderAThousandEvents(t *testing.T) {
 	})
 }
 
-// A synchronous replica that is promoted has every commit that was acknowledged.
-func TestFailoverToASynchronousReplica(t *testing.T) {
+// A promoted synchronous replica has every acknowledged commit.
+func TestFailover_SynchronousReplica(t *testing.T) {
 	t.Parallel()
 	primary := stores.StartPostgres(t)
 	replica := primary.Replica("one")
 	primary.Set("synchronous_standby_names", "one")
-	// The replica comes first, so the store has to look for the one that takes writes.
+	// The replica comes first, so the store has to find the server that accepts writes.
 	url := strings.Replace(primary.URL("verge"), primary.Addr(), replica.Addr()+","+primary.Addr(), 1)
 	s := open(t, url, postgres.Config{Timeout: 2 * time.Second})
 	events(t, s, 300, func() {
@@ -151,9 +151,9 @@ func TestFailoverToASynchronousReplica(t *testing.T) {
 	})
 }
 
-// A commit whose wait for the replica was ended is on the primary alone. The server says that it has
-// committed, and warns.
-func TestACommitThatNoReplicaHasIsUnknown(t *testing.T) {
+// A commit whose wait for the replica was cancelled is only on the primary. The server reports the commit
+// with a warning.
+func TestCommit_NoReplica(t *testing.T) {
 	t.Parallel()
 	server := stores.StartPostgres(t)
 	s := open(t, server.URL("verge"), postgres.Config{Timeout: 20 * time.Second})
@@ -167,11 +167,11 @@ func TestACommitThatNoReplicaHasIsUnknown(t *testing.T) {
 	wantUnknown(t, wait.For(done))
 	it, err := s.Get(t.Context(), kv.Key{Partition: part, Name: "used"})
 	if err != nil || it.Tx != "alone" {
-		t.Errorf("%v, %v: the primary has not committed, so this proves nothing", it, err)
+		t.Errorf("%v, %v: the primary has not committed, so the test is void", it, err)
 	}
 }
 
-func TestALostReplyIsUnknownAndCommitSurelyFindsOut(t *testing.T) {
+func TestCommit_LostReply(t *testing.T) {
 	t.Parallel()
 	server := stores.StartPostgres(t)
 	p := faultproxy.New(t, server.Addr(), faultproxy.Config{})
@@ -182,17 +182,17 @@ func TestALostReplyIsUnknownAndCommitSurelyFindsOut(t *testing.T) {
 	wantUnknown(t, s.Commit(t.Context(), used("lost")))
 	it, err := s.Get(t.Context(), kv.Key{Partition: part, Name: "used"})
 	if err != nil || it.Tx != "lost" {
-		t.Fatalf("%v, %v: the commit whose reply was lost did not happen, so this proves nothing", it, err)
+		t.Fatalf("%v, %v: the commit whose reply was lost was not executed, so the test is void", it, err)
 	}
 	commit(t, s, kv.Tx{ID: "clear", Deletes: []string{"used"}})
 	p.Use(faultproxy.Script(faultproxy.DropReply))
 	if err := kv.CommitSurely(t.Context(), s, used("surely")); err != nil {
-		t.Errorf("CommitSurely: %v, want nil, because the item is its own", err)
+		t.Errorf("CommitSurely: %v, want nil, because it wrote the item", err)
 	}
 }
 
-// A trigger of the operator's, or another program on the tables, can make transactions collide.
-func TestSerializationFailuresAndDeadlocksAreTriedAgain(t *testing.T) {
+// An operator's trigger, or another program on the tables, can make transactions collide.
+func TestCommit_RetriesCollisions(t *testing.T) {
 	t.Parallel()
 	server := stores.StartPostgres(t)
 	s := open(t, server.URL("verge"), postgres.Config{})
@@ -209,18 +209,18 @@ func TestSerializationFailuresAndDeadlocksAreTriedAgain(t *testing.T) {
 	if n := server.Do("SELECT last_value FROM verge.collisions"); n != int64(3) {
 		t.Errorf("the commit was tried %v times, want 3", n)
 	}
-	// One that never ends is the store's failure, and nothing has changed.
+	// If the collisions do not end, the store fails, and no data has changed.
 	server.Do(`CREATE OR REPLACE FUNCTION verge.collide() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
 		RAISE EXCEPTION 'serialization' USING ERRCODE = '40001'; END $$`)
 	wantUnavailable(t,
 		s.Commit(t.Context(), kv.Tx{ID: "never", Partition: part, Puts: []kv.Put{{Name: "a"}}}))
 }
 
-func TestAPoolWithoutAFreeConnectionSaysSo(t *testing.T) {
+func TestPool_Exhausted(t *testing.T) {
 	t.Parallel()
 	server := stores.StartPostgres(t)
 	s := open(t, server.URL("verge")+"&pool_max_conns=2", postgres.Config{Timeout: time.Second})
-	// A program that holds the lock of a row lets both connections wait.
+	// A program that holds the lock of a row makes both connections wait.
 	commit(t, s, kv.Tx{ID: "task", Schedule: []kv.Task{{ID: "t", Due: time.Unix(1, 0)}}})
 	release := server.Hold("SELECT FROM verge.tasks FOR UPDATE")
 	var waiting sync.WaitGroup
@@ -242,8 +242,8 @@ func TestAPoolWithoutAFreeConnectionSaysSo(t *testing.T) {
 	eventually(t, s)
 }
 
-// A transaction whose client went silent holds its locks until the server ends it.
-func TestATransactionThatStandsIdleIsEnded(t *testing.T) {
+// A transaction of a silent client holds its locks until the server ends it.
+func TestTransaction_IdleEnded(t *testing.T) {
 	t.Parallel()
 	server := stores.StartPostgres(t, "idle_in_transaction_session_timeout=300ms")
 	s := open(t, server.URL("verge"), postgres.Config{})
@@ -251,20 +251,20 @@ func TestATransactionThatStandsIdleIsEnded(t *testing.T) {
 	release := server.Hold("SELECT FROM verge.tasks FOR UPDATE")
 	defer release()
 	commit(t, s, kv.Tx{ID: "after", Cancel: []string{"t"}})
-	// Verge's own connections never stand in a transaction, and have a limit for it even so.
+	// Verge's own connections are never idle in a transaction, and have a limit anyway.
 	limits := server.Do(`SELECT count(*) FROM pg_stat_activity
 		WHERE application_name = 'verge' AND state LIKE 'idle in transaction%'`)
 	if limits != int64(0) {
-		t.Errorf("%v connections of the store stand in a transaction", limits)
+		t.Errorf("%v connections of the store are idle in a transaction", limits)
 	}
 }
 
-func TestAnUnreachableStoreIsUnavailable(t *testing.T) {
+func TestStore_Unreachable(t *testing.T) {
 	t.Parallel()
 	server := stores.StartPostgres(t)
 	s := open(t, server.URL("verge"), postgres.Config{Timeout: 2 * time.Second})
 	server.Kill()
-	_ = s.Commit(t.Context(), used("broken")) // the connections that broke
+	_ = s.Commit(t.Context(), used("broken")) // discards the broken connections
 	wantUnavailable(t, s.Commit(t.Context(), used("down")), "connection refused")
 	_, err := s.Get(t.Context(), kv.Key{Partition: part, Name: "a"})
 	wantUnavailable(t, err)
@@ -280,8 +280,8 @@ func TestAnUnreachableStoreIsUnavailable(t *testing.T) {
 	eventually(t, s)
 }
 
-// A connection that was used and stands idle breaks with a restart. A read gets another one.
-func TestAReadSurvivesARestart(t *testing.T) {
+// An idle connection breaks when the server restarts. A read gets another one.
+func TestGet_ServerRestart(t *testing.T) {
 	t.Parallel()
 	server := stores.StartPostgres(t)
 	s := open(t, server.URL("verge"), postgres.Config{})
@@ -293,7 +293,7 @@ func TestAReadSurvivesARestart(t *testing.T) {
 	}
 }
 
-func TestAServerThatIsNotSafeIsRefused(t *testing.T) {
+func TestOpen_UnsafeServer(t *testing.T) {
 	t.Parallel()
 	server := stores.StartPostgres(t)
 	refused := func(url string, says ...string) {
@@ -301,7 +301,7 @@ func TestAServerThatIsNotSafeIsRefused(t *testing.T) {
 		_, err := postgres.Open(t.Context(), url, postgres.Config{})
 		for _, text := range says {
 			if err == nil || !strings.Contains(err.Error(), text) {
-				t.Errorf("open: %v, want it to say %q", err, text)
+				t.Errorf("open: %v, want it to contain %q", err, text)
 			}
 		}
 	}
@@ -314,18 +314,18 @@ func TestAServerThatIsNotSafeIsRefused(t *testing.T) {
 	refused(url("nobody"), `role "nobody" does not exist`)
 	refused(strings.Replace(server.URL("verge"), "/verge?", "/other?", 1), "create the database")
 
-	// A user who owns nothing but the schema is enough.
+	// A user who owns only the schema is sufficient.
 	server.Do("CREATE SCHEMA theirs AUTHORIZATION guest")
 	s := open(t, strings.Replace(url("guest"), "schema=verge", "schema=theirs", 1), postgres.Config{})
 	commit(t, s, used("guest"))
-	// So is one who may only use tables that are there.
+	// A user who may only use existing tables is sufficient, too.
 	server.Do("CREATE ROLE reader LOGIN")
 	server.Do("GRANT USAGE ON SCHEMA theirs TO reader")
 	server.Do("GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA theirs TO reader")
 	s = open(t, strings.Replace(url("reader"), "schema=verge", "schema=theirs", 1), postgres.Config{})
 	commit(t, s, kv.Tx{ID: "reader", Deletes: []string{"used"}})
 
-	// Tables of a later version are used if it says that this version may.
+	// Tables of a later version are used if they allow this version.
 	server.Do("UPDATE theirs.version SET version = 9")
 	s = open(t, strings.Replace(url("reader"), "schema=verge", "schema=theirs", 1), postgres.Config{})
 	commit(t, s, used("older"))
@@ -334,8 +334,8 @@ func TestAServerThatIsNotSafeIsRefused(t *testing.T) {
 		"version 9", "version 8 and later")
 }
 
-// Instances that start at the same time make the tables once.
-func TestInstancesThatStartTogether(t *testing.T) {
+// Instances that start at the same time create the tables once.
+func TestOpen_Concurrent(t *testing.T) {
 	t.Parallel()
 	server := stores.StartPostgres(t)
 	var all sync.WaitGroup
@@ -355,7 +355,7 @@ func TestInstancesThatStartTogether(t *testing.T) {
 	}
 }
 
-func TestWhatHasExpiredIsSweptAwayAndWhatHasNotStays(t *testing.T) {
+func TestSweep_OnlyExpired(t *testing.T) {
 	t.Parallel()
 	server := stores.StartPostgres(t)
 	s := open(t, server.URL("verge"), postgres.Config{
@@ -392,7 +392,7 @@ func TestWhatHasExpiredIsSweptAwayAndWhatHasNotStays(t *testing.T) {
 	}
 }
 
-// claimAll claims every task that is due and returns their payloads. No task may come twice.
+// claimAll claims all due tasks and returns their payloads. No task may be returned twice.
 func claimAll(t *testing.T, s kv.KV) map[string]string {
 	t.Helper()
 	payloads := make(map[string]string)

@@ -10,9 +10,9 @@ import (
 	"github.com/verge-id/verge/testharness/stores"
 )
 
-// A pooler that shares the server's connections takes LISTEN and passes no signals on. An operator who has
-// not said pooler=transaction is told.
-func TestAPoolerThatSwallowsSignalsIsNoticed(t *testing.T) {
+// A pooler that shares the server's connections accepts LISTEN and forwards no signals. An operator who
+// forgot pooler=transaction gets an error.
+func TestSignals_SwallowedByPooler(t *testing.T) {
 	t.Parallel()
 	server := stores.StartPostgres(t)
 	pooler := stores.StartPgBouncer(t, server)
@@ -30,7 +30,7 @@ func TestAPoolerThatSwallowsSignalsIsNoticed(t *testing.T) {
 		t.Errorf("%v, want that signals do not arrive", err)
 	}
 
-	scratch := &Scratch{s} // what `verge kv check` asks
+	scratch := &Scratch{s} // used by `verge kv check`
 	if on, err := scratch.Signals(ctx); !on || err == nil || !strings.Contains(err.Error(), "do not arrive") {
 		t.Errorf("on %v, %v, want that signals do not arrive", on, err)
 	}
@@ -41,9 +41,9 @@ func TestAPoolerThatSwallowsSignalsIsNoticed(t *testing.T) {
 	}
 }
 
-// A connection that listens is silent for hours. It must not break by that, and it must be noticed if nobody
-// is at its other end any more.
-func TestAConnectionThatListensIsLookedAfter(t *testing.T) {
+// A listening connection is silent for hours. It must not break because of that, and a dead peer must be
+// detected.
+func TestSignals_ConnectionChecked(t *testing.T) {
 	t.Parallel()
 	server := stores.StartPostgres(t)
 	server.Do("ALTER ROLE verge SET idle_session_timeout = '1s'")
@@ -68,9 +68,9 @@ func TestAConnectionThatListensIsLookedAfter(t *testing.T) {
 			t.Errorf("heard %q, want p0", p)
 		}
 	case err := <-ended:
-		t.Fatalf("it listens no more: %v", err)
+		t.Fatalf("it no longer listens: %v", err)
 	case <-time.After(20 * time.Second):
-		t.Fatal("20 s later the signal is not heard")
+		t.Fatal("the signal did not arrive within 20 s")
 	}
 	time.Sleep(2 * s.look) // until the other connections have ended
 	server.Freeze()
@@ -81,6 +81,6 @@ func TestAConnectionThatListensIsLookedAfter(t *testing.T) {
 			t.Error("it ended without an error")
 		}
 	case <-time.After(20 * time.Second):
-		t.Error("20 s later nobody has noticed that the server does not answer")
+		t.Error("the dead server was not detected within 20 s")
 	}
 }

@@ -22,7 +22,7 @@ func (s *Store) Spend(
 	var costs, bounds, locks []int64
 	for _, charge := range charges {
 		names = append(names, charge.Name)
-		// Costs above 73 years are cut, so that the sum of a request's charges cannot overflow.
+		// Costs above 73 years are reduced, so that the sum of a request's charges cannot overflow.
 		costs = append(costs, min(int64(charge.Cost), math.MaxInt64/(4*kv.MaxTx)))
 		bounds = append(bounds, nanos(now.Add(charge.Burst)))
 		locks = append(locks, lockOf(s.schema, "counter", s.partition(p), charge.Name))

@@ -11,8 +11,8 @@ import (
 	"github.com/verge-id/verge/testharness/stores"
 )
 
-// Behind a PgBouncer in transaction mode each transaction may have another connection to the server.
-func TestBehindAPoolerInTransactionMode(t *testing.T) {
+// Behind a PgBouncer in transaction mode, each transaction may use another connection to the server.
+func TestPooler_TransactionMode(t *testing.T) {
 	t.Parallel()
 	server := stores.StartPostgres(t)
 	pooler := stores.StartPgBouncer(t, server)

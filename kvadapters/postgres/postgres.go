@@ -1,56 +1,55 @@
-// Package postgres keeps a kv.KV on PostgreSQL 15 or later: one server, or a primary with replicas. It is
-// for operators who already run one. Use Open with a URL.
+// Package postgres implements kv.KV on PostgreSQL 15 or later: one server, or a primary with replicas. It
+// is for operators who already run one. Use [Open] with a URL.
 //
-// # What it promises
+// # Guarantees
 //
-// A commit is one transaction, sent in one round trip: it happens completely or not at all. It first takes
-// locks on all names that it touches, in one order for everybody. So commits on the same name come one
-// after the other, commits on different names do not wait for each other, and no two can deadlock. All
-// reads go to the primary and see every commit that returned.
+// A commit is one transaction, sent in one round trip: it is executed completely or not at all. It first
+// takes locks on all its names, always in the same order. So commits on the same name are executed one at a
+// time, commits on different names do not wait for each other, and no two can deadlock. All reads go to the
+// primary and see every commit that returned.
 //
-// A commit that returned survives kill -9 and a power cut: the server has written it to its disk. The
-// Store refuses a server on which synchronous_commit is off. What a failover loses depends on the server's
-// settings, see below.
+// A commit that returned survives kill -9 and a power cut: the server has written it to its disk. The Store
+// rejects a server on which synchronous_commit is off. The loss in a failover depends on the server's
+// settings: see below.
 //
-// A commit is sent once, except after a serialization failure or a deadlock, which the server undoes. If
-// no byte of it left this process, or the server answered with an error, it returns kv.ErrUnavailable. If
-// the connection breaks after that, if the server shuts down, or if the time is up, it returns
-// kv.ErrUnknown. It does so too if the server stopped waiting for its synchronous replica: then the
-// commit is on the primary alone.
+// A commit is sent once, except after a serialization failure or a deadlock, which the server rolls back.
+// If no byte of it left this process, or the server returned an error, it returns kv.ErrUnavailable. If the
+// connection breaks later, the server shuts down, or the time is over, it returns kv.ErrUnknown. It also
+// does so if the server stopped waiting for its synchronous replica: the commit is then only on the
+// primary.
 //
 // An item expires exactly when Config.Now of the instance that reads it reaches its expiry. Claims and
-// charges use the times that their callers give. So the clocks of all instances must differ by less than
-// tokens and leases can tolerate. The server's clock does not matter.
+// charges use the times of their callers. So the clocks of all instances must differ by less than tokens
+// and leases can tolerate. The server's clock does not matter.
 //
-// Leases of tasks are in the table, so they survive a restart of everything. A lease is a number that is
-// drawn for its claim. Claims skip the tasks that another claim or commit holds at that moment.
+// Leases of tasks are in the table, so they survive a restart of instances and servers. A lease is a random
+// number per claim. Claims skip the tasks that another claim or commit has locked at that moment.
 //
-// # What a failover loses
+// # Loss in a failover
 //
 // With a synchronous replica (synchronous_standby_names, and synchronous_commit on or remote_apply), a
-// commit returns when the replica has it too. If that replica is the one that is promoted, nothing is lost.
-// With asynchronous replication, or if another replica is promoted, the last commits are lost: a result
-// token that was used in those moments can be used once more. "verge kv check" says which it is.
+// commit returns when the replica has it too. If that replica is promoted, no commit is lost. With
+// asynchronous replication, or if another replica is promoted, the last commits are lost: a result token
+// that was used in those moments can be used again. "verge kv check" reports which case applies.
 //
-// What is lost are the last commits and only they: there is no gap before them and no half of one. All that
-// returns after the failover is kept.
+// The loss consists of the last commits only: there are no gaps before them, and no commit is lost in part.
+// Commits that return after the failover are kept.
 //
-// The server that was the primary must be stopped before another is promoted. If it goes on, it answers
-// reads from the past. Tools that manage a failover take care of that. The URL names all servers; the Store
-// looks for the one that takes writes, as target_session_attrs=read-write does elsewhere.
+// The previous primary must be stopped before another server is promoted: otherwise it returns outdated
+// reads. Failover tools take care of that. The URL names all servers; the Store uses the one that accepts
+// writes, like target_session_attrs=read-write in other clients.
 //
-// # What it costs
+// # Costs
 //
-// Every call is one round trip. A commit waits for one fsync, which commits at the same time share. Rate
-// counters are in an unlogged table: they cost no fsync, they are empty after a crash of the server, and a
-// replica that is promoted begins with none.
+// Every call is one round trip. A commit waits for one fsync, which concurrent commits share. Rate counters
+// are in an unlogged table: they cost no fsync, are empty after a crash of the server, and are not
+// replicated.
 //
-// # How items expire
+// # Expiry
 //
-// Reads never return what has expired. Every Config.SweepEvery the Store deletes what expired, 100 rows
-// at a time, each time in a transaction of its own. Several instances can do that at the same time,
-// because each skips the rows that another one has locked. The tables are set so that autovacuum gives
-// their space back early.
+// Reads never return expired items. Every Config.SweepEvery the Store deletes expired rows, in separate
+// transactions of 100. Several instances can do so at the same time, because each skips the rows that
+// another one has locked. The tables' settings let autovacuum free their space early.
 //
 // # Tables
 //
@@ -61,36 +60,37 @@
 //	tasks     partition, id, due, ready (when it is due or, claimed, when its lease ends), lease, payload
 //	counters  partition, name, tat, forget (the minute from which on it can be deleted)
 //
-// Open creates what is missing and brings older tables up to date, under a lock. Every change adds and
-// takes nothing away, so instances of the version before go on working beside the new ones. If the user may
-// not create a schema, its owner creates it: CREATE SCHEMA verge AUTHORIZATION user.
+// Open creates missing tables and migrates older ones, under a lock. Migrations only add, so instances of
+// the previous version continue to work next to the new ones. If the user may not create a schema, its
+// owner creates it: CREATE SCHEMA verge AUTHORIZATION user.
 //
 // # PgBouncer
 //
-// In session mode nothing is special. In transaction mode, add pooler=transaction to the URL. Then the
-// Store neither keeps prepared statements nor sends settings when it connects. The operator sets them for
-// the user:
+// Session mode needs no settings. In transaction mode, add pooler=transaction to the URL. The Store then
+// neither keeps prepared statements nor sends settings when it connects. The operator sets them for the
+// user:
 //
 //	ALTER ROLE verge SET statement_timeout = '5s';
 //	ALTER ROLE verge SET lock_timeout = '5s';
 //	ALTER ROLE verge SET idle_in_transaction_session_timeout = '10s';
 //
-// There are no signals then, because LISTEN does not work there.
+// In this mode there are no signals, because LISTEN does not work.
 //
-// In either mode, set server_login_retry = 1 in pgbouncer.ini. After a failed login at the server, PgBouncer
-// refuses clients for that many seconds, and the default, 15, makes each outage that much longer.
+// In either mode, set server_login_retry = 1 in pgbouncer.ini. After a failed login at the server,
+// PgBouncer rejects clients for that many seconds, and the default, 15, makes each outage longer by that
+// time.
 //
 // # Signals
 //
-// An instance that is full or ends notifies the others of the tasks that it leaves, see edge.Signaler.
-// It does so by NOTIFY, in a transaction of its own that waits for no disk. Commits contain no NOTIFY, so
-// they never wait for signals. A signal takes a connection of the pool for a moment, and all signals of an
-// instance together never take two.
+// An instance that is full or ends notifies the others of its remaining tasks: see edge.Signaler. It does
+// so by NOTIFY, in a separate transaction that waits for no disk. Commits contain no NOTIFY, so they never
+// wait for signals. A signal uses a connection of the pool for a moment, and all signals of an instance
+// together use at most one.
 //
-// An instance that runs tasks listens on a connection of its own, which does not count as one of the pool.
-// Its application_name is "verge signals". If it breaks, a new one is opened after a pause that grows, and
-// then every partition is looked at once. A signal can be lost and promises nothing: what nobody signals is
-// found by polling, as on every other store. The channel is "verge:" and the name of the schema. signals=off
+// An instance that runs tasks listens on a separate connection, which does not count towards the pool. Its
+// application_name is "verge signals". If it breaks, a new one is opened after an increasing pause, and all
+// partitions are then polled immediately. Signals are not guaranteed: tasks without a signal are found by
+// polling, as on every other store. The channel is "verge:" and the name of the schema. signals=off in the
 // in the URL switches all of this off.
 package postgres
 
@@ -112,30 +112,29 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// Config of a Store. The zero value works.
+// Config configures a Store. The zero value works.
 type Config struct {
-	// Now is the clock by which items expire. Nil: time.Now.
+	// Now is the clock for the expiry of items. Nil: time.Now.
 	Now func() time.Time
 
 	// Random makes leases unique; each claim reads 8 bytes. It must allow concurrent reads. Nil:
 	// crypto/rand.
 	Random io.Reader
 
-	// TLS holds the roots and the client's certificate. If it is set, the URL's sslmode does not count.
-	// Nil: as the URL says.
+	// TLS has the roots and the client's certificate. If it is set, the URL's sslmode is ignored. Nil: the
+	// URL's settings.
 	TLS *tls.Config
 
-	// Timeout bounds every call, within the caller's context, and every statement on the server.
-	// Zero: 5 s.
+	// Timeout limits every call, within the caller's context, and every statement on the server. Zero: 5 s.
 	Timeout time.Duration
 
-	// SweepEvery is how often the Store looks for what has expired. Zero: 10 s. Negative: never, so
-	// another instance has to.
+	// SweepEvery is the interval at which the Store removes expired items. Zero: 10 s. Negative: never;
+	// another instance must do so.
 	SweepEvery time.Duration
 
 	// SweepGrace is how long expired items stay in their table, invisible. It must exceed the difference
-	// between the clocks of two instances. Otherwise one instance deletes what has not yet expired for
-	// the other. Zero: 1 minute.
+	// between the clocks of two instances. Otherwise an instance could delete items that have not expired
+	// for another one. Zero: 1 minute.
 	SweepGrace time.Duration
 }
 
@@ -144,15 +143,15 @@ type Store struct {
 	pool    *pgxpool.Pool
 	sql     statements
 	schema  string
-	within  string // begins the name of every partition; empty but for a Scratch
+	within  string // prefix of the names of all partitions; empty except in a Scratch
 	now     func() time.Time
 	random  io.Reader
 	timeout time.Duration
 	grace   time.Duration
 
-	signals    bool          // whether the URL leaves them on
-	instance   string        // begins each signal of this Store
-	signalling chan struct{} // holds one while a signal is sent
+	signals    bool          // enabled by the URL
+	instance   string        // prefix of this Store's signals
+	signalling chan struct{} // has one element while a signal is sent
 	look       time.Duration // listenLook
 
 	stop  context.CancelFunc
@@ -165,7 +164,7 @@ var (
 	_ kv.Meter = (*Store)(nil)
 )
 
-// Valid reports what is wrong with a URL, as far as it can tell without a server.
+// Valid checks a URL without connecting to a server.
 func Valid(url string) error {
 	_, err := parseURL(url, nil)
 	return err
@@ -175,20 +174,20 @@ func Valid(url string) error {
 //
 //	postgres://[user[:password]@]host[:port][,host[:port]...]/database[?options]
 //
-// and makes the tables if they are not there. The options are
+// and creates the tables if they are missing. The options are
 //
-//	sslmode         disable, require (whose certificate nobody checks), verify-ca or verify-full.
+//	sslmode         disable, require (without checking the certificate), verify-ca or verify-full.
 //	                Without it: disable for this machine and verify-full for every other
 //	sslrootcert     a file of the CAs to trust; without it the system's
 //	sslcert, sslkey files of the client's certificate
 //	schema          where the tables are; without it "verge"
-//	pool_max_conns  most connections at the same time, without the one that listens; without it 16
+//	pool_max_conns  maximum connections, without the listening one; without it 16
 //	pooler          transaction, if a PgBouncer in transaction mode is in between
-//	signals         off, if instances shall not wake each other; see Signals above
+//	signals         off, to disable them; see Signals above
 //	host            a directory with the server's socket
 //
-// If several hosts are named, the Store uses the one that takes writes. After Open the Store recovers from
-// every outage by itself.
+// If the URL has several hosts, the Store uses the one that accepts writes. After Open, the Store recovers
+// from every outage automatically.
 func Open(ctx context.Context, url string, c Config) (*Store, error) {
 	s, err := open(ctx, url, c, "")
 	if err != nil {
@@ -205,7 +204,7 @@ func Open(ctx context.Context, url string, c Config) (*Store, error) {
 	return s, nil
 }
 
-// open is Open without the sweep. The schema is the URL's if none is given.
+// open is Open without the sweep. An empty schema means the URL's.
 func open(ctx context.Context, url string, c Config, schema string) (*Store, error) {
 	if c.Now == nil {
 		c.Now = time.Now
@@ -248,7 +247,7 @@ func open(ctx context.Context, url string, c Config, schema string) (*Store, err
 	return s, nil
 }
 
-// Close ends the sweep and closes the connections. It waits for calls that are under way.
+// Close ends the sweep and closes the connections. It waits for calls in progress.
 func (s *Store) Close() error {
 	s.once.Do(func() {
 		s.stop()
@@ -258,10 +257,10 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// tries bounds how often one call is sent.
+// tries is the maximum number of times that one call is sent.
 const tries = 8
 
-// do gets a connection and calls f with it, again after errors that allow it, until Config.Timeout is over.
+// do calls f with a connection, again after errors that allow it, until Config.Timeout is over.
 func (s *Store) do(
 	ctx context.Context, again func(error) bool, f func(ctx context.Context, c *pgx.Conn) error,
 ) error {
@@ -272,7 +271,7 @@ func (s *Store) do(
 		if err == nil || try == tries || ctx.Err() != nil || !again(err) {
 			return err
 		}
-		select { // so that two calls that stand in each other's way part
+		select { // separates two calls that block each other
 		case <-ctx.Done():
 		case <-time.After(time.Duration(try*try) * time.Millisecond):
 		}
@@ -290,11 +289,12 @@ func (s *Store) one(ctx context.Context, f func(ctx context.Context, c *pgx.Conn
 	}
 	defer c.Release()
 	err = f(ctx, c.Conn())
-	if isReadOnly(err) { // the server is no primary any more
+	if isReadOnly(err) { // the server is no longer a primary
 		c.Conn().Close(ctx)
 	}
 	if c.Conn().IsClosed() && ctx.Err() == nil {
-		// The other connections broke at the same time in most cases. This spares their next users.
+		// In most cases the other connections broke at the same time. Their next users are spared the
+		// error.
 		s.pool.Reset()
 	}
 	return err
@@ -302,10 +302,10 @@ func (s *Store) one(ctx context.Context, f func(ctx context.Context, c *pgx.Conn
 
 func (s *Store) partition(p kv.Partition) string { return s.within + string(p) }
 
-// never is the expiry of what does not expire. It sorts behind every time.
+// never is the expiry of items that do not expire. It is later than every time.
 const never = math.MaxInt64
 
-// nanos is a time as the tables have it. Times that do not fit become the nearest one that does.
+// nanos returns a time as stored in the tables. Times out of range become the nearest valid one.
 func nanos(t time.Time) int64 {
 	switch {
 	case t.Before(time.Unix(0, math.MinInt64)):
@@ -407,7 +407,7 @@ func (s *Store) Claim(
 		}
 		defer rows.Close()
 		for rows.Next() {
-			var id *string // nil: the row says when the next task is ready
+			var id *string // nil: the row has the time when the next task is ready
 			var due int64
 			var payload []byte
 			if err := rows.Scan(&id, &due, &payload); err != nil {

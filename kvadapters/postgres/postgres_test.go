@@ -21,7 +21,7 @@ func open(t *testing.T, url string, c postgres.Config) *postgres.Store {
 	return s
 }
 
-// schemas numbers the stores that share a server, so that each has a schema of its own.
+// schemas numbers the stores that share a server, so that each has its own schema.
 var schemas atomic.Int64
 
 func freshSchema() string { return fmt.Sprint("kv", schemas.Add(1)) }

@@ -13,9 +13,9 @@ import (
 // oldestServer is the oldest server on which the tests run.
 const oldestServer = 15
 
-// migrations make the tables of version 1, 2 and so on out of those before. A migration only adds, and a
-// column that it adds has a default, so that programs of the version before can go on reading and writing.
-// None changes once a release contains it.
+// migrations create the tables of version 1, 2 and so on from the previous ones. A migration only adds, and
+// an added column has a default, so that programs of the previous version can continue to read and write. A
+// released migration never changes.
 var migrations = []string{`
 CREATE TABLE {schema}.version (
 	single  boolean PRIMARY KEY DEFAULT true CHECK (single),
@@ -52,7 +52,7 @@ CREATE UNLOGGED TABLE {schema}.counters (
 CREATE INDEX counters_forget ON {schema}.counters (forget);
 `}
 
-// prepare checks the server and makes the tables.
+// prepare checks the server and creates the tables.
 func (s *Store) prepare(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*s.timeout)
 	defer cancel()
@@ -93,14 +93,14 @@ func (s *Store) prepare(ctx context.Context) error {
 	return nil
 }
 
-// version returns the version of the tables, 0 if there are none, and the oldest one whose programs can
-// use them.
+// version returns the version of the tables, or 0 if there are no tables, and the oldest version whose
+// programs can use them.
 func (s *Store) version(
 	ctx context.Context, c interface {
 		QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 	},
 ) (version, oldest int, err error) {
-	// to_regclass could answer from what the connection remembers, from before another instance made it.
+	// to_regclass could use cached data of the connection, from before another instance created the table.
 	var there bool
 	err = c.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_class JOIN pg_namespace n ON n.oid = relnamespace
 		WHERE nspname = $1 AND relname = 'version')`, s.schema).Scan(&there)
@@ -112,7 +112,7 @@ func (s *Store) version(
 	return version, oldest, err
 }
 
-// migrate makes what is missing in one transaction. Of several instances that start together one does it
+// migrate runs the missing migrations in one transaction. If several instances start together, one migrates
 // and the others wait.
 func (s *Store) migrate(ctx context.Context, c *pgx.Conn) (version, oldest int, err error) {
 	schema := pgx.Identifier{s.schema}.Sanitize()
@@ -127,7 +127,7 @@ func (s *Store) migrate(ctx context.Context, c *pgx.Conn) (version, oldest int, 
 			var there bool
 			err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1)`, s.schema).
 				Scan(&there)
-			if err == nil && !there { // a user who may not create it may use one that is there
+			if err == nil && !there { // a user without the right to create a schema may use an existing one
 				_, err = tx.Exec(ctx, `CREATE SCHEMA `+schema)
 			}
 			if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// Scratch is a place for tests on a server that is in use: a schema of its own. Its stores begin empty.
-// Erase removes everything that they wrote. The user must be allowed to create a schema.
+// Scratch is a separate schema for tests on a server that is in use. Its stores begin empty. Erase removes
+// all their data. The user must be allowed to create a schema.
 type Scratch struct{ root *Store }
 
 // OpenScratch is Open for a Scratch. The name must be unique and valid as a schema in a URL. The stores
@@ -23,7 +23,7 @@ func OpenScratch(ctx context.Context, url string, c Config, name string) (*Scrat
 	return &Scratch{root}, nil
 }
 
-// Begins returns how the names of all its tables begin. No other table's name begins like this.
+// Begins returns the prefix of the names of all its tables. No other table's name has this prefix.
 func (s *Scratch) Begins() string { return s.root.schema + "." }
 
 // Store returns the store of that name. The caller must not close it.
@@ -36,8 +36,8 @@ func (s *Scratch) Store(name string) *Store {
 	}
 }
 
-// Signals tries whether a signal arrives. on is false if the URL switches signals off, and the error says why
-// none arrives.
+// Signals tests whether a signal arrives. on is false if the URL disables signals. The error is the reason
+// why no signal arrives.
 func (s *Scratch) Signals(ctx context.Context) (on bool, err error) {
 	if !s.root.signals {
 		return false, nil
@@ -46,12 +46,12 @@ func (s *Scratch) Signals(ctx context.Context) (on bool, err error) {
 	defer end()
 	err = s.root.Signals(within, func(kv.Partition) { end() })
 	if err == nil {
-		err = context.Cause(ctx) // nobody else ends it before a signal has arrived
+		err = context.Cause(ctx) // heard ends it only after a signal has arrived
 	}
 	return true, err
 }
 
-// Erase removes the schema. No call may be under way.
+// Erase removes the schema. No calls may be in progress.
 func (s *Scratch) Erase(ctx context.Context) error {
 	_, err := s.root.pool.Exec(ctx, `DROP SCHEMA IF EXISTS `+pgx.Identifier{s.root.schema}.Sanitize()+` CASCADE`)
 	if err != nil {
@@ -60,22 +60,22 @@ func (s *Scratch) Erase(ctx context.Context) error {
 	return nil
 }
 
-// Close closes the connections. It erases nothing.
+// Close closes the connections. It erases no data.
 func (s *Scratch) Close() error { return s.root.Close() }
 
-// Server is what the primary reports about itself.
+// Server has a primary's information about itself.
 type Server struct {
 	Version  string
-	Settings map[string]string // of AskedSettings; empty if it may not be asked
+	Settings map[string]string // of AskedSettings; settings that the user may not read are missing
 
-	Replicas    int // that are connected
-	Synchronous int // of these, for which commits wait; -1 if the user may not see that
+	Replicas    int // connected replicas
+	Synchronous int // replicas for which commits wait; -1 if the user may not see that
 }
 
-// AskedSettings are the settings on which it depends what survives.
+// AskedSettings are the settings that determine which data survives a failure.
 var AskedSettings = []string{"synchronous_commit", "synchronous_standby_names", "fsync", "full_page_writes"}
 
-// Server asks the primary about itself.
+// Server asks the primary for information about itself.
 func (s *Scratch) Server(ctx context.Context) (Server, error) {
 	server := Server{Settings: make(map[string]string)}
 	ctx, cancel := context.WithTimeout(ctx, s.root.timeout)

@@ -14,22 +14,22 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// signalSQL is a transaction of its own. When a transaction with a NOTIFY commits, it holds a lock for which
-// all such transactions of the database wait. This one holds it for a moment: it writes nothing else and
-// waits neither for the disk nor for a replica. If another program holds the lock for longer, the signal
-// gives up soon, because it occupies a connection of the pool.
+// signalSQL is a separate transaction. When a transaction with a NOTIFY commits, it takes a lock for which
+// all such transactions of the database wait. This one holds it only for a moment: it has no other writes
+// and waits neither for the disk nor for a replica. If another program holds the lock for longer, the
+// signal fails soon, because it occupies a connection of the pool.
 const signalSQL = `
 SELECT set_config('synchronous_commit', 'off', true), set_config('lock_timeout', '100ms', true),
 	pg_notify($1, $2)`
 
-// listenLook is how often the Store asks the server on the connection that listens. Otherwise it would not
-// notice that the network has lost the connection.
+// listenLook is the interval at which the Store pings the server on the listening connection. Otherwise it
+// would not notice a connection that the network has dropped.
 const listenLook = time.Minute
 
-// channel is where the instances signal that have the same tables.
+// channel returns the channel on which the instances with the same tables send signals.
 func (s *Store) channel() string { return "verge:" + s.schema }
 
-// newInstance is by what a Store knows its own signals.
+// newInstance returns the id that identifies a Store's own signals.
 func newInstance(random io.Reader) (string, error) {
 	var drawn [8]byte
 	if _, err := io.ReadFull(random, drawn[:]); err != nil {
@@ -47,7 +47,7 @@ func (s *Store) Signal(ctx context.Context, p kv.Partition) error {
 	return s.signal(ctx, s.partition(p))
 }
 
-// signal sends the name of a partition, or "", which no other instance follows.
+// signal sends the name of a partition, or "", which other instances ignore.
 func (s *Store) signal(ctx context.Context, partition string) error {
 	select {
 	case s.signalling <- struct{}{}:
@@ -66,9 +66,9 @@ func (s *Store) signal(ctx context.Context, partition string) error {
 	return nil
 }
 
-// Signals listens on a connection of its own and calls heard for each signal of another instance. It calls
-// heard with "" when its own signal has arrived, so that others will, too. It returns nil when ctx is done or
-// if signals are off, and an error if the connection breaks.
+// Signals listens on a separate connection and calls heard for each signal of another instance. It calls
+// heard with "" when its own signal has arrived, which shows that signals work. It returns nil when ctx is
+// done or if signals are off, and an error if the connection breaks.
 func (s *Store) Signals(ctx context.Context, heard func(p kv.Partition)) error {
 	if !s.signals {
 		return nil
@@ -80,7 +80,7 @@ func (s *Store) Signals(ctx context.Context, heard func(p kv.Partition)) error {
 	return failed("listening for signals", err)
 }
 
-// listen opens a connection to the server that takes writes, and listens until it breaks.
+// listen opens a connection to the server that accepts writes, and listens until it breaks.
 func (s *Store) listen(ctx context.Context, heard func(p kv.Partition)) error {
 	config := s.pool.Config().ConnConfig
 	config.RuntimeParams["application_name"] = "verge signals"
@@ -139,7 +139,7 @@ func (s *Store) follow(ctx context.Context, c *pgx.Conn, heard func(p kv.Partiti
 	}
 }
 
-// ask fails if the server does not answer on the connection.
+// ask fails if the server does not respond on the connection.
 func (s *Store) ask(ctx context.Context, c *pgx.Conn) error {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()

@@ -17,10 +17,11 @@ import (
 	"github.com/verge-id/verge/testharness/wait"
 )
 
-// ear is what a store hears. "" is that it has begun to hear.
+// ear receives a store's signals. "" means that it has begun to listen.
 type ear chan kv.Partition
 
-// listens lets the store listen until the test ends, again whenever it stops, and returns when it hears.
+// listens makes the store listen until the test ends, restarts it when it stops, and returns when it
+// listens.
 func listens(t *testing.T, s *postgres.Store) ear {
 	t.Helper()
 	e := make(ear, 1000)
@@ -48,7 +49,7 @@ func (e ear) want(t *testing.T, p kv.Partition) {
 			t.Errorf("heard %q, want %q", got, p)
 		}
 	case <-time.After(20 * time.Second):
-		t.Fatalf("20 s later, %q is not heard", p)
+		t.Fatalf("%q did not arrive within 20 s", p)
 	}
 }
 
@@ -59,8 +60,8 @@ func signal(t *testing.T, s *postgres.Store, p kv.Partition) {
 	}
 }
 
-// Signals arrive in order. So whoever hears the last one only has not been told of the ones before.
-func TestSignalsReachTheOthersOfTheSameTables(t *testing.T) {
+// Signals arrive in order. So a store that receives the last one first has not received the earlier ones.
+func TestSignals_SameTables(t *testing.T) {
 	t.Parallel()
 	server := stores.StartPostgres(t)
 	a := open(t, server.URL("verge"), postgres.Config{})
@@ -77,11 +78,11 @@ func TestSignalsReachTheOthersOfTheSameTables(t *testing.T) {
 
 	a.Close()
 	if err := a.Signal(t.Context(), "p0"); err == nil {
-		t.Error("a store that was closed signals")
+		t.Error("a closed store sends signals")
 	}
 }
 
-func TestSignalsAreHeardAgainAfterFaults(t *testing.T) {
+func TestSignals_AfterFaults(t *testing.T) {
 	t.Parallel()
 	server := stores.StartPostgres(t)
 	a := open(t, server.URL("verge"), postgres.Config{Timeout: 2 * time.Second})
@@ -89,21 +90,21 @@ func TestSignalsAreHeardAgainAfterFaults(t *testing.T) {
 	hears := listens(t, b)
 	for name, fault := range map[string]func(){
 		"kill -9 of the server": func() { server.Kill(); server.Start() },
-		"the connection is ended": func() {
+		"the connection is closed": func() {
 			server.Do(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 				WHERE application_name = 'verge signals'`)
 		},
 	} {
 		fault()
-		hears.want(t, "") // what was signalled meanwhile is lost, so the runner has to look at everything
+		hears.want(t, "") // signals in the meantime are lost, so the runner has to poll all partitions
 		eventually(t, a)
 		signal(t, a, kv.Partition(name))
 		hears.want(t, kv.Partition(name))
 	}
 }
 
-// A store that cannot hear says so, and one that shall not does not listen.
-func TestSignalsThatCannotBe(t *testing.T) {
+// A store that cannot listen returns an error, and a store with signals off does not listen.
+func TestSignals_Off(t *testing.T) {
 	t.Parallel()
 	server := stores.StartPostgres(t)
 	nothing := func(p kv.Partition) { t.Errorf("heard %q", p) }
@@ -112,7 +113,7 @@ func TestSignalsThatCannotBe(t *testing.T) {
 	for _, option := range []string{"signals=off", "pooler=transaction"} {
 		s := open(t, server.URL("verge")+"&"+option, postgres.Config{})
 		if err := s.Signals(ctx, nothing); err != nil || ctx.Err() != nil {
-			t.Errorf("%s: %v, want nil at once", option, err)
+			t.Errorf("%s: %v, want nil immediately", option, err)
 		}
 		if err := s.Signal(t.Context(), "p0"); err == nil {
 			t.Errorf("%s: it signals", option)
@@ -127,8 +128,8 @@ func TestSignalsThatCannotBe(t *testing.T) {
 	wantUnavailable(t, s.Signals(ctx, nothing), "connection refused")
 }
 
-// A signal must not hold the lock that it takes while it waits for a disk or a replica.
-func TestASignalWaitsForNoReplica(t *testing.T) {
+// A signal must not keep its lock while it waits for a disk or a replica.
+func TestSignal_NoReplicaWait(t *testing.T) {
 	t.Parallel()
 	server := stores.StartPostgres(t)
 	a, b := open(t, server.URL("verge"), postgres.Config{}), open(t, server.URL("verge"), postgres.Config{})
@@ -139,9 +140,9 @@ func TestASignalWaitsForNoReplica(t *testing.T) {
 }
 
 // Another program holds the lock for which all transactions with a NOTIFY wait: its commit waits for a
-// replica that does not answer. No commit waits with it, and signals leave a connection of the smallest pool
-// alone.
-func TestCommitsDoNotWaitForSignals(t *testing.T) {
+// replica that does not respond. Commits must not wait with it, and signals must leave a connection of the
+// smallest pool free.
+func TestCommit_NoSignalWait(t *testing.T) {
 	t.Parallel()
 	server := stores.StartPostgres(t)
 	server.Do("ALTER ROLE verge SET synchronous_commit = local")
@@ -161,7 +162,7 @@ func TestCommitsDoNotWaitForSignals(t *testing.T) {
 		WHERE granted AND locktype = 'object' AND classid = 'pg_database'::regclass AND objid = 0`
 	for start := time.Now(); server.Do(held) != int64(1); time.Sleep(10 * time.Millisecond) {
 		if time.Since(start) > 5*time.Minute {
-			t.Fatal("nobody holds the lock, so this proves nothing")
+			t.Fatal("no program holds the lock, so the test is void")
 		}
 	}
 
@@ -188,7 +189,7 @@ func TestCommitsDoNotWaitForSignals(t *testing.T) {
 		commit(t, s, kv.Tx{ID: fmt.Sprint(i), Puts: []kv.Put{{Name: "a"}}})
 	}
 	if ctx.Err() != nil || signals.Load() > n/2 {
-		t.Errorf("%d signals had their turns during %d commits; the test's time is over: %v",
+		t.Errorf("%d signals were sent during %d commits; the test's time is over: %v",
 			signals.Load(), n, ctx.Err())
 	}
 	end()

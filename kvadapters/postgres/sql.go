@@ -6,7 +6,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// lockSQL takes locks that end with the transaction, in the order of the numbers.
+// lockSQL takes locks that end with the transaction, in the order of their numbers.
 const lockSQL = `SELECT pg_advisory_xact_lock(number) FROM unnest($1::bigint[]) AS number`
 
 // statements are the statements on the tables of one schema.
@@ -25,8 +25,8 @@ SELECT name, tx, expires, value FROM {schema}.items
 WHERE partition = $1 AND name >= $2 AND name < $3 AND name > $4 AND expires > $5::bigint
 ORDER BY name LIMIT $6::bigint`),
 
-		// A claim that is under way has locked its rows too. So a commit waits until the claim is over, and
-		// later claims skip what the commit holds.
+		// A claim in progress has locked its rows as well. So a commit waits until the claim has ended, and
+		// later claims skip the rows that the commit has locked.
 		lockTasks: in.Replace(`
 SELECT FROM {schema}.tasks WHERE partition = $1 AND id = ANY($2::text[]) FOR UPDATE`),
 
@@ -64,7 +64,7 @@ SELECT false, name, tx, expires, value FROM failed
 UNION ALL
 SELECT true, id, NULL, NULL, NULL FROM lost`),
 
-		// The last row, without an ID, says when the first other task is ready.
+		// The last row, without an id, has the time when the first other task is ready.
 		claim: in.Replace(`
 WITH free AS MATERIALIZED (
 	SELECT id, ready FROM {schema}.tasks WHERE partition = $1 AND ready <= $2::bigint

@@ -5,11 +5,12 @@ import (
 	"time"
 )
 
-// sweepStep is how many rows one transaction of the sweep deletes, so that nobody waits long behind it.
+// sweepStep is the maximum number of rows per transaction of the sweep, so that other calls do not wait
+// long.
 const sweepStep = 100
 
-// sweepUntil removes what has expired until life ends. If a step fails, the next one tries again: nothing
-// depends on when an expired item is removed.
+// sweepUntil removes expired items until life ends. If a step fails, the next one tries again: the time of
+// the removal does not matter.
 func (s *Store) sweepUntil(life context.Context, every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -30,7 +31,7 @@ func (s *Store) sweepUntil(life context.Context, every time.Duration) {
 	}
 }
 
-// sweep makes one step and returns how many rows it deleted.
+// sweep runs one step and returns the number of deleted rows.
 func (s *Store) sweep(ctx context.Context, sql string) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()

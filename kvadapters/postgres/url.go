@@ -21,7 +21,7 @@ import (
 type address struct {
 	config  *pgxpool.Config
 	schema  string
-	pooled  bool // by a PgBouncer in transaction mode
+	pooled  bool // through a PgBouncer in transaction mode
 	signals bool
 }
 
@@ -30,13 +30,13 @@ const (
 	defaultConns  = "16"
 )
 
-// options are those that a URL may have.
+// options are the valid options of a URL.
 var options = []string{
 	"sslmode", "sslrootcert", "sslcert", "sslkey", "schema", "pool_max_conns", "pooler", "signals",
 	"host",
 }
 
-// parseURL reads what Open describes. An error does not repeat the URL, because it may hold a password.
+// parseURL parses the URL of Open. Its errors do not contain the URL, because it may include a password.
 func parseURL(s string, certificates *tls.Config) (*address, error) {
 	bad := func(format string, args ...any) (*address, error) {
 		return nil, fmt.Errorf("postgres: the store's URL %s; want "+
@@ -98,13 +98,13 @@ func parseURL(s string, certificates *tls.Config) (*address, error) {
 	}
 	switch mode := query.Get("sslmode"); {
 	case certificates != nil:
-		query.Set("sslmode", "disable") // the certificates replace what it would lead to
+		query.Set("sslmode", "disable") // the certificates replace it
 	case mode == "" && !elsewhere(u.Host):
 		query.Set("sslmode", "disable")
 	case mode == "":
 		query.Set("sslmode", "verify-full")
 	case !slices.Contains([]string{"disable", "require", "verify-ca", "verify-full"}, mode):
-		// allow and prefer would go on without TLS if somebody in between wants it so.
+		// allow and prefer would continue without TLS if an attacker on the network forces it.
 		return bad("has a sslmode other than disable, require, verify-ca and verify-full")
 	}
 	query.Del("schema")
@@ -127,7 +127,7 @@ func parseURL(s string, certificates *tls.Config) (*address, error) {
 	return a, nil
 }
 
-// settings sets what every connection has.
+// settings sets the parameters of all connections.
 func (a *address) settings(timeout time.Duration) {
 	c := a.config.ConnConfig
 	c.ConnectTimeout = timeout
@@ -148,14 +148,14 @@ func (a *address) settings(timeout time.Duration) {
 		"idle_in_transaction_session_timeout": "10000",
 		"default_transaction_isolation":       "read committed",
 		"jit":                                 "off",
-		// Every statement finds its rows by an index. On a table that was not yet analyzed, the server
-		// could guess that reading all of it is cheaper, and keep to that while the table grows.
+		// Every statement finds its rows by an index. For a table without statistics, the server could
+		// prefer a sequential scan, and keep that plan while the table grows.
 		"enable_seqscan": "off",
 	}
 }
 
-// withPorts adds the default port to each of several hosts that has none, because url.Parse takes what
-// follows the last colon for a port.
+// withPorts adds the default port to hosts without one if there are several, because url.Parse takes the
+// text after the last colon for a port.
 func withPorts(s string) string {
 	scheme, rest, _ := strings.Cut(s, "://")
 	end := strings.IndexAny(rest, "/?#")
@@ -189,7 +189,7 @@ func validSchema(s string) bool {
 	})
 }
 
-// elsewhere reports whether one of the hosts may be another machine. None is a socket.
+// elsewhere reports whether one of the hosts may be another machine. An empty list means a socket.
 func elsewhere(hosts string) bool {
 	return hosts != "" && slices.ContainsFunc(strings.Split(hosts, ","), func(host string) bool {
 		if name, _, err := net.SplitHostPort(host); err == nil {

@@ -39,13 +39,13 @@ func TestURL(t *testing.T) {
 		case (err == nil) != (want == ""), err != nil && !strings.Contains(err.Error(), want):
 			t.Errorf("%s: %v, want %q", url, err, want)
 		case err != nil && strings.Contains(err.Error(), "canary7"):
-			t.Errorf("%s: the error repeats the password: %v", url, err)
+			t.Errorf("%s: the error contains the password: %v", url, err)
 		}
 	}
 }
 
-// Without a word on TLS, only this machine is reached without it.
-func TestTLSByDefault(t *testing.T) {
+// By default, only this machine is reached without TLS.
+func TestURL_DefaultTLS(t *testing.T) {
 	own := &tls.Config{MinVersion: tls.VersionTLS13}
 	for _, c := range []struct {
 		url    string

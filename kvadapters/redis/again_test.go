@@ -9,8 +9,8 @@ import (
 	"github.com/verge-id/verge/kvadapters/redis"
 )
 
-// The index of names for List is swept with an index of its own, which must follow every put.
-func TestAnItemThatIsPutAgainStaysInTheList(t *testing.T) {
+// The index of names for List is swept by a separate index, which every put must update.
+func TestSweep_ItemPutAgain(t *testing.T) {
 	m, clock, advance := mini(t)
 	s := open(t, "redis://"+m.Addr(), redis.Config{})
 	soon, late := clock.Now().Add(time.Second), clock.Now().Add(time.Hour)

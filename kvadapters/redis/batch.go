@@ -12,14 +12,14 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Small requests of many callers are sent in batches. A batch is written at once and answered at once,
-// and each request has an answer of its own. Sending and receiving a request costs a server and a
-// client more than carrying it out. No request waits for others to come: the requests that arrive while
-// batches are under way make up the next batch.
+// Small requests of many callers are sent in batches. A batch is written and answered as a whole, and each
+// request has its own reply. Sending and receiving a request costs a server and a client more than
+// executing it. No request waits for later ones: the requests that arrive while batches are in progress
+// form the next batch.
 const (
-	// quickMost is how many batches may be under way to one node. A batch that takes longer than
-	// slowAfter counts as slow, of which slowMost more may be under way. So a dead connection or a slow
-	// network holds up only the requests of its own batch.
+	// quickMost is the maximum number of batches in progress per node. A batch that takes longer than
+	// slowAfter counts as slow, and up to slowMost slow ones are allowed in addition. So a dead connection
+	// or a slow network delays only the requests of its own batch.
 	quickMost = 2
 	slowMost  = 8
 	slowAfter = 500 * time.Microsecond
@@ -28,21 +28,21 @@ const (
 	batchBytes = 16 << 10 // a larger request is sent alone
 )
 
-// batcher sends the requests of one kind for one node.
+// batcher sends the requests of one kind to one node.
 type batcher struct {
 	send func([]*pending)
 
 	mu    sync.Mutex
 	queue []*pending
-	quick int // batches under way
-	slow  int // batches under way for longer than slowAfter, not counted in quick
+	quick int // batches in progress
+	slow  int // batches in progress for longer than slowAfter, not counted in quick
 }
 
-// pending is a request that waits for its batch or is under way in it.
+// pending is a request that waits for its batch or is part of one in progress.
 type pending struct {
 	request
 	node    *redis.Client
-	claimed atomic.Bool   // set by the batch that takes the request, or by the caller that gives up before
+	claimed atomic.Bool   // set by the batch that takes the request, or by a caller that stops waiting before
 	done    chan struct{} // closed when the fields below are set
 
 	reply any
@@ -50,8 +50,8 @@ type pending struct {
 	err   error
 }
 
-// do sends the request in a batch and returns what Store.send does. A caller whose ctx ends returns at
-// once. If no batch has taken the request by then, it is never sent.
+// do sends the request in a batch and returns the result of Store.send. If ctx ends, it returns
+// immediately, and a request that no batch has taken yet is never sent.
 func (b *batcher) do(ctx context.Context, node *redis.Client, r request) (reply any, sent bool, err error) {
 	p := &pending{request: r, node: node, done: make(chan struct{})}
 	b.mu.Lock()
@@ -74,9 +74,9 @@ func (b *batcher) start() {
 	}
 }
 
-// sendNext sends one batch, unless no request waits any more.
+// sendNext sends one batch, unless no request is waiting.
 func (b *batcher) sendNext() {
-	runtime.Gosched() // callers that are about to ask get into this batch
+	runtime.Gosched() // lets other callers join this batch
 	b.mu.Lock()
 	n := min(len(b.queue), batchMost)
 	batch := make([]*pending, 0, n)
@@ -88,7 +88,7 @@ func (b *batcher) sendNext() {
 	if b.queue = b.queue[n:]; len(b.queue) == 0 {
 		b.queue = nil
 	}
-	if len(batch) == 0 { // another batch took the request, or its caller left
+	if len(batch) == 0 { // another batch took the request, or its caller stopped waiting
 		b.quick--
 		b.start()
 		b.mu.Unlock()
@@ -116,8 +116,8 @@ func (b *batcher) sendNext() {
 	}
 }
 
-// route is where a batch goes. Commits that wait for replicas hold up their connection, so they have a
-// batcher of their own.
+// route is the destination of a batch. Commits that wait for replicas block their connection, so they have
+// a separate batcher.
 type route struct {
 	addr  string
 	waits bool
@@ -135,35 +135,36 @@ func (s *Store) sendBatched(
 	return b.(*batcher).do(ctx, node, r)
 }
 
-// shareable is what a request asks of a script that can do several such requests in one run.
+// shareable is a request to a script that can execute several such requests in one run.
 type shareable interface {
 	// run begins a run of the script for the partition whose keys begin with base.
 	run(base string) run
-	// replies is how many parts of the run's reply are the request's.
+	// replies returns the number of parts of the run's reply that belong to the request.
 	replies() int
 }
 
-// run is one run of a script that does one request, or several.
+// run is one run of a script, for one or several requests.
 type run interface {
-	// take adds a request, if the run can do it too.
+	// take adds a request if the run can include it, and reports whether it did.
 	take(shareable) bool
 	// words returns the keys and arguments of the script.
 	words() (keys []string, args []any)
-	// harmless reports whether each request may be tried alone although the run, which failed, may have
-	// done a part of them.
+	// harmless reports whether each request may be retried alone after the run failed, although a part of
+	// the run may have been executed.
 	harmless() bool
 }
 
-// command is a command of a pipeline. It carries out one request, or several in one run of their script.
+// command is a command of a pipeline. It executes one request, or several in one run of their script.
 type command struct {
 	request
 	of      []*pending
-	shared  run // nil: the request has a command of its own
+	shared  run // nil: the request has a separate command
 	reached atomic.Bool
 	cmd     *redis.Cmd
 }
 
-// take adds a request to the command, if one run of their script can do both.
+// take adds a request to the command if one run of their script can execute both, and reports whether it
+// did.
 func (c *command) take(p *pending) bool {
 	if c.shared == nil || p.share == nil || c.base != p.base || !c.shared.take(p.share) {
 		return false
@@ -172,7 +173,7 @@ func (c *command) take(p *pending) bool {
 	return true
 }
 
-// again reports whether each request of the command is to be tried alone, because the server refused them
+// again reports whether each request of the command is retried alone, because the server rejected them
 // together.
 func (c *command) again() bool {
 	var refusal redis.Error
@@ -183,15 +184,15 @@ func (c *command) again() bool {
 	return nothing || c.shared.harmless()
 }
 
-// sendBatch does the requests. It merges the spends of one partition into one run of their script, and the
-// commits of one partition into one run of theirs, which costs the server much less than one run for each.
-// If the server refuses a run, for one counter or for one key of a wrong type, sendBatch tries each of its
-// requests alone.
+// sendBatch executes the requests. It merges the spends of one partition into one run of their script, and
+// likewise the commits of one partition, which costs the server much less than separate runs.
+// If the server rejects a run, because of one counter or one key of a wrong type, sendBatch retries each of
+// its requests alone.
 func (s *Store) sendBatch(to route, batch []*pending) {
-	// All requests have the same address. If its client was replaced meanwhile, the last request has
+	// All requests have the same address. If its client was replaced in the meantime, the last request has
 	// the new one.
 	node := batch[len(batch)-1].node
-	// Writes go first: their answer shows the client that its connection no longer leads to a primary.
+	// Writes go first: their reply shows the client whether its connection still leads to a primary.
 	slices.SortStableFunc(batch, func(a, b *pending) int {
 		switch {
 		case a.repeatable == b.repeatable:
@@ -217,7 +218,7 @@ func (s *Store) sendBatch(to route, batch []*pending) {
 	}
 }
 
-// runs returns the commands that do the requests of a batch.
+// runs returns the commands for the requests of a batch.
 func runs(batch []*pending) []*command {
 	commands := make([]*command, 0, len(batch))
 	for _, p := range batch {
@@ -232,8 +233,8 @@ func alone(p *pending) *command {
 	return &command{request: p.request, of: []*pending{p}, shared: p.run()}
 }
 
-// pipeline does the commands in one pipeline. Several callers wait for it, so the client's timeouts
-// bound it and no caller's context does.
+// pipeline executes the commands in one pipeline. Several callers wait for it, so it is limited by the
+// client's timeouts, not by a caller's context.
 func (s *Store) pipeline(node *redis.Client, waits bool, commands []*command) {
 	ctx := context.Background()
 	pipe := node.Pipeline()

@@ -17,7 +17,7 @@ import (
 	"github.com/verge-id/verge/testharness/wait"
 )
 
-// gate is a send that reports each batch and holds it until the test lets it go.
+// gate is a send function that reports each batch and blocks until the test continues it.
 type gate struct {
 	batches chan []*pending
 	open    chan struct{}
@@ -47,7 +47,7 @@ func queued(b *batcher, n int) {
 	}
 }
 
-func TestAStuckBatchHoldsUpOnlyItsOwnRequests(t *testing.T) {
+func TestBatch_Stuck(t *testing.T) {
 	b, g := newGate()
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -58,15 +58,14 @@ func TestAStuckBatchHoldsUpOnlyItsOwnRequests(t *testing.T) {
 			t.Errorf("batch %d has %d requests", i, len(batch))
 		}
 	}
-	// As many batches are stuck as may be under way. The further requests wait and make up the next
-	// batch.
+	// The maximum number of batches is blocked. The further requests wait and form the next batch.
 	for range batchMost + 1 {
 		wg.Go(func() { b.do(context.Background(), nil, request{}) })
 	}
 	queued(b, batchMost+1)
 	time.Sleep(2 * slowAfter)
 	if len(g.batches) > 0 {
-		t.Errorf("more than %d batches are under way", quickMost+slowMost)
+		t.Errorf("more than %d batches are in progress", quickMost+slowMost)
 	}
 	g.open <- struct{}{}
 	if batch := wait.For(g.batches); len(batch) != batchMost {
@@ -75,7 +74,7 @@ func TestAStuckBatchHoldsUpOnlyItsOwnRequests(t *testing.T) {
 	queued(b, 1)
 }
 
-func TestACallerWhoLeavesLearnsWhetherTheRequestWasSent(t *testing.T) {
+func TestBatch_CancelledCaller(t *testing.T) {
 	b, g := newGate()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("given up")
@@ -91,7 +90,7 @@ func TestACallerWhoLeavesLearnsWhetherTheRequestWasSent(t *testing.T) {
 		}()
 		return c
 	}
-	// As many batches are stuck as may be under way, so that the next request waits.
+	// The maximum number of batches is blocked, so that the next request waits.
 	var stuck []chan answer
 	for range quickMost + slowMost {
 		stuck = append(stuck, ask("stuck"))
@@ -121,7 +120,7 @@ func TestACallerWhoLeavesLearnsWhetherTheRequestWasSent(t *testing.T) {
 	}
 }
 
-// TestBatch puts requests of every kind into one batch, some of which fail.
+// TestBatch puts requests of every kind into one batch, including failing ones.
 func TestBatch(t *testing.T) {
 	m := miniredis.RunT(t)
 	s, err := Open(t.Context(), "redis://"+m.Addr(), Config{})
@@ -151,7 +150,7 @@ func TestBatch(t *testing.T) {
 		r := request{base: "{verge:p}", repeatable: true, args: []any{"get", "{verge:p}i:" + name}}
 		return &pending{request: r, node: node}
 	}
-	// The server knows the scripts, as it does in most cases.
+	// The server knows the scripts, as in most cases.
 	for _, sc := range []*script{spendScript, commitScript} {
 		if err := node.ScriptLoad(t.Context(), sc.text).Err(); err != nil {
 			t.Fatal(err)
@@ -192,16 +191,16 @@ func TestBatch(t *testing.T) {
 	good, bad, other := spends("z"), spends("list"), spends("z")
 	s.sendBatch(route{}, []*pending{good, bad, other})
 	if bad.err == nil || good.err != nil || other.err != nil {
-		t.Errorf("a spend on a counter that is no number: %v; the others of its batch: %v, %v",
+		t.Errorf("a spend on a counter that is not a number: %v; the others of its batch: %v, %v",
 			bad.err, good.err, other.err)
 	}
 	if v, _ := m.Get("{verge:limits}r:z"); v != fmt.Sprint(now+2000) {
-		t.Errorf("counter z holds %q, want each of its two requests counted once: %d", v, now+2000)
+		t.Errorf("counter z has %q, want each of its two requests counted once: %d", v, now+2000)
 	}
 	m.Set("{verge:limits}r:text", "stray")
 	_, err = s.Spend(t.Context(), "limits", time.Now(), []kv.Charge{{Name: "text", Cost: 1, Burst: 1}})
 	if !errors.Is(err, kv.ErrUnavailable) || !strings.Contains(err.Error(), "choose another prefix") {
-		t.Errorf("a counter that is no number: %v", err)
+		t.Errorf("a counter that is not a number: %v", err)
 	}
 	m.Close()
 	gone := []*pending{get("a"), spends("x")}
@@ -213,7 +212,7 @@ func TestBatch(t *testing.T) {
 	}
 }
 
-func TestARunListsEachCounterOnce(t *testing.T) {
+func TestSpends_CounterOnce(t *testing.T) {
 	run := (&spend{1, []charge{{"a", 2, 3}, {"b", 4, 5}}}).run("")
 	run.take(&spend{6, []charge{{"b", 7, 8}}})
 	keys, args := run.words()

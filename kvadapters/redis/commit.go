@@ -9,8 +9,8 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// Commits and claims remove expired names from the index. One in sweepEvery does so for all, so that
-// the others do not pay for the search.
+// Commits and claims remove expired names from the index. Only one in sweepEvery does so, so that the
+// others do not pay for the search.
 const (
 	sweepEvery  = 8
 	sweepAtOnce = 64 // a commit adds 8 for each of its puts
@@ -33,8 +33,8 @@ func (s *Store) Commit(ctx context.Context, tx kv.Tx) error {
 	return conflict(tx, reply)
 }
 
-// conflict reads what the script found: pairs of a failed check's number and the item it found, and the
-// numbers of lost leases.
+// conflict decodes the script's reply: pairs of a failed check's number and its item, and the numbers of
+// lost leases.
 func conflict(tx kv.Tx, reply any) error {
 	var parts []any
 	if replies, _ := reply.([]any); len(replies) == 1 {
@@ -67,18 +67,18 @@ func conflict(tx kv.Tx, reply any) error {
 	return c
 }
 
-// transaction is what one call of Commit asks of the script.
+// transaction is one call of Commit, as input of the script.
 type transaction struct {
-	counts [7]byte  // whether to sweep, and how many parts there are of each kind
-	items  []string // the keys of the items, each once
+	counts [7]byte  // whether to sweep, and the number of parts of each kind
+	items  []string // the keys of the items, without duplicates
 	uses   []byte   // the index in items of each check, put and delete
 	args   []any
-	tasks  []string // the ids of the tasks that it holds, schedules or cancels
+	tasks  []string // the ids of its tasks: held, scheduled or cancelled
 	parts  int      // at most kv.MaxTx
-	size   int      // about how many bytes
+	size   int      // approximate number of bytes
 }
 
-// translate returns what a valid tx of the partition whose keys begin with base asks.
+// translate returns the script's input for a valid tx of the partition whose keys begin with base.
 func (s *Store) translate(base string, tx kv.Tx) *transaction {
 	t := &transaction{
 		counts: [7]byte{0, byte(len(tx.Checks)), byte(len(tx.Held)), byte(len(tx.Puts)),
@@ -139,21 +139,21 @@ func (s *Store) translate(base string, tx kv.Tx) *transaction {
 	return t
 }
 
-// mostParts limits the transactions of one run of the script: it names each key by one byte, and Lua cannot
-// pass many thousands of arguments.
+// mostParts is the maximum number of parts in one run of the script: it refers to each key by one byte, and
+// Lua cannot pass many thousands of arguments.
 const mostParts = 250
 
 func (t *transaction) run(base string) run { return &commits{base: base, of: []*transaction{t}} }
 
 func (t *transaction) replies() int { return 1 }
 
-// commits is a run of the script that does some transactions. They have no item and no task in common,
-// because the script looks at all of them before it writes one.
+// commits is a run of the script with several transactions. They have no item and no task in common,
+// because the script reads for all of them before it writes.
 type commits struct {
 	base    string
 	of      []*transaction
 	parts   int
-	touched map[string]bool // keys of items, and ids of tasks; nil while there is one transaction
+	touched map[string]bool // keys of items, and ids of tasks; nil while there is only one transaction
 }
 
 func (c *commits) take(other shareable) bool {
@@ -185,7 +185,7 @@ func (c *commits) touch(t *transaction) {
 	}
 }
 
-// harmless is false: a commit that was done would find its own writes, and so be refused.
+// harmless returns false: an executed commit would find its own writes and be rejected.
 func (c *commits) harmless() bool { return false }
 
 func (c *commits) words() (keys []string, args []any) {
@@ -206,7 +206,7 @@ func (c *commits) words() (keys []string, args []any) {
 	return keys, args
 }
 
-// accepted reports whether the script did the transaction that it replied to.
+// accepted reports whether the script executed the transaction of this reply.
 func accepted(reply any) bool {
 	replies, _ := reply.([]any)
 	return len(replies) == 1 && replies[0] == int64(1)

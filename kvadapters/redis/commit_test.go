@@ -21,7 +21,7 @@ func committing(s *Store, tx kv.Tx) *pending {
 	return &pending{request: r, node: s.client.(*redis.Client)}
 }
 
-// onMini returns a store on a miniredis that knows the commit script.
+// onMini returns a store on a miniredis that has the commit script.
 func onMini(t *testing.T) (*Store, *miniredis.Miniredis) {
 	t.Helper()
 	m := miniredis.RunT(t)
@@ -41,7 +41,7 @@ func creates(id, name string) kv.Tx {
 		Puts: []kv.Put{{Name: name, Value: []byte(id)}}}
 }
 
-func TestCommitsShareARun(t *testing.T) {
+func TestCommits_SharedRun(t *testing.T) {
 	s, _ := onMini(t)
 	large := func(first int) kv.Tx {
 		tx := kv.Tx{ID: fmt.Sprint("large", first), Partition: "p"}
@@ -56,12 +56,12 @@ func TestCommitsShareARun(t *testing.T) {
 	for _, c := range []struct {
 		rule string
 		txs  []kv.Tx
-		want []int // the number of transactions in each run
+		want []int // number of transactions in each run
 	}{
 		{"two that have nothing in common", []kv.Tx{creates("1", "a"), creates("2", "b")}, []int{2}},
 		{"two partitions", []kv.Tx{creates("1", "a"), elsewhere}, []int{1, 1}},
 		{"an item in common", []kv.Tx{creates("1", "a"), creates("2", "a"), creates("3", "b")}, []int{2, 1}},
-		{"a check of what another deletes",
+		{"a check of an item that another deletes",
 			[]kv.Tx{{ID: "1", Partition: "p", Deletes: []string{"a"}}, creates("2", "a")}, []int{1, 1}},
 		{"a task in common",
 			[]kv.Tx{holds, {ID: "4", Partition: "p", Cancel: []string{"t"}}}, []int{1, 1}},
@@ -78,7 +78,7 @@ func TestCommitsShareARun(t *testing.T) {
 		for _, run := range runs(batch) {
 			got = append(got, len(run.of))
 			if len(run.keys) > 255 {
-				t.Errorf("%s: a run has %d keys, which a byte cannot count", c.rule, len(run.keys))
+				t.Errorf("%s: a run has %d keys, more than a byte can count", c.rule, len(run.keys))
 			}
 		}
 		if !slices.Equal(got, c.want) {
@@ -87,8 +87,8 @@ func TestCommitsShareARun(t *testing.T) {
 	}
 }
 
-// TestEachTransactionOfARunIsJudgedAlone does transactions of every kind in one run.
-func TestEachTransactionOfARunIsJudgedAlone(t *testing.T) {
+// The test executes transactions of every kind in one run.
+func TestCommits_SeparateResults(t *testing.T) {
 	s, m := onMini(t)
 	due := time.Unix(100, 0)
 	for _, tx := range []kv.Tx{
@@ -135,7 +135,7 @@ func TestEachTransactionOfARunIsJudgedAlone(t *testing.T) {
 	var c *kv.Conflict
 	if err := conflict(creates("second", "taken"), batch[0].reply); !errors.As(err, &c) ||
 		len(c.Items) != 1 || c.Items[0].Tx != "first" {
-		t.Errorf("the first transaction found %v, want the item that is there", err)
+		t.Errorf("the first transaction found %v, want the existing item", err)
 	}
 
 	items, err := s.List(t.Context(), kv.Key{Partition: "p"}, "", 10)
@@ -167,8 +167,8 @@ func TestEachTransactionOfARunIsJudgedAlone(t *testing.T) {
 	}
 }
 
-// TestARunThatTheServerRefusesIsTriedOneByOne has an item of a wrong type in one transaction.
-func TestARunThatTheServerRefusesIsTriedOneByOne(t *testing.T) {
+// One transaction has an item of a wrong type.
+func TestCommits_RetriedAlone(t *testing.T) {
 	s, m := onMini(t)
 	if _, err := m.Lpush("{verge:p}i:list", "stray"); err != nil {
 		t.Fatal(err)
@@ -186,13 +186,12 @@ func TestARunThatTheServerRefusesIsTriedOneByOne(t *testing.T) {
 	}
 }
 
-// TestARunThatMayHaveBeenDoneIsNotTriedAgain: an answer of which nobody knows whether it came before the
-// first write leaves each transaction unknown.
-func TestARunThatMayHaveBeenDoneIsNotTriedAgain(t *testing.T) {
+// If an error may have come after the first write, each transaction's outcome is unknown.
+func TestCommits_UnknownNotRetried(t *testing.T) {
 	s, m := onMini(t)
 	for answer, again := range map[string]bool{
 		"VERGEHALF NOPERM":                    false,
-		"ERR something that nobody has seen":  false,
+		"ERR something unknown":               false,
 		"OOM command not allowed":             true,
 		"WRONGTYPE Operation against a key":   true,
 		"NOSCRIPT No matching script":         true,
@@ -203,7 +202,7 @@ func TestARunThatMayHaveBeenDoneIsNotTriedAgain(t *testing.T) {
 		commands := runs(batch)
 		s.pipeline(batch[0].node, false, commands)
 		if got := commands[0].again(); len(commands) != 1 || got != again {
-			t.Errorf("after %q: tried again is %v, want %v", answer, got, again)
+			t.Errorf("after %q: retried is %v, want %v", answer, got, again)
 		}
 	}
 	m.SetError("")
@@ -212,11 +211,11 @@ func TestARunThatMayHaveBeenDoneIsNotTriedAgain(t *testing.T) {
 	commands := runs(batch)
 	s.pipeline(batch[0].node, false, commands)
 	if commands[0].again() {
-		t.Error("a run whose answer was lost is tried again")
+		t.Error("a run whose reply was lost is retried")
 	}
 }
 
-func TestARunNamesEachKeyOfEachTransaction(t *testing.T) {
+func TestCommits_Keys(t *testing.T) {
 	s, _ := onMini(t)
 	one := s.translate("{verge:p}", kv.Tx{ID: "1", Partition: "p",
 		Checks: []kv.Check{{Name: "a", Tx: "0"}}, Deletes: []string{"a"}})
@@ -224,7 +223,7 @@ func TestARunNamesEachKeyOfEachTransaction(t *testing.T) {
 		Held: []kv.Held{{TaskID: "t", Lease: "l"}}, Deletes: []string{"b", "c"}, Cancel: []string{"t"}})
 	run := one.run("{verge:p}")
 	if !run.take(two) {
-		t.Fatal("two transactions that touch different items are not done in one run")
+		t.Fatal("two transactions that touch different items are not executed in one run")
 	}
 	keys, args := run.words()
 	got := fmt.Sprintf("%v %v", keys, args)

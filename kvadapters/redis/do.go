@@ -18,11 +18,11 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// script is a Lua script. A server knows it by the hash of its text.
+// script is a Lua script. A server identifies it by the hash of its text.
 type script struct{ text, sha string }
 
-// newScript computes the hash by which Redis knows a script. It protects nothing, so it is computed in a
-// process under GODEBUG=fips140=only, too.
+// newScript computes the hash by which Redis identifies a script. The hash has no security purpose, so it
+// is computed even in a process under GODEBUG=fips140=only.
 func newScript(text string) *script {
 	var sum [sha1.Size]byte
 	fips140.WithoutEnforcement(func() { sum = sha1.Sum([]byte(text)) })
@@ -54,15 +54,15 @@ type request struct {
 	script *script // nil: args are a command
 	keys   []string
 	args   []any
-	share  shareable // what the script is asked, in place of keys and args; nil: its runs do one request
+	share  shareable // input of the script, instead of keys and args; nil: its runs cannot be shared
 
-	repeatable bool // it only reads, so doing it twice does no harm
+	repeatable bool // read only, so it may be executed twice
 	commit     bool // waits for the replicas; a lost reply is ErrUnknown
-	size       int  // about how many bytes it has, if it may be sent in a batch; 0: it is sent alone
+	size       int  // approximate number of bytes, if it may be sent in a batch; 0: it is sent alone
 }
 
-// marked is the last argument of a command. The client encodes it last before it sends the command. So
-// an error before that means that the command was certainly not sent.
+// marked is the last argument of a command. The client encodes it last before it sends the command. So if
+// it is not marked as sent, the command was certainly not sent.
 type marked struct {
 	value any
 	sent  *atomic.Bool
@@ -76,15 +76,15 @@ func (m marked) MarshalBinary() ([]byte, error) {
 	return []byte(text(m.value)), nil
 }
 
-// Attempts at one request, with pauses between them. A server that names another server, or that is
-// moving keys, has done nothing. All pauses together stay below half a second.
+// Attempts at one request, with pauses between them. A server that redirects to another server, or that is
+// moving keys, has executed nothing. All pauses together are shorter than half a second.
 const (
 	attempts   = 6
 	firstPause = 10 * time.Millisecond
 )
 
-// do sends the request until the server answers or finally refuses it. Its errors are redis.Nil and
-// those of package kv.
+// do sends the request until the server responds or finally rejects it. Its errors are redis.Nil and those
+// of package kv.
 func (s *Store) do(ctx context.Context, r request) (any, error) {
 	load, asking, addr := false, false, ""
 	var last error
@@ -102,7 +102,7 @@ func (s *Store) do(ctx context.Context, r request) (any, error) {
 		case err == nil, errors.Is(err, redis.Nil), errors.Is(err, kv.ErrUnknown):
 			return reply, err
 		case !errors.As(err, &refusal):
-			if ctx.Err() == nil { // otherwise the error says nothing about the server
+			if ctx.Err() == nil { // otherwise the error is not the server's
 				s.reload(ctx)
 			}
 			if r.repeatable && attempt == 0 {
@@ -149,7 +149,7 @@ func (s *Store) do(ctx context.Context, r request) (any, error) {
 	return nil, s.unavailable(r, last)
 }
 
-// send does the request once on the node. sent is false only if certainly nothing left this process.
+// send sends the request once to the node. sent is false only if certainly no byte left this process.
 func (s *Store) send(
 	ctx context.Context, node *redis.Client, r request, load, asking bool,
 ) (reply any, sent bool, err error) {
@@ -165,7 +165,7 @@ func (s *Store) send(
 		return reply, reached.Load(), err
 	}
 
-	// One pipeline uses one connection: ASKING and WAIT apply only to that.
+	// One pipeline uses one connection: ASKING and WAIT apply only to their connection.
 	pipe := node.Pipeline()
 	if asking {
 		pipe.Process(ctx, redis.NewCmd(ctx, "asking"))
@@ -183,7 +183,7 @@ func (s *Store) send(
 	return reply, reached.Load(), err
 }
 
-// run returns a run of the script that does the request. It is nil if the script's runs cannot be shared.
+// run returns a run of the script for the request, or nil if the script's runs cannot be shared.
 func (r request) run() run {
 	if r.share == nil {
 		return nil
@@ -191,8 +191,8 @@ func (r request) run() run {
 	return r.share.run(r.base)
 }
 
-// command returns what is sent for the request, or for all those of shared. With load, it contains the
-// script itself.
+// command returns the command for the request, or for all requests of shared. With load, it contains the
+// script's text.
 func (r request) command(shared run, load bool, reached *atomic.Bool) []any {
 	if shared != nil {
 		r.keys, r.args = shared.words()
@@ -214,14 +214,14 @@ func (r request) command(shared run, load bool, reached *atomic.Bool) []any {
 	return args
 }
 
-// wait adds a WAIT to a pipeline: until the replicas have the commands before it.
+// wait adds a WAIT to a pipeline: until the replicas have the previous commands.
 func (s *Store) wait(ctx context.Context, pipe redis.Pipeliner) *redis.IntCmd {
 	cmd := redis.NewIntCmd(ctx, "wait", s.config.Replicas, s.config.WaitTimeout.Milliseconds())
 	pipe.Process(ctx, cmd)
 	return cmd
 }
 
-// waited returns the answer to a commit after the wait for replicas.
+// waited returns the reply to a commit after the wait for replicas.
 func (s *Store) waited(r request, reply any, err error, wait *redis.IntCmd) (any, error) {
 	if err != nil || !accepted(reply) {
 		return reply, err
@@ -243,7 +243,7 @@ func (s *Store) cluster() *redis.ClusterClient {
 	return c
 }
 
-// node returns the primary at addr, or the one that owns the slot of base if addr is empty.
+// node returns the primary at addr, or the owner of the slot of base if addr is empty.
 func (s *Store) node(ctx context.Context, base, addr string) (*redis.Client, error) {
 	cluster := s.cluster()
 	if cluster == nil {
@@ -267,7 +267,7 @@ func (s *Store) node(ctx context.Context, base, addr string) (*redis.Client, err
 	return cluster.MasterForKey(ctx, base)
 }
 
-// reload makes the client ask the Cluster again which node owns which slot. It does not wait for that.
+// reload makes the client fetch the Cluster's slots again. It does not wait for the result.
 func (s *Store) reload(ctx context.Context) {
 	if cluster := s.cluster(); cluster != nil {
 		cluster.ReloadState(ctx)

@@ -12,8 +12,8 @@ const clusterHint = "say so in the URL, redis+cluster:// or rediss+cluster://"
 const noPermission = "the ACL user may not do this: it needs its keys, " +
 	"~{prefix:* where the prefix is verge unless set, and the commands that kvadapters/redis lists"
 
-// refusals are the codes of answers that certainly changed nothing, with advice for each. Redis gives
-// them before a script runs or at its first write.
+// refusals are the codes of replies that certainly changed no data, with advice for each. Redis sends them
+// before a script runs or at its first write.
 var refusals = []struct{ code, advice string }{
 	{"OOM", "the server's maxmemory is used up: raise it, or find what fills the server"},
 	{"READONLY", "this server is a replica: point the URL at the primary, or at Sentinel"},
@@ -54,14 +54,14 @@ var refusals = []struct{ code, advice string }{
 // halfway marks a script that failed after its first write.
 const halfway = "VERGEHALF"
 
-// explain returns advice on an answer, and whether the request certainly changed nothing.
+// explain returns advice on an error reply, and whether the request certainly changed no data.
 func explain(answer string) (advice string, nothing bool) {
 	if strings.Contains(answer, halfway) {
 		return "a permission was withdrawn while a transaction ran, and it stopped half-way: " +
 			"give the ACL user its permissions back", false
 	}
 	for _, r := range refusals {
-		// Before Redis 7 an error within a script does not begin with its code.
+		// Before Redis 7, an error within a script does not begin with its code.
 		inScript := strings.HasPrefix(answer, "ERR") && strings.Contains(answer, ": "+r.code+" ")
 		if strings.HasPrefix(answer, r.code) || inScript {
 			return r.advice, true
@@ -70,7 +70,7 @@ func explain(answer string) (advice string, nothing bool) {
 	return "", false
 }
 
-// refused returns the error of a request that the server answered with err.
+// refused returns the error of a request to which the server replied with err.
 func (s *Store) refused(r request, err error) error {
 	advice, nothing := explain(err.Error())
 	if advice != "" {
@@ -82,7 +82,7 @@ func (s *Store) refused(r request, err error) error {
 	return s.lost(r, err)
 }
 
-// lost returns the error of a request that the server may have done.
+// lost returns the error of a request that the server may have executed.
 func (s *Store) lost(r request, err error) error {
 	if r.commit {
 		return s.unknown(r, err)

@@ -23,7 +23,7 @@ import (
 
 var due = time.Unix(1, 0)
 
-// mark returns the kind of transaction that validate commits: the first one wins.
+// mark returns a transaction like validate's: only the first one succeeds.
 func mark(id, name string) kv.Tx {
 	return kv.Tx{ID: id, Partition: "p", Checks: []kv.Check{{Name: name}},
 		Puts: []kv.Put{{Name: name, Value: []byte(id), Expires: time.Now().Add(time.Hour)}}}
@@ -43,7 +43,7 @@ func wantAbsent(t *testing.T, s kv.KV, name, why string) {
 	}
 }
 
-// wantRefused checks that err says that nothing happened, and why.
+// wantRefused checks that err means that nothing was changed, and why.
 func wantRefused(t *testing.T, err error, words ...string) {
 	t.Helper()
 	if !errors.Is(err, kv.ErrUnavailable) || errors.Is(err, kv.ErrUnknown) {
@@ -71,7 +71,7 @@ func TestGetAndCommitAreLinearizable(t *testing.T) {
 	})
 }
 
-func TestScriptsThatTheServerForgotAreSentAgain(t *testing.T) {
+func TestScript_SentAgain(t *testing.T) {
 	s := stores.StartRedis(t)
 	store := open(t, s.URL(), redis.Config{})
 	for i := range 20 {
@@ -86,7 +86,7 @@ func TestScriptsThatTheServerForgotAreSentAgain(t *testing.T) {
 	}
 }
 
-func TestReplicaIsRefused(t *testing.T) {
+func TestOpen_Replica(t *testing.T) {
 	primary := stores.StartRedis(t)
 	replica := stores.StartRedis(t, "--replicaof", "127.0.0.1 "+fmt.Sprint(primary.Port))
 	for range 500 {
@@ -104,12 +104,12 @@ func TestReplicaIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The client closes a connection whose server answers with the code READONLY.
+	// The client closes a connection whose server returned the code READONLY.
 	err = s.Commit(t.Context(), mark("1", "a"))
 	wantRefused(t, err, kv.ErrUnavailable.Error()+": READONLY ", "point the URL at the primary")
 }
 
-func TestAFullServerRefusesWritesUntilItHasRoom(t *testing.T) {
+func TestStore_FullServer(t *testing.T) {
 	s := stores.StartRedis(t, "--maxmemory", "20mb", "--maxmemory-policy", "noeviction")
 	store := open(t, s.URL(), redis.Config{})
 	commit(t, store, kv.Tx{
@@ -122,9 +122,9 @@ func TestAFullServerRefusesWritesUntilItHasRoom(t *testing.T) {
 	tx := mark("late", "a")
 	tx.Deletes, tx.Cancel = []string{"first"}, []string{"t"}
 	wantRefused(t, store.Commit(t.Context(), tx), "OOM", "raise it")
-	wantAbsent(t, store, "a", "its commit was refused")
+	wantAbsent(t, store, "a", "its commit was rejected")
 	if _, err := store.Get(t.Context(), kv.Key{Partition: "p", Name: "first"}); err != nil {
-		t.Errorf("first: %v, though the commit that deletes it was refused", err)
+		t.Errorf("first: %v, though the commit that deletes it was rejected", err)
 	}
 	// A commit that frees memory is accepted.
 	commit(t, store, kv.Tx{ID: "free", Partition: "p", Deletes: []string{"first"}})
@@ -132,7 +132,7 @@ func TestAFullServerRefusesWritesUntilItHasRoom(t *testing.T) {
 	commit(t, store, mark("late", "a"))
 }
 
-func TestEvictingServerIsRefused(t *testing.T) {
+func TestOpen_EvictingServer(t *testing.T) {
 	for _, policy := range []string{"allkeys-lru", "volatile-ttl"} {
 		s := stores.StartRedis(t, "--maxmemory", "20mb", "--maxmemory-policy", policy)
 		_, err := redis.Open(t.Context(), s.URL(), redis.Config{})
@@ -140,15 +140,15 @@ func TestEvictingServerIsRefused(t *testing.T) {
 	}
 }
 
-func TestMissingReplicasMakeCommitsFail(t *testing.T) {
+func TestCommit_MissingReplicas(t *testing.T) {
 	t.Parallel()
-	t.Run("min-replicas-to-write: the server does nothing", func(t *testing.T) {
+	t.Run("min-replicas-to-write: the server writes nothing", func(t *testing.T) {
 		s := stores.StartRedis(t)
 		store := open(t, s.URL(), redis.Config{})
 		s.Do("config", "set", "min-replicas-to-write", "1")
 		wantRefused(t, store.Commit(t.Context(), mark("1", "a")), "NOREPLICAS", "bring them back")
 		s.Do("config", "set", "min-replicas-to-write", "0")
-		wantAbsent(t, store, "a", "its commit was refused")
+		wantAbsent(t, store, "a", "its commit was rejected")
 	})
 	t.Run("Replicas: the primary's confirmation is not enough", func(t *testing.T) {
 		primary := stores.StartRedis(t)
@@ -190,7 +190,7 @@ func TestMissingReplicasMakeCommitsFail(t *testing.T) {
 
 func TestCredentials(t *testing.T) {
 	s := stores.StartRedis(t)
-	// These are the permissions that the package's documentation lists.
+	// The permissions in the package's documentation.
 	s.Do("acl", "setuser", "verge", "reset", "on", ">canary7", "~{verge:*",
 		"+get", "+set", "+del", "+mget", "+zadd", "+zrem", "+zcard", "+zrangebyscore", "+zrangebylex",
 		"+hset", "+hget", "+hdel", "+hlen", "+eval", "+evalsha", "+time", "+wait", "+info",
@@ -220,7 +220,7 @@ func TestCredentials(t *testing.T) {
 			}
 			wantRefused(t, err, c.words...)
 			if err != nil && strings.Contains(err.Error(), "canary") {
-				t.Errorf("the error repeats the password: %v", err)
+				t.Errorf("the error contains the password: %v", err)
 			}
 		})
 	}
@@ -251,7 +251,7 @@ func kvWalk(t *testing.T, s *redis.Store) {
 	}
 }
 
-func TestPermissionWithdrawnDuringACommitMakesItUnknown(t *testing.T) {
+func TestCommit_PermissionWithdrawn(t *testing.T) {
 	s := stores.StartRedis(t)
 	s.Do("acl", "setuser", "verge", "reset", "on", ">pw", "~*", "+@all")
 	store := open(t, "redis://verge:pw@"+s.Addr(), redis.Config{})
@@ -265,7 +265,7 @@ func TestPermissionWithdrawnDuringACommitMakesItUnknown(t *testing.T) {
 	}
 }
 
-func TestACommitThatMeetsAKeyOfAnotherTypeWritesNothing(t *testing.T) {
+func TestCommit_WrongType(t *testing.T) {
 	s := stores.StartRedis(t)
 	store := open(t, s.URL(), redis.Config{})
 	for _, key := range []string{"n", "x", "d", "t", "i:checked"} {
@@ -284,13 +284,13 @@ func TestACommitThatMeetsAKeyOfAnotherTypeWritesNothing(t *testing.T) {
 				}, Schedule: []kv.Task{{ID: "t", Due: due}},
 			}), "WRONGTYPE", "choose another prefix")
 			if size := s.Do("dbsize"); size != int64(1) {
-				t.Errorf("%v keys, want only the stray one", size)
+				t.Errorf("%v keys, want only the foreign one", size)
 			}
 		})
 	}
 }
 
-func TestAKilledServerThatComesBackIsUsedAgainAndHasForgottenNothing(t *testing.T) {
+func TestStore_ServerKilled(t *testing.T) {
 	s := stores.StartRedis(t, stores.Durable...)
 	store := open(t, s.URL(), redis.Config{})
 	var (
@@ -338,7 +338,7 @@ func TestAKilledServerThatComesBackIsUsedAgainAndHasForgottenNothing(t *testing.
 	wait.Until(t, "commits are granted", more(count()))
 	stop.Store(true)
 	wg.Wait()
-	// Once a second the pool looks for a server that was away.
+	// Once a second the pool looks for a server that was unreachable.
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		err := store.Commit(t.Context(), kv.Tx{ID: "back", Partition: "p"})
 		if err == nil {
@@ -372,10 +372,10 @@ func TestAKilledServerThatComesBackIsUsedAgainAndHasForgottenNothing(t *testing.
 	t.Logf("%d granted, %d denied", len(granted), denied.Load())
 }
 
-// proxy stands in front of a server and cuts connections.
+// proxy is a proxy for a server that cuts connections.
 type proxy struct {
 	net.Listener
-	cutReply, cutRequest atomic.Int64 // how many of the next replies or requests to cut
+	cutReply, cutRequest atomic.Int64 // number of next replies or requests to cut
 }
 
 func newProxy(t *testing.T, addr string) *proxy {
@@ -421,7 +421,7 @@ func newProxy(t *testing.T, addr string) *proxy {
 	return p
 }
 
-func TestLostReplyIsUnknownAndCommitSurelyFindsOut(t *testing.T) {
+func TestStore_LostReply(t *testing.T) {
 	s := stores.StartRedis(t)
 	p := newProxy(t, s.Addr())
 	for _, replicas := range []int{0, 1} {
@@ -438,7 +438,7 @@ func TestLostReplyIsUnknownAndCommitSurelyFindsOut(t *testing.T) {
 			}
 			store := open(t, "redis://"+p.Addr().String(),
 				redis.Config{Replicas: replicas, WaitTimeout: 5 * time.Second})
-			commit(t, store, mark("first", "first")) // so that the server knows the script
+			commit(t, store, mark("first", "first")) // the server must have the script
 			direct := open(t, s.URL(), redis.Config{})
 
 			// A connection is already open, so that the proxy cuts the request itself.
@@ -465,7 +465,7 @@ func TestLostReplyIsUnknownAndCommitSurelyFindsOut(t *testing.T) {
 			warm()
 			p.cutReply.Store(1)
 			if err := kv.CommitSurely(t.Context(), store, mark("3", "c")); err != nil {
-				t.Errorf("the reply is lost: %v, want nil, because the write is there", err)
+				t.Errorf("the reply is lost: %v, want nil, because the write succeeded", err)
 			}
 			warm()
 			p.cutRequest.Store(1)
@@ -508,7 +508,7 @@ func TestLostReplyIsUnknownAndCommitSurelyFindsOut(t *testing.T) {
 	}
 }
 
-func TestClusterThatMovesASlot(t *testing.T) {
+func TestCluster_MovingSlot(t *testing.T) {
 	nodes := stores.StartCluster(t, 3)
 	store := open(t, "redis+cluster://"+nodes[0].Addr(), redis.Config{})
 	byID := map[string]*stores.Redis{}
@@ -542,7 +542,7 @@ func TestClusterThatMovesASlot(t *testing.T) {
 	commit(t, store, mark("4", "b"))
 }
 
-func TestAClusterWithoutOneNodeServesTheOtherPartitions(t *testing.T) {
+func TestCluster_NodeDown(t *testing.T) {
 	t.Parallel()
 	nodes := stores.StartCluster(t, 3)
 	nodes[0].Do("config", "set", "cluster-require-full-coverage", "no")
@@ -582,11 +582,11 @@ func TestAClusterWithoutOneNodeServesTheOtherPartitions(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := store.Get(t.Context(), kv.Key{Partition: partitions[1], Name: "before"}); err != nil {
-		t.Errorf("an item that the node had before it went away: %v", err)
+		t.Errorf("an item from before the node was stopped: %v", err)
 	}
 }
 
-func TestASingleClientOnAClusterLearnsTheRightURL(t *testing.T) {
+func TestOpen_SingleClientOnCluster(t *testing.T) {
 	s := stores.StartRedis(t, "--cluster-enabled", "yes")
 	_, err := redis.Open(t.Context(), s.URL(), redis.Config{})
 	wantRefused(t, err, "redis+cluster://")

@@ -8,9 +8,9 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// An item is a version, its expiry in milliseconds (0: never), the length of the transaction's ID, the
-// ID, and the value. The commit script reads the ID. A task is a version, its due time in milliseconds,
-// and the payload.
+// An item is a version, its expiry in milliseconds (0: never), the length of the transaction's id, the id,
+// and the value. The commit script reads the id. A task is a version, its due time in milliseconds, and the
+// payload.
 const (
 	version    = 1
 	itemHeader = 1 + 8 + 1
@@ -58,11 +58,10 @@ func decodeTask(id string, reply any) (kv.Task, error) {
 	}, nil
 }
 
-// exact is the largest integer that a score, or a number in Lua, holds exactly.
+// exact is the largest integer that a score, or a number in Lua, represents exactly.
 const exact = 1<<53 - 1
 
-// floor and ceil return whole milliseconds. They move a time that is too far away for a score to the
-// last one that is not.
+// floor and ceil return whole milliseconds. A time out of a score's range becomes the nearest time in it.
 func floor(t time.Time) int64 {
 	seconds := t.Unix()
 	switch {
@@ -82,8 +81,8 @@ func ceil(t time.Time) int64 {
 	return ms
 }
 
-// expiry returns the time in milliseconds, or 0 for never. It moves an expiry before 1970 to just after
-// 1970: both are long over, and Redis accepts the later one as a TTL.
+// expiry returns the time in milliseconds, or 0 for never. An expiry before 1970 becomes one just after
+// 1970: both are long past, and Redis accepts the later one as a TTL.
 func expiry(t time.Time) int64 {
 	if t.IsZero() {
 		return 0

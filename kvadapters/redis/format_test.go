@@ -57,7 +57,7 @@ func TestRounding(t *testing.T) {
 	}
 }
 
-// The answers are those of servers of several versions.
+// The replies are from servers of several versions.
 func TestExplain(t *testing.T) {
 	for _, c := range []struct {
 		answer  string

@@ -10,9 +10,9 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// Spend implements kv.Meter. It counts in whole microseconds: it rounds costs up and bursts down. If
-// the reply is lost, the charges may have been applied. The caller then denies and has still paid,
-// which is the safe side.
+// Spend implements kv.Meter. It counts whole microseconds: it rounds costs up and bursts down. If the reply
+// is lost, the charges may have been applied. The caller then denies although it was charged, which is the
+// safe side.
 func (s *Store) Spend(
 	ctx context.Context, p kv.Partition, now time.Time, charges []kv.Charge,
 ) ([]time.Time, error) {
@@ -53,7 +53,7 @@ func (s *Store) Spend(
 	return tats, nil
 }
 
-// spend is what one call of Spend asks for, in microseconds.
+// spend is one call of Spend as input of the script, in microseconds.
 type spend struct {
 	at      int64
 	charges []charge
@@ -68,7 +68,7 @@ func (s *spend) run(string) run { return &spends{s} }
 
 func (s *spend) replies() int { return len(s.charges) }
 
-// spends is a run of the script that does some calls of Spend, one after the other.
+// spends is a run of the script with several calls of Spend, executed in order.
 type spends []*spend
 
 func (all *spends) take(other shareable) bool {
@@ -79,7 +79,7 @@ func (all *spends) take(other shareable) bool {
 	return ok
 }
 
-// harmless is true: a charge that is made twice denies sooner, which is the safe side.
+// harmless returns true: a repeated charge denies sooner, which is the safe side.
 func (all *spends) harmless() bool { return true }
 
 func (all *spends) words() (keys []string, args []any) {

@@ -28,11 +28,10 @@ import (
 //	redis+sentinel://[user[:password]@]sentinel[:26379]/[db]?master_name=name[&addr=sentinel:port...]
 //	unix://[user[:password]@]/path/to/socket[?db=n]
 //
-// and rediss, rediss+cluster and rediss+sentinel for TLS. In a Sentinel URL, user and password are
-// those of the Sentinels; the options username and password are those of the servers. Options of
-// go-redis may follow, among them dial_timeout, read_timeout, write_timeout, pool_size, pool_timeout
-// and min_idle_conns, as in ?read_timeout=2s&pool_size=50. No error repeats the URL. Open turns
-// go-redis' own log off.
+// and rediss, rediss+cluster and rediss+sentinel for TLS. In a Sentinel URL, user and password are the
+// Sentinels'; the options username and password are the servers'. Options of go-redis may follow, among
+// them dial_timeout, read_timeout, write_timeout, pool_size, pool_timeout and min_idle_conns, as in
+// ?read_timeout=2s&pool_size=50. Errors do not contain the URL. Open turns go-redis' own log off.
 func Open(ctx context.Context, rawURL string, c Config) (*Store, error) {
 	silence()
 	client, err := connect(rawURL, c)
@@ -58,7 +57,7 @@ func Open(ctx context.Context, rawURL string, c Config) (*Store, error) {
 	return s, nil
 }
 
-// Valid reports what is wrong with a URL and a Config, as far as it can tell without a server.
+// Valid checks a URL and a Config without connecting to a server.
 func Valid(rawURL string, c Config) error {
 	client, err := connect(rawURL, c)
 	if err != nil {
@@ -69,22 +68,21 @@ func Valid(rawURL string, c Config) error {
 	return err
 }
 
-// connections is the size of a pool if the URL sets none. A request that is not sent in a batch (see
-// batcher) has a connection to itself while it waits for its reply.
+// connections is the default size of a pool. A request that is not sent in a batch (see batcher) uses a
+// connection alone while it waits for its reply.
 const connections = 64
 
-// readTimeout is how long a reply may take if the URL does not say. The wait for replicas is added to
-// it.
+// readTimeout is the default time limit for a reply. The wait for replicas is added to it.
 const (
 	readTimeout = 3 * time.Second
 	defaultWait = time.Second
 )
 
-// connect makes a client. It does not connect yet.
+// connect creates a client. It does not connect yet.
 func connect(rawURL string, c Config) (redis.UniversalClient, error) {
 	u, err := url.Parse(rawURL)
 	if err != nil {
-		var detail *url.Error // repeats the whole URL, with its password
+		var detail *url.Error // contains the whole URL, with its password
 		if errors.As(err, &detail) {
 			err = detail.Err
 		}
@@ -154,7 +152,7 @@ func connect(rawURL string, c Config) (redis.UniversalClient, error) {
 		scheme, kind, scheme, scheme, scheme)
 }
 
-// common are the options that all kinds of clients have, in a type for each kind.
+// common has the options of all kinds of clients, which have a type per kind.
 type common struct {
 	tls                          **tls.Config
 	readTimeout                  *time.Duration
@@ -163,8 +161,8 @@ type common struct {
 	contextTimeout, withoutAName *bool
 }
 
-// set puts in what the Config says, then a default of ours wherever the URL says
-// nothing, and last what no URL may change. u is the server's URL.
+// set applies the Config, then our defaults for options that the URL does not set, and last the options
+// that no URL may change. u is the server's URL.
 func (o common) set(u *url.URL, c Config) {
 	if u.Scheme == "rediss" && c.TLS != nil {
 		private := c.TLS.Clone()
@@ -182,18 +180,17 @@ func (o common) set(u *url.URL, c Config) {
 	*o.contextTimeout, *o.withoutAName = true, true
 }
 
-// go-redis reports every failed dial to a log of its own, as often as somebody
-// calls. Every call's error says it too, to whoever called.
+// go-redis logs every failed dial, at each call. The error of each call reports the same, to its caller.
 var silence = sync.OnceFunc(func() { redis.SetLogger(silent{}) })
 
 type silent struct{}
 
 func (silent) Printf(context.Context, string, ...any) {}
 
-// quiet turns off notices about maintenance, which only the servers of some vendors send.
+// quiet turns off maintenance notices, which only some vendors' servers send.
 var quiet = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 
-// unreadable is the parser's error unless that repeats a secret.
+// unreadable returns the parser's error, unless it contains a secret.
 func unreadable(err error, u *url.URL) error {
 	words := err.Error()
 	secrets := []string{u.Query().Get("password"), u.Query().Get("sentinel_password")}
@@ -208,9 +205,8 @@ func unreadable(err error, u *url.URL) error {
 	return fmt.Errorf("redis: the URL cannot be read: %s", strings.TrimPrefix(words, "redis: "))
 }
 
-// Check reports what makes the servers unfit: a replica, an old version, a policy that evicts, a
-// missing permission, or a Cluster where a single server is expected. Its errors wrap
-// kv.ErrUnavailable.
+// Check returns an error if the servers are unsuitable: a replica, an old version, a policy that evicts, a
+// missing permission, or a Cluster instead of a single server. Its errors wrap kv.ErrUnavailable.
 func (s *Store) Check(ctx context.Context) error {
 	probe := request{base: "{" + s.config.Prefix + ":}"}
 	inspect := func(ctx context.Context, node *redis.Client) error {
@@ -254,7 +250,7 @@ func (s *Store) Check(ctx context.Context) error {
 	if _, err := s.do(ctx, probe); err != nil {
 		return err
 	}
-	// These commands are in no script.
+	// These commands are not part of any script.
 	if _, err := s.List(ctx, kv.Key{}, "", 1); err != nil {
 		return err
 	}
@@ -272,7 +268,7 @@ func (s *Store) Check(ctx context.Context) error {
 	return nil
 }
 
-// unfit returns why a server with this INFO is unfit.
+// unfit returns the reason why a server with this INFO is unsuitable.
 func unfit(info string, cluster bool) error {
 	fields := make(map[string]string)
 	for lines := bufio.NewScanner(strings.NewReader(info)); lines.Scan(); {

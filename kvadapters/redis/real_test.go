@@ -51,7 +51,7 @@ func TestKVOnACluster(t *testing.T) {
 	})
 }
 
-func TestPartitionsSpreadOverAClustersNodes(t *testing.T) {
+func TestCluster_PartitionsSpread(t *testing.T) {
 	nodes := stores.StartCluster(t, 3)
 	s := open(t, "redis+cluster://"+nodes[0].Addr(), redis.Config{})
 	for i := range 64 {

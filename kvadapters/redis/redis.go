@@ -1,39 +1,37 @@
-// Package redis keeps a kv.KV on Redis (from 6.2) or Valkey: one server, a server watched by Sentinel,
-// or a Cluster. It is the store of a service that runs as several processes. Use Open with a URL, or
-// New with a client of your own. It is tested on Redis 7.0. Valkey has the same commands, but is not
-// tested.
+// Package redis implements kv.KV on Redis (6.2 or later) or Valkey: one server, a server with Sentinel, or
+// a Cluster. It is the store of a service that runs as several processes. Use [Open] with a URL, or [New]
+// with your own client. It is tested on Redis 7.0. Valkey has the same commands, but is not tested.
 //
-// # What it promises
+// # Guarantees
 //
-// A commit is one Lua script. Redis runs it alone and writes it to its log and its replicas as one, so
-// it happens completely or not at all. If the server does not know the script, after SCRIPT FLUSH or a
-// restart, the store sends it again. The store never repeats a Commit or a Claim by itself: a commit
+// A commit is one Lua script. Redis executes it alone and writes it to its log and its replicas as a unit,
+// so it is executed completely or not at all. If the server does not have the script, after SCRIPT FLUSH or
+// a restart, the store sends it again. The store never repeats a Commit or a Claim automatically: a commit
 // whose reply is lost returns kv.ErrUnknown.
 //
-// A commit that returned is as durable as the server makes it. With "appendonly yes" and "appendfsync
-// always" it survives kill -9 and a power cut. With "appendfsync everysec" it survives kill -9, but a
-// power cut loses the last second. Without appendonly a restart loses everything since the last
+// A commit that returned is as durable as the server's settings make it. With "appendonly yes" and
+// "appendfsync always" it survives kill -9 and a power cut. With "appendfsync everysec" it survives kill
+// -9, but a power cut loses the last second. Without appendonly, a restart loses all commits since the last
 // snapshot.
 //
-// Replication is asynchronous. A failover to a replica that lags behind loses commits that had
-// returned: a token used in those moments can be used once more. Config.Replicas makes every commit
-// wait for that many replicas and returns kv.ErrUnknown if they do not confirm it. Together with
-// min-replicas-to-write this limits the loss to a failover that promotes a replica which had not
-// confirmed. Nothing on Redis rules that out. Operators who cannot accept this loss need PostgreSQL with a
-// synchronous replica.
+// Replication is asynchronous. A failover to a replica that lags behind loses commits that had returned: a
+// token used in those moments can be used again. With Config.Replicas every commit waits for that many
+// replicas and returns kv.ErrUnknown if they do not confirm it. Together with min-replicas-to-write this
+// limits the loss to a failover that promotes a replica without the commit. No setting of Redis rules that
+// out. Operators who cannot accept this loss need PostgreSQL with a synchronous replica.
 //
-// Leases are on the server, so they outlive the process that holds them. Items expire by the clock of
-// the primary. Tasks fall due by the time that is passed to Claim. Times are kept in milliseconds;
-// expiries and due times are rounded up.
+// Leases are on the server, so they outlive the process that holds them. Items expire by the clock of the
+// primary. Tasks are due by the time that is passed to Claim. Times have milliseconds; expiries and due
+// times are rounded up.
 //
 // While a Cluster moves a slot, calls on its partitions can return kv.ErrUnavailable until the move is
 // complete.
 //
-// If many callers ask at once, commits, reads and charges of rate counters for one node share a few
-// connections. Charges of one partition share one run of their script, and so do commits of one partition
-// that have no item and no task in common. Each call has its own answer: if one commit of a run conflicts,
-// the others are done. If a connection is cut, the calls on it end as unknown. A connection that hangs holds
-// up only its own calls.
+// Concurrent commits, reads and charges of rate counters for one node share a few connections. Charges of
+// one partition share one run of their script, and so do commits of one partition that have no item and no
+// task in common. Each call has its own result: if one commit of a run conflicts, the others are executed.
+// If a connection breaks, the outcome of its calls is unknown. A connection that hangs delays only its own
+// calls.
 //
 // # Settings of the server
 //
@@ -49,10 +47,9 @@
 //	+zrangebylex +hset +hget +hdel +hlen +eval +evalsha +time +wait +info
 //	+ping +client +hello
 //
-// and on a Cluster also +cluster, +asking and +command. Without +info, Open cannot read the eviction
-// policy and trusts the operator. Open tries every command once, so that a missing permission shows
-// when the service starts. With +config|get as well, `verge kv check` can report what a restart would
-// lose.
+// and on a Cluster also +cluster, +asking and +command. Without +info, Open cannot read the eviction policy
+// and trusts the operator. Open runs every command once, so that a missing permission is reported when the
+// service starts. With +config|get as well, `verge kv check` can report the loss in a restart.
 //
 // # Layout in Redis
 //
@@ -66,7 +63,7 @@
 //	{verge:p}r:<name>   string: a rate counter in microseconds; with a TTL
 //
 // verge is Config.Prefix and p is the partition, with "}" and "%" escaped. Commits and claims remove
-// expired names from n and x, a few at a time. Nothing scans the keyspace.
+// expired names from n and x, a few at a time. The store never scans the keyspace.
 package redis
 
 import (
@@ -88,13 +85,13 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// Config of a Store. The zero value works.
+// Config configures a Store. The zero value works.
 type Config struct {
-	// Prefix begins every key, so that several services can share a server. It consists of letters,
-	// digits, "-", "_" and ".". Empty: "verge".
+	// Prefix begins every key, so that several services can share a server. It consists of letters, digits,
+	// "-", "_" and ".". Empty: "verge".
 	Prefix string
 
-	// Replicas is how many replicas must have a commit before it returns nil. If fewer confirm it
+	// Replicas is the number of replicas that must have a commit before it returns nil. If fewer confirm it
 	// within WaitTimeout, the commit returns kv.ErrUnknown, though the primary has it. Zero: the commit
 	// waits only for the primary.
 	Replicas int
@@ -103,8 +100,8 @@ type Config struct {
 	// needs a longer ReadTimeout than this.
 	WaitTimeout time.Duration
 
-	// TLS is what Open uses for a rediss URL, with or without +cluster or +sentinel. It is needed for a
-	// private CA or a client's certificate. Nil: the system's CAs. New ignores it.
+	// TLS is for Open with a rediss URL, with or without +cluster or +sentinel. It is needed for a private
+	// CA or a client's certificate. Nil: the system's CAs. New ignores it.
 	TLS *tls.Config
 
 	// Random makes leases unique. Nil: crypto/rand.
@@ -115,7 +112,7 @@ type Config struct {
 type Store struct {
 	config  Config
 	client  redis.UniversalClient
-	owned   bool // made by Open
+	owned   bool // created by Open
 	commits atomic.Uint64
 	claims  atomic.Uint64
 
@@ -127,8 +124,8 @@ var (
 	_ kv.Meter = (*Store)(nil)
 )
 
-// New returns a Store on a *redis.Client (also one of Sentinel) or a *redis.ClusterClient. It sends
-// nothing to the server; see Check. The client must not repeat commands by itself (MaxRetries: -1),
+// New returns a Store on a *redis.Client (including Sentinel's) or a *redis.ClusterClient. It does not
+// contact the server: see Check. The client must not repeat commands automatically (MaxRetries: -1),
 // because a repeated commit hides that its first reply was lost. The caller closes the client.
 func New(client redis.UniversalClient, c Config) (*Store, error) {
 	if c.Prefix == "" {
@@ -183,7 +180,7 @@ func New(client redis.UniversalClient, c Config) (*Store, error) {
 	return &Store{config: c, client: client}, nil
 }
 
-// Close closes the connections that Open made.
+// Close closes the connections that Open opened.
 func (s *Store) Close() error {
 	if !s.owned {
 		return nil
@@ -191,8 +188,8 @@ func (s *Store) Close() error {
 	return s.client.Close()
 }
 
-// base returns the beginning of all keys of the partition, which is its hash tag. An escaped "}" cannot
-// end the tag early, and no two partitions have the same base.
+// base returns the prefix of all keys of the partition, which is its hash tag. An escaped "}" cannot end
+// the tag early, and no two partitions have the same base.
 func (s *Store) base(p kv.Partition) string {
 	return "{" + s.config.Prefix + ":" + escaper.Replace(string(p)) + "}"
 }
@@ -220,8 +217,7 @@ func (s *Store) Get(ctx context.Context, key kv.Key) (kv.Item, error) {
 	return decodeItem(key, reply)
 }
 
-// List implements kv.KV. It reads each item at some instant during the call, but not all at the same
-// instant.
+// List implements kv.KV. It reads each item at some time during the call, but not all at the same time.
 func (s *Store) List(ctx context.Context, prefix kv.Key, after string, n int) ([]kv.Item, error) {
 	base := s.base(prefix.Partition)
 	from, to := "["+prefix.Name, "["+prefix.Name+"\xff" // sorts after every name, because names are ASCII
@@ -277,7 +273,7 @@ func (s *Store) List(ctx context.Context, prefix kv.Key, after string, n int) ([
 			items = append(items, item)
 		}
 		if expired {
-			// This page is right without the sweep. The next one is shorter with it.
+			// The current page is correct without the sweep. The sweep makes the next one shorter.
 			s.do(ctx, request{base: base, script: sweepScript, keys: fixed(base),
 				args: []any{strconv.Itoa(2 * most)}})
 		}
@@ -289,8 +285,8 @@ func (s *Store) List(ctx context.Context, prefix kv.Key, after string, n int) ([
 	return items, nil
 }
 
-// maxClaim is the maximum number of tasks that one Claim returns, because the server does nothing else
-// during a claim. If more tasks are due, next is in the past.
+// maxClaim is the maximum number of tasks per Claim, because the server is blocked during a claim. If more
+// tasks are due, next is in the past.
 const maxClaim = 1000
 
 // Claim implements kv.KV. If the reply is lost, the error is kv.ErrUnavailable and the tasks stay
@@ -307,7 +303,7 @@ func (s *Store) Claim(
 	id := hex.EncodeToString(fence[:])
 	base := s.base(p)
 	sweep := 0
-	// The turn shifts by one after 64 claims. Otherwise claims that go round the partitions would
+	// The turn shifts by one after 64 claims. Otherwise claims that rotate through the partitions would
 	// always sweep the same ones.
 	if turn := s.claims.Add(1); turn%sweepEvery == turn/64%sweepEvery {
 		sweep = sweepEvery * sweepAtOnce

@@ -21,8 +21,8 @@ func open(t *testing.T, url string, c redis.Config) *redis.Store {
 	return s
 }
 
-// mini is a miniredis whose TTLs follow the clock. Its time is a millisecond behind the clock:
-// miniredis removes a key at its time, Redis only after it.
+// mini is a miniredis whose TTLs follow the clock. Its time is a millisecond behind the clock: miniredis
+// removes a key at its time, Redis only after it.
 func mini(t *testing.T) (*miniredis.Miniredis, *kvtest.Clock, func(time.Duration)) {
 	t.Helper()
 	m := miniredis.RunT(t)

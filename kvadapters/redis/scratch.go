@@ -15,14 +15,14 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// Scratch is a place for tests on servers that are in use. Its stores begin empty, stay apart from the
-// stores on the server and match the same key pattern of an ACL. Erase removes everything that they
-// wrote.
+// Scratch is a separate set of stores for tests on servers that are in use. Its stores begin empty, are
+// separate from the stores on the server and match the same key pattern of an ACL. Erase removes all their
+// data.
 type Scratch struct {
 	root *Store
 
 	mu    sync.Mutex
-	wrote map[string]map[string]bool // keys that may be there, by base
+	wrote map[string]map[string]bool // keys that may exist, by base
 }
 
 // OpenScratch is Open for a Scratch. The name must be unique and consist of the characters of
@@ -50,7 +50,7 @@ func OpenScratch(ctx context.Context, rawURL string, c Config, name string) (*Sc
 	return s, nil
 }
 
-// KeysBegin returns how the keys of all its stores begin. No other key begins like this.
+// KeysBegin returns the prefix of the keys of all its stores. No other key has this prefix.
 func (s *Scratch) KeysBegin() string { return "{" + s.root.config.Prefix }
 
 // scratchStore is one store of a Scratch.
@@ -95,8 +95,8 @@ func (s *scratchStore) Spend(
 	return s.Store.Spend(ctx, p, now, charges)
 }
 
-// note remembers keys before they are written. So Erase also removes what a commit with a lost reply
-// left behind, without scanning the keyspace.
+// note records keys before they are written. So Erase also removes the writes of a commit with a lost
+// reply, without scanning the keyspace.
 func (s *Scratch) note(base string, keys []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,7 +108,7 @@ func (s *Scratch) note(base string, keys []string) {
 	}
 }
 
-// Erase removes everything that the stores wrote. No call may be under way in them.
+// Erase removes all data of the stores. No calls may be in progress in them.
 func (s *Scratch) Erase(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,21 +139,21 @@ func (s *Scratch) Erase(ctx context.Context) error {
 	return nil
 }
 
-// Close closes the connections. It erases nothing.
+// Close closes the connections. It erases no data.
 func (s *Scratch) Close() error { return s.root.Close() }
 
-// Server is what a primary reports about itself.
+// Server has a primary's information about itself.
 type Server struct {
 	Addr string
 
-	Product  string // "Redis 7.2.4", "Valkey 8.0.1"; empty: the ACL forbids the question
-	Replicas string // how many are connected; empty: the ACL forbids the question
+	Product  string // "Redis 7.2.4", "Valkey 8.0.1"; empty: forbidden by the ACL
+	Replicas string // number of connected replicas; empty: forbidden by the ACL
 
-	// Settings decide what the server keeps, as CONFIG GET or INFO reports them. If the ACL forbids the
-	// question, a setting is missing.
+	// Settings are the server's settings for durability, as reported by CONFIG GET or INFO. Settings that
+	// the ACL forbids to read are missing.
 	Settings map[string]string
 
-	// Ahead is by how much the server's clock is ahead of now. The error is at most Within.
+	// Ahead is how far the server's clock is ahead of now. The error is at most Within.
 	Ahead, Within time.Duration
 }
 
@@ -163,8 +163,8 @@ var AskedSettings = []string{
 	"min-replicas-to-write", "min-replicas-max-lag", "cluster-require-full-coverage",
 }
 
-// Servers asks every primary. It fails only if a primary does not tell its clock. For all Settings an
-// ACL user needs +config|get besides what the package's documentation lists.
+// Servers asks every primary. It fails only if a primary does not report its clock. For all Settings, an
+// ACL user needs +config|get in addition to the permissions in the package's documentation.
 func (s *Scratch) Servers(ctx context.Context, now func() time.Time) ([]Server, error) {
 	if s.root.cluster() == nil {
 		server, err := s.server(ctx, s.root.client.(*redis.Client), now)
@@ -187,8 +187,8 @@ func (s *Scratch) server(ctx context.Context, node *redis.Client, now func() tim
 	server := Server{Addr: node.Options().Addr, Settings: make(map[string]string), Within: -1}
 	probe := request{base: s.root.base("")}
 
-	// The fastest of several answers is the most exact: the server read its clock at some time between
-	// the question and the answer.
+	// The fastest of several replies is the most exact: the server read its clock at some time between the
+	// request and the reply.
 	for range 9 {
 		asked := now()
 		serverTime, err := node.Time(ctx).Result()
@@ -240,13 +240,13 @@ func (s *Scratch) server(ctx context.Context, node *redis.Client, now func() tim
 	return server, nil
 }
 
-// isAnswer reports whether err is a server's refusal, such as one for a missing permission.
+// isAnswer reports whether err is a server's error reply, such as one for a missing permission.
 func isAnswer(err error) bool {
 	var answer redis.Error
 	return errors.As(err, &answer)
 }
 
-// answered returns the error of a question to a server about itself.
+// answered returns the error of a request for a server's information about itself.
 func (s *Store) answered(r request, err error) error {
 	if isAnswer(err) {
 		return s.refused(r, err)

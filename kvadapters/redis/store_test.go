@@ -24,7 +24,7 @@ import (
 	"github.com/verge-id/verge/testharness/stores"
 )
 
-func TestExpiredNamesLeaveTheIndex(t *testing.T) {
+func TestSweep_ExpiredNames(t *testing.T) {
 	for _, way := range []string{"commits", "claims", "lists"} {
 		t.Run(way, func(t *testing.T) {
 			m, clock, advance := mini(t)
@@ -49,7 +49,7 @@ func TestExpiredNamesLeaveTheIndex(t *testing.T) {
 					most = max(most, size("n"), size("x"))
 				}
 				if most > 40 {
-					t.Errorf("the index keeps %d names; each of the 2,000 expires after nine more", most)
+					t.Errorf("the index has %d names; each of the 2,000 expires after nine more", most)
 				}
 				return
 			case "claims":
@@ -79,7 +79,7 @@ func TestExpiredNamesLeaveTheIndex(t *testing.T) {
 	}
 }
 
-func TestClaimsThatGoRoundThePartitionsSweepEachPartition(t *testing.T) {
+func TestSweep_RotatingClaims(t *testing.T) {
 	const partitions = 16
 	m, clock, advance := mini(t)
 	s := open(t, "redis://"+m.Addr(), redis.Config{})
@@ -104,10 +104,10 @@ func TestClaimsThatGoRoundThePartitionsSweepEachPartition(t *testing.T) {
 	}
 }
 
-func TestPartitionsWithBracesShareNoKey(t *testing.T) {
+func TestPartitions_Braces(t *testing.T) {
 	m, _, _ := mini(t)
 	s := open(t, "redis://"+m.Addr(), redis.Config{})
-	// Without the escape, keys of the second would begin like items of the first.
+	// Without the escape, keys of the second partition would have the prefix of items of the first.
 	keys := []kv.Key{
 		{Partition: "p", Name: "x}i:y"},
 		{Partition: "p}i:x", Name: "y"},
@@ -128,12 +128,12 @@ func TestPartitionsWithBracesShareNoKey(t *testing.T) {
 	}
 }
 
-func TestPrefixesShareNothing(t *testing.T) {
+func TestPrefixes_Separate(t *testing.T) {
 	m, _, _ := mini(t)
 	a, b := open(t, "redis://"+m.Addr(), redis.Config{}), open(t, "redis://"+m.Addr(),
 		redis.Config{Prefix: "other"})
 	commit(t, a, mark("1", "a"))
-	wantAbsent(t, b, "a", "another prefix has it")
+	wantAbsent(t, b, "a", "only another prefix has it")
 	for _, key := range m.Keys() {
 		if !strings.HasPrefix(key, "{verge:p}") {
 			t.Errorf("key %q", key)
@@ -141,7 +141,7 @@ func TestPrefixesShareNothing(t *testing.T) {
 	}
 }
 
-func TestTimesFinerThanAMillisecondAreRoundedUp(t *testing.T) {
+func TestTimes_RoundedUp(t *testing.T) {
 	m, clock, _ := mini(t)
 	s := open(t, "redis://"+m.Addr(), redis.Config{})
 	fine := clock.Now().Add(time.Hour + time.Microsecond)
@@ -164,7 +164,7 @@ func TestTimesFinerThanAMillisecondAreRoundedUp(t *testing.T) {
 	}
 }
 
-func TestFarTimesAreKept(t *testing.T) {
+func TestTimes_Far(t *testing.T) {
 	m, clock, _ := mini(t)
 	s := open(t, "redis://"+m.Addr(), redis.Config{})
 	for _, at := range []time.Time{
@@ -182,7 +182,7 @@ func TestFarTimesAreKept(t *testing.T) {
 			t.Errorf("a task at %v: claimed %v, %v", at, tasks, err)
 		}
 	}
-	// A time that no score can hold: the task must not be lost and must not be due.
+	// A time beyond the range of scores: the task must not be lost and must not be due.
 	commit(t, s, kv.Tx{ID: "1", Partition: "q", Schedule: []kv.Task{{ID: "t", Due: time.Unix(1<<60, 0)}}})
 	tasks, next, err := s.Claim(t.Context(), "q", clock.Now(), time.Second, 1)
 	if err != nil || len(tasks) != 0 || next.IsZero() {
@@ -190,7 +190,7 @@ func TestFarTimesAreKept(t *testing.T) {
 	}
 }
 
-func TestLeasesOfOneClaimDiffer(t *testing.T) {
+func TestClaim_DistinctLeases(t *testing.T) {
 	m, _, _ := mini(t)
 	random := bytes.NewReader(make([]byte, 16))
 	s := open(t, "redis://"+m.Addr(), redis.Config{Random: random})
@@ -213,7 +213,7 @@ func TestLeasesOfOneClaimDiffer(t *testing.T) {
 	wantRefused(t, err, "randomness")
 }
 
-// claimCost returns how many commands some claims make and how long the server takes for them.
+// claimCost returns the number of commands of some claims and the server's time for them.
 func claimCost(t testing.TB, s *stores.Redis, store *redis.Store, p kv.Partition) (calls int, usec int64) {
 	t.Helper()
 	stats := func() (calls int, usec int64) {
@@ -244,7 +244,7 @@ func claimCost(t testing.TB, s *stores.Redis, store *redis.Store, p kv.Partition
 	return calls, usec / rounds
 }
 
-// fill schedules n tasks quickly. It writes what the commit script would write.
+// fill schedules n tasks quickly. It writes the same data as the commit script.
 func fill(t testing.TB, s *stores.Redis, p kv.Partition, n int) {
 	t.Helper()
 	for from := 1; from <= n; from += 20_000 {
@@ -273,7 +273,7 @@ func TestClaim_ManyPending(t *testing.T) {
 		pending)
 }
 
-func TestIdleClaimWritesNothing(t *testing.T) {
+func TestClaim_IdleNoWrites(t *testing.T) {
 	s := stores.StartRedis(t, stores.Durable...)
 	store := open(t, s.URL(), redis.Config{})
 	commit(t, store, kv.Tx{
@@ -297,13 +297,13 @@ func TestIdleClaimWritesNothing(t *testing.T) {
 	}
 }
 
-func TestClaimIsCapped(t *testing.T) {
+func TestClaim_Limit(t *testing.T) {
 	s := stores.StartRedis(t)
 	store := open(t, s.URL(), redis.Config{})
 	fill(t, s, "p", 1500)
 	tasks, next, err := store.Claim(t.Context(), "p", time.Unix(9, 0), time.Hour, 1<<40)
 	if err != nil || len(tasks) != redis.MaxClaim || next.After(time.Unix(9, 0)) {
-		t.Errorf("%d tasks, next %v, %v, want %d and a time that has come", len(tasks), next, err,
+		t.Errorf("%d tasks, next %v, %v, want %d and a past time", len(tasks), next, err,
 			redis.MaxClaim)
 	}
 	tasks, _, err = store.Claim(t.Context(), "p", time.Unix(9, 0), time.Hour, -1)
@@ -312,7 +312,7 @@ func TestClaimIsCapped(t *testing.T) {
 	}
 }
 
-func TestAClaimReportsATaskWithoutABody(t *testing.T) {
+func TestClaim_TaskWithoutBody(t *testing.T) {
 	m, clock, _ := mini(t)
 	s := open(t, "redis://"+m.Addr(), redis.Config{})
 	commit(t, s, kv.Tx{ID: "1", Partition: "p", Schedule: []kv.Task{{ID: "t", Due: due}}})
@@ -353,7 +353,7 @@ func TestSpend(t *testing.T) {
 			want(spend(now, minute, hour), time.Time{}, time.Time{})
 			want(spend(now, minute, hour), now.Add(20*time.Second), now.Add(time.Second))
 			want(spend(now, minute, hour), now.Add(40*time.Second), now.Add(2*time.Second))
-			// The minute is used up: both counters must stay as they are.
+			// The minute is used up: both counters must stay unchanged.
 			want(spend(now, minute, hour), now.Add(60*time.Second), now.Add(3*time.Second))
 			want(spend(now.Add(20*time.Second-time.Microsecond), minute, hour), now.Add(60*time.Second),
 				now.Add(3*time.Second))
@@ -367,7 +367,7 @@ func TestSpend(t *testing.T) {
 			_, err := s.Spend(t.Context(), "limits", time.Unix(-1, 0), []kv.Charge{minute})
 			wantRefused(t, err, "minute")
 
-			// The model is kv.Meter's promise, word for word. It must hold for clocks that jump too.
+			// The model is kv.Meter's promise, word for word. It must hold for clocks that jump, too.
 			model := map[string]time.Time{}
 			for i := range 300 {
 				at := now.Add(time.Duration(i*i%7000) * time.Millisecond)
@@ -397,7 +397,7 @@ func TestSpend(t *testing.T) {
 	}
 }
 
-func TestInstancesShareOneLimit(t *testing.T) {
+func TestSpend_SharedLimit(t *testing.T) {
 	s := stores.StartRedis(t)
 	now := time.Now().Truncate(time.Microsecond)
 	charge := []kv.Charge{{Name: "c", Cost: time.Second, Burst: 50 * time.Second}}
@@ -430,15 +430,15 @@ func TestInstancesShareOneLimit(t *testing.T) {
 	}
 }
 
-func TestOpenRefuses(t *testing.T) {
+func TestOpen_Errors(t *testing.T) {
 	for _, c := range []struct{ name, url, want string }{
 		{"another scheme", "http://h", "scheme"},
 		{"an unknown kind", "redis+ring://h", "redis+cluster or redis+sentinel"},
 		{"no scheme", "localhost:6379", "scheme"},
-		{"a port that is no number", "redis://u:canary@h:port", "user:password@host:port"},
+		{"a port that is not a number", "redis://u:canary@h:port", "user:password@host:port"},
 		{"a password with a slash", "redis://u:canary/x@h:1", "user:password@host:port"},
 		{"an invalid escape", "redis://u:canary%zz@h:1", "URL"},
-		{"a database that is no number", "redis://u:canary@h/canary", "URL"},
+		{"a database that is not a number", "redis://u:canary@h/canary", "URL"},
 		{"Sentinel without the master's name", "redis+sentinel://u:canary@h", "master_name"},
 		{"an unknown option", "redis://u:canary@h?canary=1", "URL"},
 		{"retries", "redis://u:canary@h?max_retries=3", "max_retries"},
@@ -456,13 +456,13 @@ func TestOpenRefuses(t *testing.T) {
 				t.Errorf("%q does not say %q", err, c.want)
 			}
 			if strings.Contains(err.Error(), "canary") {
-				t.Errorf("the error repeats a secret: %v", err)
+				t.Errorf("the error contains a secret: %v", err)
 			}
 		})
 	}
 }
 
-func TestNewRefuses(t *testing.T) {
+func TestNew_Errors(t *testing.T) {
 	single := func(o goredis.Options) goredis.UniversalClient { return goredis.NewClient(&o) }
 	for _, c := range []struct {
 		name   string
@@ -485,7 +485,7 @@ func TestNewRefuses(t *testing.T) {
 			"prefix",
 		},
 		{
-			"a prefix that could lead into another partition",
+			"a prefix that could collide with another partition",
 			single(goredis.Options{MaxRetries: -1}),
 			redis.Config{Prefix: "a:b"},
 			"prefix",
@@ -506,7 +506,7 @@ func TestNewRefuses(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			defer c.client.Close()
 			if _, err := redis.New(c.client, c.config); err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("got %v, want an error that says %q", err, c.want)
+				t.Errorf("got %v, want an error with %q", err, c.want)
 			}
 		})
 	}
@@ -524,7 +524,7 @@ func TestTLS(t *testing.T) {
 	wantRefused(t, err, "certificate")
 	_, err = redis.Open(t.Context(), url, redis.Config{TLS: &tls.Config{RootCAs: c.Roots}})
 	if err == nil || !strings.Contains(err.Error(), "certificate required") {
-		// The server's reason can be lost. Then the error says what it may have been.
+		// The server's reason can be lost. The error then has the likely reason.
 		wantRefused(t, err, "requires a client's certificate")
 	}
 	kvWalk(t,
@@ -532,7 +532,7 @@ func TestTLS(t *testing.T) {
 			Certificates: []tls.Certificate{c.Pair}}}))
 }
 
-func TestAServerThatClosesATLSConnectionWithoutAReasonIsExplained(t *testing.T) {
+func TestTLS_ConnectionReset(t *testing.T) {
 	c := stores.NewCertificate(t)
 	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{c.Pair}})
 	if err != nil {
@@ -555,7 +555,7 @@ func TestAServerThatClosesATLSConnectionWithoutAReasonIsExplained(t *testing.T) 
 	wantRefused(t, err, "requires a client's certificate", "Config.TLS")
 }
 
-// The commit has the shape of validate's.
+// The commit is like validate's.
 func BenchmarkCommit(b *testing.B) {
 	s := stores.StartRedis(b)
 	store, err := redis.Open(context.Background(), s.URL(), redis.Config{})
@@ -578,7 +578,7 @@ func BenchmarkCommit(b *testing.B) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "commits/s")
 }
 
-// BenchmarkSetNX is the standard of comparison for BenchmarkCommit.
+// BenchmarkSetNX is the baseline for BenchmarkCommit.
 func BenchmarkSetNX(b *testing.B) {
 	s := stores.StartRedis(b)
 	c := goredis.NewClient(&goredis.Options{Addr: s.Addr(), Protocol: 2, PoolSize: 64})

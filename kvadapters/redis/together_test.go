@@ -25,7 +25,7 @@ func atOnce(t *testing.T, s kv.KV, n int, tx func(i int) kv.Tx) []error {
 	return errs
 }
 
-func TestEachCommitOfABatchWaitsForReplicas(t *testing.T) {
+func TestBatch_WaitsForReplicas(t *testing.T) {
 	primary := stores.StartRedis(t)
 	replica := stores.StartRedis(t, "--replicaof", "127.0.0.1 "+fmt.Sprint(primary.Port))
 	for range 500 {
@@ -36,7 +36,7 @@ func TestEachCommitOfABatchWaitsForReplicas(t *testing.T) {
 	}
 	s := open(t, primary.URL(), redis.Config{Replicas: 1, WaitTimeout: time.Second})
 	commit(t, s, mark("first", "taken"))
-	// Every third commit is refused because of its own check.
+	// Every third commit is rejected because of its own check.
 	pick := func(round string) func(i int) kv.Tx {
 		return func(i int) kv.Tx {
 			if i%3 == 0 {
@@ -63,14 +63,14 @@ func TestEachCommitOfABatchWaitsForReplicas(t *testing.T) {
 			t.Errorf("commit %d, with a frozen replica: %v", i, err)
 		}
 	}
-	// A call that does not wait for replicas is not held up by one that does.
+	// A call that does not wait for replicas is not delayed by one that does.
 	if _, err := s.Get(t.Context(), kv.Key{Partition: "p", Name: "taken"}); err != nil {
 		t.Error(err)
 	}
 	replica.Thaw()
 }
 
-func TestEachCommitOfABatchGetsItsOwnAnswer(t *testing.T) {
+func TestBatch_SeparateResults(t *testing.T) {
 	primary := stores.StartRedis(t)
 	s := open(t, primary.URL(), redis.Config{})
 	commit(t, s, mark("first", "taken"))

@@ -209,9 +209,9 @@ var Table = []entry{
 		Short: "the configuration of releases is read, and its builds are told to be reproducible",
 	},
 	{
-		Package: "kvadapters/postgres", Test: "TestAFailoverWhileTheLinkHangs",
+		Package: "kvadapters/postgres", Test: "TestFailover_HangingLink",
 		Only:  "failovers to a replica that has not had the last commits, synchronous and asynchronous",
-		Short: "a failover to a synchronous replica that has them (TestFailoverToASynchronousReplica)",
+		Short: "a failover to a synchronous replica that has them (TestFailover_SynchronousReplica)",
 	},
 	{
 		Package: "kvadapters/redis", Test: "TestClaim_ManyPending",

@@ -15,7 +15,7 @@ var commitPromises = []Promise{
 	{Atomicity, nothing, "a check without Tx holds only while there is no item", func(r *run) {
 		id := r.commit(kv.Tx{Checks: []kv.Check{{Name: "a"}},
 			Puts: []kv.Put{{Name: "a", Value: []byte("1")}}})
-		c := r.conflict("a is there", kv.Tx{
+		c := r.conflict("a exists", kv.Tx{
 			Checks: []kv.Check{{Name: "a"}},
 			Puts:   []kv.Put{{Name: "a", Value: []byte("2")}},
 		})
@@ -52,7 +52,7 @@ var commitPromises = []Promise{
 		if len(c.Items) != 0 {
 			r.Errorf("the conflict carries %q, want no item: nothing is there instead", names(c.Items))
 		}
-		r.wantAbsent("b", "its commit was refused")
+		r.wantAbsent("b", "its commit was rejected")
 	}},
 	{Atomicity, nothing, "a conflict carries every failed check and no other", func(r *run) {
 		a, b := r.put("a", "1", never), r.put("b", "2", never)
@@ -101,7 +101,7 @@ var commitPromises = []Promise{
 		r.put("there", "1", never)
 		kept := r.put("old", "1", never)
 		r.schedule(kv.Task{ID: "old", Due: r.start, Payload: []byte("1")})
-		c := r.conflict("nobody ever claimed the task", kv.Tx{
+		c := r.conflict("the task was never claimed", kv.Tx{
 			Checks:   []kv.Check{{Name: "absent"}},
 			Held:     []kv.Held{{TaskID: "old", Lease: "guess"}},
 			Puts:     []kv.Put{{Name: "a"}, {Name: "old", Value: []byte("2")}},
@@ -148,16 +148,16 @@ var commitPromises = []Promise{
 				var c *kv.Conflict
 				switch {
 				case err == nil && winner.Tx != id:
-					r.Errorf("%s was told that it won, but %s did: two commits passed the same check", id,
+					r.Errorf("%s returned nil, but %s won: two commits passed the same check", id,
 						winner.Tx)
 				case err == nil:
 				case !errors.As(err, &c):
 					r.Errorf("%s failed with %v, want a *kv.Conflict", id, err)
 				case winner.Tx == id:
-					r.Errorf("%s was refused, but it is what %s holds", id, name)
+					r.Errorf("%s was rejected, but %s has its item", id, name)
 				default:
 					if it, _ := c.Item(name); it.Tx != winner.Tx || string(it.Value) != string(winner.Value) {
-						r.Errorf("%s was told that %q of %q won, but %q of %q did",
+						r.Errorf("%s got a conflict with %q of %q, but %q of %q did",
 							id, it.Value, it.Tx, winner.Value, winner.Tx)
 					}
 				}
@@ -199,7 +199,7 @@ var commitPromises = []Promise{
 		}
 	}},
 	{Visibility, nothing,
-		"Get sees every commit that returned before it was called, whoever made it", func(r *run) {
+		"Get sees every commit, of any client, that returned before the call", func(r *run) {
 			var latest atomic.Int64
 			var writer sync.WaitGroup
 			writer.Go(func() {
@@ -234,8 +234,8 @@ var commitPromises = []Promise{
 		}},
 }
 
-// update adds x to the number under a in one commit and, if b is another name, y to the number under b.
-// It tries until no check fails.
+// update adds x to the number under a in one commit and, if b is another name, y to the number under b. It
+// retries until no check fails.
 func (r *run) update(a, id string, x int, b string, y int) {
 	for attempt := 0; ; attempt++ {
 		tx := kv.Tx{ID: fmt.Sprintf("%s-%d", id, attempt), Partition: part}
@@ -269,15 +269,15 @@ func (r *run) update(a, id string, x int, b string, y int) {
 	}
 }
 
-// wantUntouched checks that a refused transaction changed nothing: neither the item "there", nor the
-// item "old" of transaction kept, nor the task "old".
+// wantUntouched checks that a rejected transaction changed nothing: neither the item "there", nor the item
+// "old" of transaction kept, nor the task "old".
 func (r *run) wantUntouched(kept string) {
 	r.Helper()
-	r.wantAbsent("a", "the transaction that put it was refused")
+	r.wantAbsent("a", "the transaction that put it was rejected")
 	r.wantAbsent("absent", "nothing ever wrote it")
 	r.wantValue("there", "1")
 	if it := r.get("old"); it.Tx != kept || string(it.Value) != "1" {
-		r.Errorf("old holds %q of %s, want 1 of %s: the transaction that overwrote it was refused",
+		r.Errorf("old holds %q of %s, want 1 of %s: the transaction that overwrote it was rejected",
 			it.Value, it.Tx, kept)
 	}
 	if task := r.claimOne("old", r.start, second); string(task.Payload) != "1" {

@@ -21,7 +21,7 @@ var itemPromises = []Promise{
 		r.wantAbsent("b", "only a was written")
 		r.wantAbsent("a/", "only a was written")
 	}},
-	{Values, nothing, "Get returns what was written, by whom and until when", func(r *run) {
+	{Values, nothing, "Get returns value, transaction and expiry", func(r *run) {
 		expires := r.at(600*second + 123*time.Millisecond)
 		forever, limited := r.put("a", "1", never), r.put("b", "2", expires)
 		r.wantItem(r.get("a"), kv.Item{Key: kv.Key{Partition: part, Name: "a"}, Value: []byte("1"),
@@ -56,12 +56,12 @@ var itemPromises = []Promise{
 		r.put("c", "1", never)
 		r.put("c", "2", r.at(2*second))
 		r.Advance(3 * second)
-		r.churn() // gives the store reason to clean up
+		r.churn() // gives the store a reason to clean up
 		r.wantValue("a", "2")
 		r.wantValue("b", "2")
 		r.wantAbsent("c", "its overwrite gave it an expiry that has passed")
 	}},
-	{Expiry, StillClock, "an item is there until its expiry and gone from that instant on", func(r *run) {
+	{Expiry, StillClock, "an item exists until its expiry and is absent from that time", func(r *run) {
 		r.put("a", "1", r.at(2*second))
 		r.Advance(2*second - time.Millisecond)
 		r.wantValue("a", "1")
@@ -100,7 +100,7 @@ var itemPromises = []Promise{
 		r.wantValue("a", "2")
 	}},
 	{Values, nothing, "values are copied in and out", func(r *run) {
-		// The text is so long that a store has no reason to keep a small copy.
+		// The text is long enough that a store does not keep a small copy.
 		text := strings.Repeat("text", 4000)
 		value, payload := []byte(text), []byte(text)
 		wantText := func() {
@@ -172,7 +172,7 @@ var itemPromises = []Promise{
 		}
 	}},
 	{Values, nothing, "partitions know nothing of each other", func(r *run) {
-		// If partition and name were joined by a slash, the first two keys would be the same.
+		// With partition and name joined by a slash, the first two keys would be equal.
 		keys := []kv.Key{
 			{Partition: "p", Name: "a/b"},
 			{Partition: "p/a", Name: "b"},
@@ -242,8 +242,8 @@ var itemPromises = []Promise{
 	}},
 }
 
-// churn makes more commits and claims than there are items to sweep, so that a store which cleans up
-// during calls has cleaned up.
+// churn makes more commits and claims than there are items to sweep, so that a store which cleans up during
+// calls has cleaned up.
 func (r *run) churn() {
 	r.Helper()
 	for range 8 {
@@ -323,7 +323,7 @@ var listPromises = []Promise{
 			}
 		}
 	}},
-	{Order, nothing, "after need not be there and may lie outside of the prefix", func(r *run) {
+	{Order, nothing, "after may be absent and outside of the prefix", func(r *run) {
 		for _, name := range []string{"c/1", "c/3", "d/1"} {
 			r.put(name, "", never)
 		}
@@ -332,7 +332,7 @@ var listPromises = []Promise{
 		r.wantPage("c/", "a", 10, "c/1", "c/3")
 		r.wantPage("c/", "d/0", 10)
 	}},
-	{Expiry, nothing, "expired items take no place on a page", func(r *run) {
+	{Expiry, nothing, "expired items do not count on a page", func(r *run) {
 		for i := range 20 {
 			r.put(fmt.Sprintf("c/%02d", i), "", r.at(2*second))
 		}

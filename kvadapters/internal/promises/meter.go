@@ -15,7 +15,7 @@ func (r *run) spend(p kv.Partition, now time.Time, charges ...kv.Charge) []time.
 		r.Fatalf("spend: %v", err)
 	}
 	if len(tats) != len(charges) {
-		r.Fatalf("the answer to %d charges has %d times", len(charges), len(tats))
+		r.Fatalf("the result of %d charges has %d times", len(charges), len(tats))
 	}
 	return tats
 }
@@ -44,7 +44,7 @@ var meterPromises = []Promise{
 		r.spend(part, r.start, wide, narrow)
 		r.spend(part, r.start, wide, narrow)
 		tats := r.spend(part, r.start, wide, narrow)
-		r.wantTAT(tats[0], r.at(second), "the second charge went over the burst of the counter beside it")
+		r.wantTAT(tats[0], r.at(second), "the second charge went over the burst of the other counter")
 		r.wantTAT(tats[1], r.at(second), "the second charge was over its burst")
 	}},
 	{Counters, Meter, "a counter is one to all who charge it at the same time", func(r *run) {

@@ -1,5 +1,5 @@
-// Package promises contains the promises of package kv, each with its proof. The tests of adapters run all
-// of them through package kvtest. The command "verge kv check" runs those that are safe on an operator's own
+// Package promises contains the promises of package kv, each with its proof. Package kvtest runs all of
+// them in the tests of adapters. The command "verge kv check" runs those that are safe on an operator's own
 // store, so this package must not import package testing.
 package promises
 
@@ -15,7 +15,7 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// T is where a proof reports its findings. A *testing.T is one.
+// T receives the findings of a proof. A *testing.T implements it.
 type T interface {
 	Helper()
 	Errorf(format string, args ...any)
@@ -27,18 +27,18 @@ type T interface {
 type Harness struct {
 	KV kv.KV
 
-	// Now is the clock by which the store expires items.
+	// Now is the clock for the expiry of items.
 	Now func() time.Time
 
 	// Advance moves that clock. If the clock cannot be moved, Advance sleeps and ClockRuns is true.
 	Advance func(time.Duration)
 
-	// ClockRuns says that the clock moves between calls of Advance. Then the exact instant of expiry is
-	// not tested.
+	// ClockRuns is set if the clock moves between calls of Advance. The exact time of expiry is then not
+	// tested.
 	ClockRuns bool
 
-	// Reopen loses everything that the store does not promise to keep and returns the store again: it
-	// closes and opens it, or restarts its server. Nil: the store promises no durability.
+	// Reopen closes and opens the store, or restarts its server, and returns the store again. Data that the
+	// store does not promise to keep is lost. Nil: the store promises no durability.
 	Reopen func() kv.KV
 }
 
@@ -50,10 +50,10 @@ type Promise struct {
 	prove func(*run)
 }
 
-// Subject is what a promise is about, in an operator's words.
+// Subject is the subject of a promise, in an operator's words.
 type Subject string
 
-// The subjects, in the order in which to read them.
+// The subjects, in reading order.
 const (
 	Atomicity  Subject = "atomicity"
 	Visibility Subject = "read your writes"
@@ -65,12 +65,12 @@ const (
 	Durability Subject = "durability"
 )
 
-// Needs is what a proof needs besides a store. A proof without needs takes seconds and is safe on a
-// store that is in use, if it has a place of its own there.
+// Needs are the requirements of a proof in addition to a store. A proof without needs takes seconds and is
+// safe on a store that is in use, if it has a separate place there.
 type Needs uint
 
 const (
-	StillClock Needs = 1 << iota // a clock that moves only when it is told to
+	StillClock Needs = 1 << iota // a clock that only Advance moves
 	Restart                      // a restart of the store
 	Idle                         // a store without other users, because the proof keeps it busy
 	Meter                        // a store with the capability kv.Meter
@@ -78,7 +78,7 @@ const (
 	nothing Needs = 0
 )
 
-// Lacking returns why the promise cannot be proven with h, or "" if it can.
+// Lacking returns the reason why the promise cannot be proven with h, or "" if it can.
 func (p Promise) Lacking(h Harness) string {
 	_, meter := h.KV.(kv.Meter)
 	switch {
@@ -92,14 +92,14 @@ func (p Promise) Lacking(h Harness) string {
 	return ""
 }
 
-// Prove reports to t everything that contradicts the promise. The store must be empty and Lacking must
-// return "". Calls end with ctx.
+// Prove reports all violations of the promise to t. The store must be empty and Lacking must return "".
+// Calls end with ctx.
 func (p Promise) Prove(ctx context.Context, t T, h Harness) {
 	t.Helper()
 	p.prove(&run{T: t, Harness: h, ctx: ctx, start: h.Now().Truncate(time.Millisecond)})
 }
 
-// Group holds the promises about one part of the port.
+// Group has the promises about one part of the port.
 type Group struct {
 	Name     string
 	Promises []Promise
@@ -129,11 +129,11 @@ type run struct {
 	txs int
 }
 
-// part is the partition of everything that names no other.
+// part is the default partition.
 const part = kv.Partition("p0")
 
-// second is the unit of all expiries and leases. A store on a real clock sleeps for it, and a store
-// that counts in seconds can still express it.
+// second is the unit of all expiries and leases. A store with a real clock sleeps for it, and a store that
+// counts in seconds can still express it.
 const second = time.Second
 
 func (r *run) at(d time.Duration) time.Time { return r.start.Add(d) }
@@ -145,7 +145,7 @@ func (r *run) nextID() string {
 	return fmt.Sprintf("tx-%d", r.txs)
 }
 
-// try commits tx. Unless tx names another partition or ID, it commits in part and under a new ID.
+// try commits tx. The default partition is part, the default id a new one.
 func (r *run) try(tx kv.Tx) (string, error) {
 	if tx.ID == "" {
 		tx.ID = r.nextID()
@@ -156,23 +156,23 @@ func (r *run) try(tx kv.Tx) (string, error) {
 	return tx.ID, r.KV.Commit(r.ctx, tx)
 }
 
-// commit commits a transaction that nothing contradicts.
+// commit commits a transaction that must succeed.
 func (r *run) commit(tx kv.Tx) (id string) {
 	r.Helper()
 	id, err := r.try(tx)
 	if err != nil {
-		r.Fatalf("a commit that nothing contradicts failed: %v", err)
+		r.Fatalf("a commit without a conflict failed: %v", err)
 	}
 	return id
 }
 
-// conflict commits a transaction that must be refused, and returns the conflict.
+// conflict commits a transaction that must be rejected, and returns the conflict.
 func (r *run) conflict(why string, tx kv.Tx) *kv.Conflict {
 	r.Helper()
 	_, err := r.try(tx)
 	var c *kv.Conflict
 	if err == nil {
-		r.Fatalf("the commit went through, but %s", why)
+		r.Fatalf("the commit succeeded, but %s", why)
 	} else if !errors.As(err, &c) {
 		r.Fatalf("the commit failed with %v, want a *kv.Conflict, because %s", err, why)
 	}
@@ -228,7 +228,7 @@ func (r *run) claim(now time.Time, lease time.Duration, n int) ([]kv.Task, time.
 	return tasks, next
 }
 
-// claimOne claims and demands that exactly the task of that ID is returned.
+// claimOne claims and checks that exactly the task of that id is returned.
 func (r *run) claimOne(id string, now time.Time, lease time.Duration) kv.Task {
 	r.Helper()
 	tasks, _ := r.claim(now, lease, 10)

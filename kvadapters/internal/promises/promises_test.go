@@ -14,11 +14,11 @@ import (
 	"github.com/verge-id/verge/testharness/kit"
 )
 
-// A command links this package, and a command must not get the flags of package testing.
-func TestNothingHereNeedsPackageTesting(t *testing.T) {
+// A command links this package, and must not get the flags of package testing.
+func TestImports_NoTesting(t *testing.T) {
 	goCommand, err := exec.LookPath("go")
 	if err != nil {
-		t.Skip("there is no go command to ask for imports")
+		t.Skip("the go command, which lists imports, is missing")
 	}
 	kit.Source(t)
 	out, err := exec.Command(goCommand, "list", "-deps", ".").Output()
@@ -55,7 +55,7 @@ func TestLacking(t *testing.T) {
 	}
 }
 
-func TestPromisesHaveDistinctNames(t *testing.T) {
+func TestPromises_DistinctNames(t *testing.T) {
 	seen := map[string]bool{}
 	for _, group := range Groups() {
 		for _, p := range group.Promises {
@@ -70,7 +70,7 @@ func TestPromisesHaveDistinctNames(t *testing.T) {
 	}
 }
 
-// away is a store that cannot be reached.
+// away is an unreachable store.
 type away struct{}
 
 func (away) Get(context.Context, kv.Key) (kv.Item, error) { return kv.Item{}, kv.ErrUnavailable }
@@ -116,8 +116,8 @@ func (t *told) Failed() bool {
 	return t.first != ""
 }
 
-// Every proof must report something about a store that never answers.
-func TestNoProofPassesAStoreThatNeverAnswers(t *testing.T) {
+// Every proof must report a fault of a store that never responds.
+func TestPromises_UnreachableStore(t *testing.T) {
 	for _, group := range Groups() {
 		for _, p := range group.Promises {
 			w := new(told)
@@ -135,7 +135,7 @@ func TestNoProofPassesAStoreThatNeverAnswers(t *testing.T) {
 				})
 			}()
 			if w.first == "" {
-				t.Errorf("%s/%s holds on a store that never answers", group.Name, p.Name)
+				t.Errorf("%s/%s holds on a store that never responds", group.Name, p.Name)
 			}
 		}
 	}

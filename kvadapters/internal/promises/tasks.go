@@ -33,7 +33,7 @@ var taskPromises = []Promise{
 	}},
 	{Order, nothing, "tasks are claimed earliest first, up to n at a time", func(r *run) {
 		for _, i := range []int{7, 2, 9, 0, 5, 1, 8, 3, 6, 4} {
-			// The IDs sort against the due times, so that an order by ID shows.
+			// The ids sort against the due times, so that an order by id fails.
 			r.schedule(kv.Task{ID: fmt.Sprintf("t%d", 9-i), Due: r.at(time.Duration(i) * time.Millisecond)})
 		}
 		tasks, next := r.claim(r.at(second), 60*second, 4)
@@ -204,10 +204,10 @@ var leasePromises = []Promise{
 			var tasks []kv.Task
 			var claimErr, commitErr error
 			parallel(2, func(w int) {
-				if w == 0 { // the holder whose lease has run out finishes the task
+				if w == 0 { // the holder whose lease has ended finishes the task
 					_, commitErr = r.try(kv.Tx{Held: []kv.Held{{TaskID: id, Lease: old.Lease}},
 						Cancel: []string{id}})
-				} else { // another claim takes the task over
+				} else { // another claim takes over the task
 					tasks, _, claimErr = r.KV.Claim(r.ctx, part, r.at(second), second, 1)
 				}
 			})
@@ -222,7 +222,7 @@ var leasePromises = []Promise{
 			r.commit(kv.Tx{Cancel: []string{id}})
 		}
 	}},
-	{Leases, nothing, "Held stands under the latest claim", func(r *run) {
+	{Leases, nothing, "Held holds under the latest claim", func(r *run) {
 		r.schedule(kv.Task{ID: "t", Due: r.start})
 		task := r.claimOne("t", r.start, 10*second)
 		r.commit(kv.Tx{
@@ -234,7 +234,7 @@ var leasePromises = []Promise{
 		r.wantLost(task, "the task was cancelled")
 		r.wantNoneDue(r.at(3600*second), "the task was cancelled")
 	}},
-	{Leases, nothing, "Held stands after the lease has run out if nobody took over", func(r *run) {
+	{Leases, nothing, "Held holds after the lease has ended if no claim took over", func(r *run) {
 		r.schedule(kv.Task{ID: "t", Due: r.start}, kv.Task{ID: "u", Due: r.at(1000 * second)})
 		task := r.claimOne("t", r.start, 2*second)
 		r.Advance(3 * second)
@@ -251,7 +251,7 @@ var leasePromises = []Promise{
 		r.wantLost(old, "another claim took the task over")
 		r.commit(kv.Tx{Held: []kv.Held{{TaskID: "t", Lease: latest.Lease}}, Cancel: []string{"t"}})
 	}},
-	{Leases, nothing, "Held is lost once the task was cancelled, also if it was scheduled again",
+	{Leases, nothing, "Held is lost once the task was cancelled, even if it was scheduled again",
 		func(r *run) {
 			r.schedule(kv.Task{ID: "t", Due: r.start})
 			task := r.claimOne("t", r.start, 10*second)
@@ -265,9 +265,9 @@ var leasePromises = []Promise{
 		r.schedule(kv.Task{ID: "t", Due: r.start})
 		task := r.claimOne("t", r.start, 100*second)
 		r.schedule(kv.Task{ID: "t", Due: r.at(second)})
-		r.wantLost(task, "the task was scheduled anew")
+		r.wantLost(task, "the task was scheduled again")
 		r.claimOne("t", r.at(second), 100*second)
-		r.wantLost(task, "the task was scheduled anew and claimed by another")
+		r.wantLost(task, "the task was scheduled again and claimed by another")
 	}},
 	{Leases, nothing, "a holder puts its own task off", func(r *run) {
 		r.schedule(kv.Task{ID: "t", Due: r.start, Payload: []byte("1")})
@@ -285,7 +285,7 @@ var leasePromises = []Promise{
 	}},
 	{Leases, nothing, "an empty, guessed or borrowed lease holds nothing", func(r *run) {
 		r.schedule(kv.Task{ID: "t", Due: r.start})
-		r.wantLost(kv.Task{ID: "t"}, "nobody has claimed the task")
+		r.wantLost(kv.Task{ID: "t"}, "the task was never claimed")
 		task := r.claimOne("t", r.start, 10*second)
 		r.schedule(kv.Task{ID: "u", Due: r.start})
 		other := r.claimOne("u", r.start, 10*second)
@@ -360,7 +360,7 @@ var durabilityPromises = []Promise{
 	}},
 }
 
-// wantLost checks that a commit is refused if it demands the task's lease.
+// wantLost checks that a commit with the task's lease is rejected.
 func (r *run) wantLost(task kv.Task, why string) {
 	r.Helper()
 	c := r.conflict(why, kv.Tx{
@@ -370,7 +370,7 @@ func (r *run) wantLost(task kv.Task, why string) {
 	if !slices.Equal(c.Lost, []string{task.ID}) {
 		r.Errorf("the conflict names the lost tasks %q, want %q, because %s", c.Lost, task.ID, why)
 	}
-	r.wantAbsent("lost", "its commit was refused")
+	r.wantAbsent("lost", "its commit was rejected")
 }
 
 // scheduleMany schedules task number i of total at i milliseconds. It uses full transactions of several
