@@ -17,21 +17,20 @@ import (
 	"github.com/verge-id/verge/core/host"
 )
 
-// inPrivateNetworks are those of privateV4 and privateV6 that Allowance.PrivateNetwork allows.
+// inPrivateNetworks are the addresses in privateV4 and privateV6 that Allowance.PrivateNetwork allows.
 var inPrivateNetworks = []string{
 	"10.0.0.1", "10.255.255.255", "172.16.0.1", "172.31.255.255", "192.168.0.1", "192.168.255.255",
 	"fc00::1", "fd00::1",
 }
 
-// More addresses on which clouds give out credentials, all within fc00::/7.
+// More addresses of clouds' credential services, all within fc00::/7.
 var credentials = []string{
 	"fd00:ec2::254", "fd00:ec2::23", "fd20:ce::254", "fd00:c1::a9fe:a9fe", "fd00:42::42",
 }
 
-// One method may have addresses of private networks. Link-local addresses, loopback, what gives out
-// credentials and every other special range stay forbidden to it, and everything stays forbidden to the
-// others.
-func TestOnlyTheMethodThatIsAllowedItReachesAPrivateNetwork(t *testing.T) {
+// One method may use addresses of private networks. Link-local addresses, loopback, credential services and
+// every other special range stay forbidden to it, and all of these addresses stay forbidden to the others.
+func TestAllowance_PrivateNetwork(t *testing.T) {
 	for _, dev := range []bool{false, true} {
 		c := New(Config{Dev: dev, Methods: map[string]Allowance{"bankid": {PrivateNetwork: true},
 			"face": {}}})
@@ -46,7 +45,7 @@ func TestOnlyTheMethodThatIsAllowedItReachesAPrivateNetwork(t *testing.T) {
 			}
 			if got := c.transportFor("bankid").safe(network, address,
 				nil) == nil; got != (c.transportFor("bankid").safeAddr(a) == nil) {
-				t.Errorf("dev %v: %s: a URL with the address is judged differently", dev, s)
+				t.Errorf("dev %v: %s: a URL with the address has another result", dev, s)
 			}
 			for _, other := range []string{"", "face", "unknown", "BankID"} {
 				if got := c.transportFor(other).safe(network, address, nil) == nil; got != loopback {
@@ -62,8 +61,9 @@ func TestOnlyTheMethodThatIsAllowedItReachesAPrivateNetwork(t *testing.T) {
 	}
 }
 
-// What a method with private addresses must not reach, by the spelling of the URL and by what a name means.
-func TestWhatAMethodNeverReaches(t *testing.T) {
+// Addresses that a method with private addresses must not reach, by the spelling of the URL and by the
+// resolved name.
+func TestAllowance_ForbiddenAddresses(t *testing.T) {
 	var meant netip.Addr
 	c := New(Config{
 		Methods: map[string]Allowance{"bankid": {PrivateNetwork: true}},
@@ -86,7 +86,7 @@ func TestWhatAMethodNeverReaches(t *testing.T) {
 	for _, s := range append([]string{"169.254.169.254", "127.0.0.1", "::1", "fe80::1"}, credentials...) {
 		meant = netip.MustParseAddr(s)
 		if got := fetch("https://id.example/"); got != host.FetchBlocked {
-			t.Errorf("contract 28: a name that means %s: %q", s, got)
+			t.Errorf("contract 28: a name that resolves to %s: %q", s, got)
 		}
 		plainly := "https://" + netip.AddrPortFrom(meant, 443).String() + "/"
 		if err := c.transportFor("bankid").check(plainly); err == nil {
@@ -110,9 +110,9 @@ func TestWhatAMethodNeverReaches(t *testing.T) {
 	}
 }
 
-// A private authority is trusted by the method that is allowed it, and only by that one. No other request
-// gets a connection that this method has made.
-func TestAPrivateAuthorityIsTheMethodsOwn(t *testing.T) {
+// A private authority is trusted only by the method with the allowance. No other request gets a connection
+// of this method.
+func TestAllowance_PrivateAuthority(t *testing.T) {
 	s, roots := receiver(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "well") })
 	another := x509.NewCertPool()
 	another.AddCert(certificate(t, "127.0.0.1", time.Now().Add(time.Hour)).Leaf)
@@ -130,7 +130,7 @@ func TestAPrivateAuthorityIsTheMethodsOwn(t *testing.T) {
 			},
 		},
 		{
-			"an authority instead of those of the configuration",
+			"an authority instead of the configured ones",
 			Config{RootCAs: roots, Methods: map[string]Allowance{
 				"bankid": {RootCAs: another}, "plain": {PrivateNetwork: true},
 			}},
@@ -139,7 +139,7 @@ func TestAPrivateAuthorityIsTheMethodsOwn(t *testing.T) {
 	} {
 		c.config.Dev = true
 		cl := New(c.config)
-		for range 2 { // the second time connections have been kept
+		for range 2 { // the second round uses kept connections
 			for method, want := range c.want {
 				_, err := cl.Fetch(t.Context(), host.FetchRequest{Method: "GET", URL: s.URL, For: method})
 				if got := why(err); got != want {
@@ -150,8 +150,8 @@ func TestAPrivateAuthorityIsTheMethodsOwn(t *testing.T) {
 	}
 }
 
-// A request may ask for less time than the limit, and never for more.
-func TestTheTimeOfOneRequest(t *testing.T) {
+// A request may set a shorter time than the limit, but not a longer one.
+func TestFetch_RequestTimeout(t *testing.T) {
 	s, roots := receiver(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	for _, c := range []struct {
 		name        string
@@ -160,7 +160,7 @@ func TestTheTimeOfOneRequest(t *testing.T) {
 		{"less than the limit", time.Minute, 100 * time.Millisecond},
 		{"more than the limit", 100 * time.Millisecond, time.Minute},
 		{"none", 100 * time.Millisecond, 0},
-		{"a negative one, which is none", 100 * time.Millisecond, -1},
+		{"a negative one, which is ignored", 100 * time.Millisecond, -1},
 	} {
 		cl := New(Config{Dev: true, RootCAs: roots, Timeout: c.limit})
 		begin := time.Now()
@@ -185,16 +185,16 @@ func TestParseRoots(t *testing.T) {
 	c := New(Config{Dev: true, Methods: map[string]Allowance{"bankid": {RootCAs: pool}}})
 	if _, err := c.Fetch(t.Context(), host.FetchRequest{Method: "GET", URL: s.URL,
 		For: "bankid"}); err != nil {
-		t.Errorf("a server that the file's certificate vouches for: %v", err)
+		t.Errorf("a server with the file's certificate: %v", err)
 	}
 	for _, c := range []struct {
 		name string
 		file []byte
 		says string
 	}{
-		{"nothing", nil, "there is no PEM"},
+		{"an empty file", nil, "there is no PEM"},
 		{"DER", s.Certificate().Raw, "there is no PEM"},
-		{"a private key beside the certificate", slices.Concat(good, block("PRIVATE KEY", []byte("hush"))),
+		{"a private key next to the certificate", slices.Concat(good, block("PRIVATE KEY", []byte("hush"))),
 			"block 2 is a PRIVATE KEY"},
 		{"a certificate that is cut short", block("CERTIFICATE", s.Certificate().Raw[:100]),
 			"certificate 1 cannot be read"},
@@ -206,12 +206,12 @@ func TestParseRoots(t *testing.T) {
 	}
 }
 
-// A method without an allowance has the same connections as everybody else.
-func TestTheZeroAllowanceIsNone(t *testing.T) {
+// A method without an allowance has the same connections as all other requests.
+func TestAllowance_Zero(t *testing.T) {
 	c := New(Config{Methods: map[string]Allowance{"face": {}, "bankid": {PrivateNetwork: true}}})
 	usual := c.guardedTransport
 	if c.transportFor("face") != usual || c.transportFor("") != usual || c.transportFor("bankid") == usual {
-		t.Error("the zero allowance is not what everybody has")
+		t.Error("the zero allowance differs from the default")
 	}
 	_, err := c.Fetch(t.Context(), host.FetchRequest{Method: "GET", URL: "https://10.0.0.1/", For: "face"})
 	var refused *host.FetchError
@@ -220,8 +220,8 @@ func TestTheZeroAllowanceIsNone(t *testing.T) {
 	}
 }
 
-// What an operator sets for webhook receivers does not cut the answers that methods read.
-func TestTheLimitsOfWebhooksAreNotThoseOfMethods(t *testing.T) {
+// An operator's limits for webhook receivers do not apply to the responses that methods read.
+func TestFetch_MethodLimits(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Write(make([]byte, methodMaxBody+10))
 	}))

@@ -17,8 +17,8 @@ import (
 	"github.com/verge-id/verge/core/host"
 )
 
-// stage notes how far an exchange came. The transport reports to it from goroutines of its own, even
-// after the exchange has given up.
+// stage records the progress of an exchange. The transport reports to it from its own goroutines, even
+// after the exchange has ended.
 type stage struct {
 	handshakeFailed, answered atomic.Bool
 }
@@ -33,8 +33,8 @@ func (s *stage) trace() *httptrace.ClientTrace {
 // errLookup marks the errors of Config.Lookup.
 var errLookup = errors.New("name not resolved")
 
-// reason returns why there is no answer. The errors alone do not tell: the transport has many different
-// texts for a failed handshake and for an answer that broke off.
+// reason returns the reason why there is no response. The errors alone are not sufficient: the transport
+// has many different texts for a failed handshake and for an interrupted response.
 func (s *stage) reason(ctx context.Context, err error) string {
 	var ne net.Error
 	var dns *net.DNSError
@@ -60,8 +60,8 @@ func (s *stage) reason(ctx context.Context, err error) string {
 // errNoStatus marks a status line such as "HTTP/1.1 000", which net/http accepts.
 var errNoStatus = errors.New("the status is below 100")
 
-// malformed returns the fault of a response that began. net/http has no types for most of its errors, so
-// their texts decide. A text that is not known is FetchMalformed.
+// malformed returns the fault of a response that began. net/http has no types for most of its errors, so it
+// checks their texts. An unknown text is FetchMalformed.
 func malformed(err error) string {
 	text := err.Error()
 	switch {

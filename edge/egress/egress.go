@@ -1,28 +1,27 @@
-// Package egress is the guarded way to other servers: the host.Fetcher that delivers webhooks and asks
+// Package egress is the guarded HTTP client: the host.Fetcher that delivers webhooks and sends requests to
 // providers (contract 26, 28).
 //
-// Use [New] with a zero Config in production. Every exchange has these promises:
+// Use [New] with a zero Config in production. Every exchange has these guarantees:
 //
 //   - Only https, with TLS 1.2 or newer, and only to public addresses. The address is checked on the
-//     socket, after name resolution and just before it connects. So a name that resolves to something
-//     else the second time (DNS rebinding) gains nothing. Every port is allowed: the contract limits
+//     socket, after name resolution and just before it connects. So a name that resolves to another address
+//     the second time (DNS rebinding) does not help an attacker. Every port is allowed: the contract limits
 //     addresses, and receivers also listen on other ports than 443.
-//   - It follows no redirect, ignores proxies of the environment, and keeps no cookie.
-//     A receiver's body is not decompressed. Methods get the content of a gzip body.
-//   - Connecting takes at most 3 s, and the whole exchange, with the body, at most 10 s. An answer that
-//     stalls after its status is a timeout and not an answer. At most 64 KiB of the body are read, and 1 MiB
-//     for a method. The rest is cut off, which is no error.
-//     A request may ask for less time, and never for more. A trusted list may have 16 MiB and take a
-//     minute.
-//   - A request is sent once. There is one exception: if its first byte could not be written to a kept
+//   - It follows no redirects, ignores the environment's proxies, and stores no cookies. A webhook
+//     response's body is not decompressed. Methods get the content of a gzip body.
+//   - Connecting takes at most 3 s, and the whole exchange, with the body, at most 10 s. A response that
+//     stalls after its status is a timeout. At most 64 KiB of the body are read, and 1 MiB for a method.
+//     The rest is cut off without an error. A request may set a shorter time, but not a longer one. A
+//     trusted list may have 16 MiB and take a minute.
+//   - A request is sent once. The only exception: if its first byte could not be written to a kept
 //     connection, it is sent on a new one.
 //
-// A verification method may need what nobody else gets: a private certificate authority, or addresses of a
-// private network. The operator allows it by the method's name ([Allowance]). Such a method has connections
-// of its own, so no other request can use one that was made by its allowance.
+// A verification method may need a private certificate authority or addresses of a private network. The
+// operator allows them by the method's name ([Allowance]). Such a method has separate connections, so no
+// other request can use a connection that its allowance permitted.
 //
-// Not promised: that a public address belongs to the receiver whose name it has. TLS proves that, the
-// guard does not.
+// Not guaranteed: that a public address belongs to the receiver with that name. TLS proves this, the guard
+// does not.
 package egress
 
 import (
@@ -51,56 +50,56 @@ import (
 	"github.com/verge-id/verge/core/problem"
 )
 
-// Config's zero value has the contract's values.
+// Config configures a Client. The zero value has the contract's values.
 type Config struct {
-	// Dev also allows loopback addresses, and plain http to them. It is for a developer's machine. On a
-	// server it would let everyone who may set a webhook URL reach the services that trust the loopback
+	// Dev also allows loopback addresses, and plain http to them. Use it on a developer's machine only. On
+	// a server, anyone who may set a webhook URL could reach the services that trust the loopback
 	// interface.
 	Dev bool
 
 	ConnectTimeout time.Duration // for name resolution and TCP together, and again for TLS; 0: 3 s
 	Timeout        time.Duration // for the whole exchange; 0: 10 s
-	MaxBody        int           // bytes of an answer's body that are read; 0: 64 KiB
-	MaxHeader      int           // bytes of an answer's header; more is an error; 0: 64 KiB
+	MaxBody        int           // maximum bytes of a response's body that are read; 0: 64 KiB
+	MaxHeader      int           // maximum bytes of a response's header; more is an error; 0: 64 KiB
 
-	// IdleTimeout is how long a connection is kept for the next request. It is below the 5 s after
-	// which many receivers close the connection (Node's default): a POST that meets such a close is
-	// lost and retried late. 0: 4 s.
+	// IdleTimeout is how long a connection is kept for the next request. It is shorter than the 5 s after
+	// which many receivers close the connection (Node's default): a POST that meets such a close is lost
+	// and retried late. 0: 4 s.
 	IdleTimeout time.Duration
 
-	// IdlePerHost is how many connections are kept per receiver. More may be open; the caller limits
-	// how many. 0: 16.
+	// IdlePerHost is the maximum number of kept connections per receiver. More may be open; the caller
+	// limits them. 0: 16.
 	IdlePerHost int
 
 	RootCAs   *x509.CertPool // nil: the system's
 	UserAgent string         // for requests that set none; "": "Verge"
 
-	// Methods has what single verification methods are allowed, by their names (host.FetchRequest.For).
-	// Nobody else gains anything by it. Nil: no method is allowed anything.
+	// Methods has the allowances of verification methods, by their names (host.FetchRequest.For). They do
+	// not apply to other requests. Nil: no allowances.
 	Methods map[string]Allowance
 
-	// Lookup resolves names. Nil: the system's resolver. Its answers are not trusted: the guard checks
-	// them like all others.
+	// Lookup resolves names. Nil: the system's resolver. Its results are not trusted: the guard checks them
+	// like all others.
 	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)
 }
 
-// Allowance is what a verification method is allowed beside public addresses and the roots of Config. The
-// zero value allows nothing.
+// Allowance is what a verification method may use in addition to public addresses and the roots of Config.
+// The zero value allows nothing more.
 //
-// The core says for which method it asks. Whoever makes a module that Verge runs as a guest decides what that
-// module says. So an allowance is as safe as the module.
+// The core names the method of each request. The author of a module that Verge runs as a guest controls
+// that name. So an allowance is as safe as the module.
 type Allowance struct {
-	// RootCAs are trusted instead of Config.RootCAs. Nil: those.
+	// RootCAs are trusted instead of Config.RootCAs. Nil: Config.RootCAs.
 	RootCAs *x509.CertPool
 
-	// PrivateNetwork allows the addresses of private networks: 10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16 and
-	// fc00::/7. Loopback is still for Dev alone. Link-local addresses, and those on which clouds give out the
-	// machine's credentials, stay forbidden.
+	// PrivateNetwork allows the addresses of private networks: 10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16
+	// and fc00::/7. Loopback still requires Dev. Link-local addresses, and those of clouds' credential
+	// services, stay forbidden.
 	PrivateNetwork bool
 }
 
-// ParseRoots returns the certificate authorities of a PEM file. It refuses a file that has none, or something
-// else beside them, such as a private key.
+// ParseRoots returns the certificate authorities of a PEM file. It rejects a file without certificates or
+// with other blocks, such as a private key.
 func ParseRoots(file []byte) (*x509.CertPool, error) {
 	all, err := pemfile.Certificates(file)
 	if err != nil {
@@ -113,11 +112,11 @@ func ParseRoots(file []byte) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// maxTimeout bounds Config.Timeout. A claim leases its task for longer than two exchanges take, and after a
-// crash the task waits until that lease ends.
+// maxTimeout is the limit of Config.Timeout. A claim leases its task for longer than two exchanges take,
+// and after a crash the task waits until that lease ends.
 const maxTimeout = 2 * time.Minute
 
-// Validate returns everything that is wrong with c.
+// Validate returns all errors in c.
 func (c Config) Validate() problem.List {
 	var wrong problem.List
 	for _, m := range []struct {
@@ -144,12 +143,12 @@ func (c Config) Validate() problem.List {
 
 // Client is a host.Fetcher. It may be used concurrently.
 type Client struct {
-	*guardedTransport // of all requests that have none of their own
+	*guardedTransport // of all requests without a separate one
 	byMethod          map[string]*guardedTransport
 }
 
-// guardedTransport is an http.Transport that connects to allowed addresses only. It keeps its connections to
-// itself.
+// guardedTransport is an http.Transport that connects only to allowed addresses. It does not share its
+// connections.
 type guardedTransport struct {
 	cfg       Config
 	guard     *ssrf.Guardian
@@ -158,7 +157,7 @@ type guardedTransport struct {
 
 var _ host.Fetcher = (*Client)(nil)
 
-// These errors mark refusals for which no address has to be known.
+// Errors of rejections that do not depend on the resolved address.
 var (
 	errNotAllowed = errors.New("destination not allowed")
 	errNumeric    = fmt.Errorf(
@@ -167,7 +166,7 @@ var (
 	errPlain    = fmt.Errorf("%w: plain http goes to loopback addresses only", errNotAllowed)
 )
 
-// New returns a client. It opens no connection yet.
+// New returns a client. It does not connect yet.
 func New(c Config) *Client {
 	or(&c.ConnectTimeout, 3*time.Second)
 	or(&c.Timeout, 10*time.Second)
@@ -187,8 +186,8 @@ func New(c Config) *Client {
 	return cl
 }
 
-// These are the prefixes that Allowance.PrivateNetwork allows. The shared space 100.64.0.0/10 is not among
-// them: a cloud gives out credentials in it.
+// The prefixes that Allowance.PrivateNetwork allows. The shared space 100.64.0.0/10 is not one of them: a
+// cloud has a credential service in it.
 var privateV4Prefixes = []netip.Prefix{
 	netip.MustParsePrefix("10.0.0.0/8"),
 	netip.MustParsePrefix("172.16.0.0/12"),
@@ -197,7 +196,7 @@ var privateV4Prefixes = []netip.Prefix{
 
 var privateV6Prefixes = []netip.Prefix{netip.MustParsePrefix("fc00::/7")}
 
-// metadata is where, within private networks, clouds give out the machine's credentials: AWS, Google, Oracle
+// metadata are the addresses of clouds' credential services within private networks: AWS, Google, Oracle
 // and Scaleway.
 var metadata = []netip.Prefix{
 	netip.MustParsePrefix("fd00:ec2::/32"),
@@ -212,7 +211,7 @@ func newGuardedTransport(c Config, a Allowance) *guardedTransport {
 	}
 	options := []ssrf.Option{
 		ssrf.WithAnyPort(),
-		// Azure's host agent gives out the machine's credentials on this address, which no registry
+		// Azure's host agent provides the machine's credentials at this address, which no registry
 		// reserves.
 		ssrf.WithDeniedV4Prefixes(netip.MustParsePrefix("168.63.129.16/32")),
 	}
@@ -229,7 +228,7 @@ func newGuardedTransport(c Config, a Allowance) *guardedTransport {
 	http1 := new(http.Protocols)
 	http1.SetHTTP1(true)
 	t.transport = &http.Transport{
-		Proxy:                  nil, // explicitly: the default transport asks the environment
+		Proxy:                  nil, // explicitly: the default transport reads the environment
 		DialContext:            t.dial,
 		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: c.RootCAs},
 		TLSHandshakeTimeout:    c.ConnectTimeout,
@@ -244,7 +243,7 @@ func newGuardedTransport(c Config, a Allowance) *guardedTransport {
 	return t
 }
 
-// transportFor returns the transport of the method with that name, or that of all others.
+// transportFor returns the transport of the method with that name, or the default one.
 func (c *Client) transportFor(method string) *guardedTransport {
 	if t, ok := c.byMethod[method]; ok {
 		return t
@@ -259,21 +258,21 @@ func or[T comparable](v *T, def T) {
 	}
 }
 
-// The limits of a request for a method. Config has the settings for webhook receivers. A
-// list of revoked documents has up to 1 MiB; methods have lower limits for everything else.
+// Limits of a request for a method. Config has the settings for webhook receivers. A list of revoked
+// documents has up to 1 MiB; methods have lower limits for all other responses.
 const (
 	methodTimeout = 10 * time.Second
 	methodMaxBody = 1 << 20
 )
 
-// The limits of a request with FetchRequest.MaxBody, whose response is large.
+// Limits of a request with FetchRequest.MaxBody, whose response is large.
 const (
 	largeTimeout = time.Minute
 	largeMaxBody = 16<<20 + 1 // one byte more than a trusted list may have
 )
 
-// Fetch does one exchange. Its errors are *host.FetchError. None quotes the URL, whose path or query
-// may hold a receiver's secret.
+// Fetch executes one exchange. Its errors are *host.FetchError. None contains the URL, whose path or query
+// may include a receiver's secret.
 func (c *Client) Fetch(ctx context.Context, req host.FetchRequest) (host.FetchResponse, error) {
 	limit := c.cfg.Timeout
 	switch {
@@ -316,22 +315,22 @@ func (t *guardedTransport) exchange(ctx context.Context, req host.FetchRequest) 
 		r.Header.Set("User-Agent", t.cfg.UserAgent)
 	}
 	if req.For != "" {
-		// Without this field, a server may compress as it likes (RFC 9110, 12.5.3).
+		// Without this header, a server may compress freely (RFC 9110, 12.5.3).
 		r.Header.Set("Accept-Encoding", "identity")
 	}
-	// The transport is used directly, because an http.Client would follow redirects and keep cookies.
+	// The transport is used directly, because an http.Client would follow redirects and store cookies.
 	resp, err := t.transport.RoundTrip(r)
 	if err != nil {
 		return host.FetchResponse{}, err
 	}
-	// If the body was read only in part, closing it closes the connection too. That ends whatever else
-	// the receiver sends.
+	// If the body was read only in part, closing it also closes the connection. That stops the rest of the
+	// response.
 	defer resp.Body.Close()
 	if resp.StatusCode < 100 {
 		return host.FetchResponse{}, errNoStatus
 	}
 	if resp.StatusCode == http.StatusSwitchingProtocols {
-		// Nobody asked for that. The transport also no longer watches the deadline of such a
+		// The client did not request that. The transport also no longer watches the deadline of such a
 		// connection.
 		return host.FetchResponse{}, errors.New("the receiver switched protocols")
 	}
@@ -363,22 +362,22 @@ func (t *guardedTransport) exchange(ctx context.Context, req host.FetchRequest) 
 	return out, nil
 }
 
-// readBody reads at most maxBody bytes of an answer's body. For a method it decompresses gzip, which some
-// servers send unasked. The limit applies to the decompressed body. A receiver's body is not decompressed,
-// because it must not decide whether the event was delivered.
+// readBody reads at most maxBody bytes of a response's body. For a method it decompresses gzip, which some
+// servers send unasked. The limit applies to the decompressed body. A webhook response's body is not
+// decompressed, because it must not decide whether the event was delivered.
 func readBody(resp *http.Response, maxBody int64, decompress bool) ([]byte, error) {
 	coding := strings.ToLower(strings.TrimSpace(resp.Header.Get("Content-Encoding")))
 	if !decompress || coding != "gzip" && coding != "x-gzip" {
 		return io.ReadAll(io.LimitReader(resp.Body, maxBody))
 	}
-	// The compressed body has a limit too, because gzip can have parts that decompress to nothing.
+	// The compressed body has a limit too, because gzip can have parts that decompress to no bytes.
 	packed, err := io.ReadAll(io.LimitReader(resp.Body, 2*maxBody))
 	if err != nil || len(packed) == 0 {
 		return nil, err
 	}
 	body, err := unpack(packed, maxBody)
 	if err != nil {
-		// Not wrapped: an end of file in the gzip data is no end of the response.
+		// Not wrapped: an end of file in the gzip data is not the end of the response.
 		return nil, errors.New("the gzip data is malformed: " + err.Error())
 	}
 	return body, nil
@@ -393,7 +392,7 @@ func unpack(packed []byte, maxBody int64) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(z, maxBody))
 }
 
-// destination checks what the URL alone shows.
+// destination checks a URL without resolving its host.
 func (t *guardedTransport) destination(raw string) (*url.URL, error) {
 	u, err := url.Parse(raw)
 	if err != nil {
@@ -411,8 +410,8 @@ func (t *guardedTransport) destination(raw string) (*url.URL, error) {
 	return u, nil
 }
 
-// sendable escapes the bytes of a query that a request line cannot have. An earlier release accepted webhook
-// URLs with them (contract 28), and url.URL escapes only the path.
+// sendable escapes the bytes of a query that are invalid in a request line. An earlier release accepted
+// webhook URLs with such bytes (contract 28), and url.URL escapes only the path.
 func sendable(query string) string {
 	var b strings.Builder
 	for i := range len(query) {
@@ -425,8 +424,8 @@ func sendable(query string) string {
 	return b.String()
 }
 
-// Check refuses a URL to which Fetch will never send anything, so that it can be refused when it is
-// configured. It does not ask the DNS. A name with a private address is found only when it is dialled.
+// Check rejects a URL that Fetch would always reject, so that it can be rejected when it is configured. It
+// does not use the DNS. A name with a private address is detected only when it is dialled.
 func (c *Client) Check(raw string) error { return c.guardedTransport.check(raw) }
 
 func (t *guardedTransport) check(raw string) error {
@@ -445,7 +444,7 @@ func (t *guardedTransport) check(raw string) error {
 	if err != nil {
 		return nil
 	}
-	addr = addr.Unmap() // as dial uses it
+	addr = addr.Unmap() // the form that dial uses
 	if u.Scheme == "http" && !addr.IsLoopback() {
 		return errPlain
 	}
@@ -455,7 +454,7 @@ func (t *guardedTransport) check(raw string) error {
 	return nil
 }
 
-// safe refuses a socket's address that is not allowed.
+// safe rejects a socket's address that is not allowed.
 func (t *guardedTransport) safe(network, address string, conn syscall.RawConn) error {
 	if at, err := netip.ParseAddrPort(address); err == nil && isMetadata(at.Addr()) {
 		return errMetadata
@@ -463,7 +462,7 @@ func (t *guardedTransport) safe(network, address string, conn syscall.RawConn) e
 	return t.guard.Safe(network, address, conn)
 }
 
-// safeAddr is safe for an address that a URL has.
+// safeAddr is safe for an address in a URL.
 func (t *guardedTransport) safeAddr(addr netip.Addr) error {
 	if isMetadata(addr) {
 		return errMetadata
@@ -472,7 +471,7 @@ func (t *guardedTransport) safeAddr(addr netip.Addr) error {
 }
 
 func isMetadata(a netip.Addr) bool {
-	a = a.WithZone("") // a prefix contains no address that has a zone
+	a = a.WithZone("") // a prefix contains no address with a zone
 	return slices.ContainsFunc(metadata, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
@@ -482,8 +481,8 @@ func isLocalhost(name string) bool {
 }
 
 // looksNumeric distinguishes 2130706433, 0x7f.1, 0177.0.0.1 and 127.0.0.1. from names and from plain
-// addresses. No name of the DNS ends in a number. Yet some resolvers read such a text as an IPv4
-// address and others ask the DNS. The meaning of a URL must not depend on that.
+// addresses. No DNS name ends in a number. But some resolvers read such a text as an IPv4 address and
+// others query the DNS. The meaning of a URL must not depend on that.
 func looksNumeric(name string) bool {
 	if _, err := netip.ParseAddr(name); err == nil {
 		return false
@@ -508,9 +507,9 @@ func isLoopback(address string) bool {
 	return err == nil && a.Addr().Unmap().IsLoopback()
 }
 
-// dial connects to the first address of the name that answers. The guard is in the dialer's Control,
-// which runs for each socket with the address to which it is about to connect. Here the name is in
-// ASCII, whatever script the URL has.
+// dial connects to the first address of the name that accepts. The guard is in the dialer's Control, which
+// runs for each socket with the address to which it is about to connect. Here the name is in ASCII,
+// regardless of the URL's script.
 func (t *guardedTransport) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	name, port, err := net.SplitHostPort(addr)
 	if err != nil {

@@ -31,7 +31,7 @@ import (
 	"github.com/verge-id/verge/testharness/wait"
 )
 
-// privateV4 has at least one address of every range that must not be reached.
+// privateV4 has at least one address of every forbidden range.
 var privateV4 = []string{
 	"0.0.0.0", "0.1.2.3", "10.0.0.1", "10.255.255.255", "100.64.0.1", "100.100.100.200", "100.127.255.254",
 	"127.0.0.1", "127.1.2.3", "127.255.255.254",
@@ -49,7 +49,7 @@ var privateV6 = []string{
 	"ff01::1", "ff02::1", "ff05::2", "ff0e::1",
 }
 
-// spellings returns ways to write an IPv4 address that some resolver, gateway or tunnel understands.
+// spellings returns the ways to write an IPv4 address that some resolver, gateway or tunnel accepts.
 func spellings(a netip.Addr) []string {
 	b := a.As4()
 	n := uint32(b[0])<<24 | uint32(b[1])<<16 | uint32(b[2])<<8 | uint32(b[3])
@@ -75,8 +75,8 @@ func spellings(a netip.Addr) []string {
 	}
 }
 
-// Contract 28: only public addresses, however they are written.
-func TestPrivateDestinationsAreBlocked(t *testing.T) {
+// Contract 28: only public addresses, in any spelling.
+func TestGuard_PrivateDestinations(t *testing.T) {
 	var hosts []string
 	for _, s := range privateV4 {
 		hosts = append(hosts, spellings(netip.MustParseAddr(s))...)
@@ -106,8 +106,7 @@ func TestPrivateDestinationsAreBlocked(t *testing.T) {
 	}
 }
 
-// A URL that can never be reached must be refused before there is an event. All others must be
-// accepted.
+// A URL that can never be reached must be rejected when it is configured. All others must be accepted.
 func TestCheck(t *testing.T) {
 	for _, c := range []struct {
 		url string
@@ -145,8 +144,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// There are five reasons why a receiver does not answer, and each has its own word.
-func TestWhyThereIsNoAnswer(t *testing.T) {
+// There are five reasons for a missing response, each with its own word.
+func TestFetch_ErrorReasons(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -165,7 +164,7 @@ func TestWhyThereIsNoAnswer(t *testing.T) {
 		{"nothing listens", "https://" + nobody, host.FetchRefused},
 		{"the name is not found", "https://nowhere.example", host.FetchDNS},
 		{"the name has no address", "https://empty.example", host.FetchDNS},
-		{"it does not speak TLS", "https://" + plain.Listener.Addr().String(), host.FetchTLS},
+		{"it does not use TLS", "https://" + plain.Listener.Addr().String(), host.FetchTLS},
 	} {
 		_, err := New(Config{Dev: true, Lookup: lookup}).Fetch(t.Context(),
 			host.FetchRequest{Method: "POST", URL: c.url})
@@ -173,7 +172,8 @@ func TestWhyThereIsNoAnswer(t *testing.T) {
 			t.Errorf("%s: %v, want %s", c.rule, err, c.want)
 		}
 	}
-	// This uses the system's own resolver, whatever it does with names that cannot exist (RFC 6761).
+	// This uses the system's own resolver, regardless of its handling of names that cannot exist (RFC
+	// 6761).
 	_, err = New(Config{Dev: true}).Fetch(t.Context(),
 		host.FetchRequest{Method: "POST", URL: "https://nowhere.invalid"})
 	if got := why(err); got != host.FetchDNS && got != host.FetchTimeout {
@@ -181,8 +181,8 @@ func TestWhyThereIsNoAnswer(t *testing.T) {
 	}
 }
 
-// Contract 28: the address that is dialled counts, not the one that the name had before.
-func TestNamesWithPrivateAddressesAreBlocked(t *testing.T) {
+// Contract 28: the dialled address counts, not the address that the name had before.
+func TestGuard_NamesWithPrivateAddresses(t *testing.T) {
 	for _, s := range append(append([]string(nil), privateV4...), privateV6...) {
 		for _, a := range []netip.Addr{netip.MustParseAddr(s),
 			netip.AddrFrom16(netip.MustParseAddr(s).As16())} {
@@ -192,14 +192,14 @@ func TestNamesWithPrivateAddressesAreBlocked(t *testing.T) {
 			_, err := c.Fetch(t.Context(), host.FetchRequest{Method: "POST",
 				URL: "https://receiver.example/"})
 			if why(err) != host.FetchBlocked {
-				t.Errorf("contract 28: a name that means %v: %v", a, err)
+				t.Errorf("contract 28: a name that resolves to %v: %v", a, err)
 			}
 		}
 	}
 }
 
-// Contract 28: DNS rebinding. The first answer may be dialled, the second may not. The receiver that
-// the first one reached gets only one request.
+// Contract 28: DNS rebinding. The first result may be dialled, the second may not. The receiver at the
+// first address gets only one request.
 func TestRebinding(t *testing.T) {
 	s, roots := receiver(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Connection", "close")
@@ -226,7 +226,7 @@ func TestRebinding(t *testing.T) {
 }
 
 // The guard must allow public addresses on any port.
-func TestPublicDestinationsAreAllowed(t *testing.T) {
+func TestGuard_PublicDestinations(t *testing.T) {
 	c := New(Config{})
 	for _, s := range []string{
 		"8.8.8.8:443",
@@ -243,9 +243,9 @@ func TestPublicDestinationsAreAllowed(t *testing.T) {
 	}
 }
 
-// Contract 28: beyond https, dev mode allows only loopback. No guard lets the test's address through,
-// so a failing test sends nothing anywhere.
-func TestPlainHTTPGoesToLoopbackOnly(t *testing.T) {
+// Contract 28: beyond https, dev mode allows only loopback. No guard accepts the test's address, so a
+// failing test sends no request to the network.
+func TestGuard_PlainHTTP(t *testing.T) {
 	c := New(Config{Dev: true, Lookup: func(context.Context, string) ([]netip.Addr, error) {
 		return []netip.Addr{netip.MustParseAddr("192.0.2.1")}, nil
 	}})
@@ -259,7 +259,7 @@ func TestPlainHTTPGoesToLoopbackOnly(t *testing.T) {
 	}
 }
 
-func TestURLsThatAreRefused(t *testing.T) {
+func TestFetch_RejectedURLs(t *testing.T) {
 	for _, c := range []struct {
 		rule, url string
 		dev       bool
@@ -316,9 +316,8 @@ func TestExchange(t *testing.T) {
 	}
 }
 
-// Contract 28: no proxy from the environment.
 // A webhook URL that an earlier release accepted is sent as a well-formed request line (contract 28).
-func TestQueryIsSentEscaped(t *testing.T) {
+func TestFetch_EscapedQuery(t *testing.T) {
 	for query, want := range map[string]string{"shop=a b": "shop=a%20b", "a=é&b=%20": "a=%C3%A9&b=%20",
 		"a=b&c": "a=b&c"} {
 		u, err := (&guardedTransport{}).destination("https://a.example/hook?" + query)
@@ -328,7 +327,8 @@ func TestQueryIsSentEscaped(t *testing.T) {
 	}
 }
 
-func TestEnvironmentProxyIsIgnored(t *testing.T) {
+// Contract 28: no proxy from the environment.
+func TestFetch_NoEnvironmentProxy(t *testing.T) {
 	var proxied atomic.Bool
 	proxy := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		proxied.Store(true)
@@ -340,7 +340,7 @@ func TestEnvironmentProxyIsIgnored(t *testing.T) {
 	c := New(Config{Dev: true, Lookup: func(context.Context, string) ([]netip.Addr, error) {
 		return nil, errors.New("no such name")
 	}})
-	// The URL has a name that is not loopback, because the environment's proxy never serves loopback.
+	// The URL's name is not loopback, because the environment's proxy never serves loopback.
 	_, err := c.Fetch(t.Context(), host.FetchRequest{Method: "POST", URL: "http://receiver.example/"})
 	if why(err) != host.FetchDNS || proxied.Load() || c.transport.Proxy != nil {
 		t.Errorf("contract 28: got %v, proxied %v", err, proxied.Load())
@@ -359,14 +359,14 @@ func TestReceivers(t *testing.T) {
 		status int
 		body   int
 	}{
-		{"contract 26: a redirect is an answer and is not followed",
+		{"contract 26: a redirect is a response and is not followed",
 			func(w http.ResponseWriter, r *http.Request) {
 				if r.URL.Path == "/elsewhere" {
 					redirected.Store(true)
 				}
 				http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
 			}, "", 307, 0},
-		{"contract 26: at most 64 KiB are read of a body without end", func(
+		{"contract 26: at most 64 KiB of an endless body are read", func(
 			w http.ResponseWriter, r *http.Request,
 		) {
 			for chunk := make([]byte, 1<<16); r.Context().Err() == nil; {
@@ -400,7 +400,7 @@ func TestReceivers(t *testing.T) {
 				time.Sleep(5 * time.Millisecond)
 			}
 		}, host.FetchTimeout, 0, 0},
-		{"an informational answer is none", func(w http.ResponseWriter, r *http.Request) {
+		{"an informational response does not count", func(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(http.StatusEarlyHints)
 			flush(w)
 			stall(r)
@@ -457,11 +457,11 @@ func TestGzipBomb(t *testing.T) {
 	resp, err := New(Config{Dev: true, RootCAs: roots}).Fetch(t.Context(),
 		host.FetchRequest{Method: "GET", URL: s.URL})
 	if err != nil || !bytes.Equal(resp.Body, bomb.Bytes()[:min(bomb.Len(), 64<<10)]) {
-		t.Errorf("the body was not left as it came: %d of %d bytes, %v", len(resp.Body), bomb.Len(), err)
+		t.Errorf("the body was changed: %d of %d bytes, %v", len(resp.Body), bomb.Len(), err)
 	}
 }
 
-// TestMethod_Gzip: contract 36: some providers compress unasked. The limit applies to the decompressed body.
+// Contract 36: some providers compress unasked. The limit applies to the decompressed body.
 func TestMethod_Gzip(t *testing.T) {
 	packed := func(parts ...string) string {
 		var all bytes.Buffer
@@ -516,8 +516,8 @@ func TestMethod_Gzip(t *testing.T) {
 	}
 }
 
-// goodbye is a connection whose other side ends its answer, as if it were complete, when we hang up.
-// Over TLS this can cross our own close notification.
+// goodbye is a connection whose peer ends its response, as if it were complete, when we hang up. Over TLS
+// this can cross our own close notification.
 type goodbye struct {
 	net.Conn
 	answer        *strings.Reader
@@ -541,7 +541,7 @@ func (g *goodbye) Read(b []byte) (int, error) {
 	return 0, io.EOF
 }
 
-func TestAnAnswerThatEndsBecauseWeHungUpIsATimeout(t *testing.T) {
+func TestFetch_EndAfterDeadline(t *testing.T) {
 	cl := New(Config{Dev: true, Timeout: deadline(host.FetchTimeout)})
 	cl.transport.DialContext = func(context.Context, string, string) (net.Conn, error) {
 		return &goodbye{answer: strings.NewReader("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nhalf"),
@@ -569,7 +569,7 @@ func TestConnections(t *testing.T) {
 		reason string
 	}{
 		{"reset at once", func(c net.Conn) { c.(*net.TCPConn).SetLinger(0) }, host.FetchNetwork},
-		{"closed behind the request", func(c net.Conn) { http.ReadRequest(bufio.NewReader(c)) },
+		{"closed after the request", func(c net.Conn) { http.ReadRequest(bufio.NewReader(c)) },
 			host.FetchNetwork},
 		{"not HTTP", says("SSH-2.0-OpenSSH_9.6\r\n"), host.FetchStatusLine},
 		{"contract 26: the status 000", says("HTTP/1.1 000 OK\r\nContent-Length: 0\r\n\r\n"),
@@ -585,7 +585,7 @@ func TestConnections(t *testing.T) {
 			host.FetchCut},
 		{"a chunk without a size", says("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n"),
 			host.FetchMalformed},
-		{"a length that is no number", says("HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n"),
+		{"a length that is not a number", says("HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n"),
 			host.FetchMalformed},
 		{"contract 26: a header that drips", func(c net.Conn) {
 			http.ReadRequest(bufio.NewReader(c))
@@ -660,7 +660,7 @@ func TestTLS(t *testing.T) {
 			}
 			url := ""
 			if c.stalled {
-				// its backlog accepts connections, and nobody answers
+				// its backlog accepts connections, but no one responds
 				l, err := net.Listen("tcp", "127.0.0.1:0")
 				if err != nil {
 					t.Fatal(err)
@@ -695,8 +695,8 @@ func TestConnectionReuse(t *testing.T) {
 		bytes int
 		conns int64
 	}{
-		{"whole answers share a connection", 10, 1},
-		{"a cut answer costs its connection", 1 << 20, 5},
+		{"complete responses share a connection", 10, 1},
+		{"a cut response closes its connection", 1 << 20, 5},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			var opened atomic.Int64
@@ -741,7 +741,7 @@ func FuzzDestination(f *testing.F) {
 		return []netip.Addr{netip.MustParseAddr("127.0.0.1")}, nil
 	}})
 	f.Fuzz(func(t *testing.T, raw string) {
-		// Every name means loopback here, and no test address is public. So every URL must be refused,
+		// All names mean loopback here, and no test address is public. So every URL must be rejected,
 		// except one with a literal public address.
 		if u, err := c.destination(raw); err == nil {
 			if a, err := netip.ParseAddr(u.Hostname()); err == nil && c.guard.SafeAddr(a.Unmap()) == nil {

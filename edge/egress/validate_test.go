@@ -21,9 +21,9 @@ func TestValidate(t *testing.T) {
 		}
 	}
 	if wrong := (Config{Timeout: 2 * time.Minute, MaxBody: 1}).Validate(); wrong != nil {
-		t.Errorf("the longest timeout and the smallest answer are refused: %v", wrong)
+		t.Errorf("the longest timeout and the smallest response are rejected: %v", wrong)
 	}
 	if wrong := (Config{Timeout: -1, MaxBody: -1}).Validate(); len(wrong) != 2 {
-		t.Errorf("two things are wrong, and it says %v", wrong)
+		t.Errorf("two errors, but got %v", wrong)
 	}
 }

@@ -9,9 +9,9 @@ import (
 	oteltrace "go.opentelemetry.io/otel/trace"
 )
 
-// A caller chooses its trace id and says that it records the trace. A lot decides all the same.
-func TestACallersTraceIDDecidesNothing(t *testing.T) {
-	low := oteltrace.TraceID{15: 0, 0: 1} // a part of any size has it
+// A caller chooses its trace id and sets the flag that it records the trace. Verge still samples at random.
+func TestByLot_CallersTraceID(t *testing.T) {
+	low := oteltrace.TraceID{15: 0, 0: 1} // in a fraction of any size
 	ctx := oteltrace.ContextWithRemoteSpanContext(context.Background(), oteltrace.NewSpanContext(
 		oteltrace.SpanContextConfig{TraceID: low, SpanID: oteltrace.SpanID{1},
 			TraceFlags: oteltrace.FlagsSampled}))
@@ -29,8 +29,8 @@ func TestACallersTraceIDDecidesNothing(t *testing.T) {
 	}
 }
 
-// Open gives the sampler that the test above is about to requests of callers.
-func TestOpenDrawsLots(t *testing.T) {
+// Open uses the sampler of the test above for callers' requests.
+func TestOpen_SamplesAtRandom(t *testing.T) {
 	p, err := Open(t.Context(), Config{Endpoint: "http://127.0.0.1:1", Sample: 0.01})
 	if err != nil {
 		t.Fatal(err)
@@ -46,7 +46,7 @@ func TestOpenDrawsLots(t *testing.T) {
 			recorded++
 		}
 	}
-	if recorded > 100 { // 10 are to be expected
+	if recorded > 100 { // 10 are expected
 		t.Errorf("%d of 1,000 requests of a caller are recorded, want about 10", recorded)
 	}
 }

@@ -1,10 +1,10 @@
 // Package otlp sends spans to a collector, by OTLP over HTTP. [Open] returns the provider for tracing.New.
 //
-// Only requests to the configured endpoint leave. They go to no proxy of the environment, and follow no
-// redirect. What a collector asks for as a credential is read from OTEL_EXPORTER_OTLP_HEADERS.
+// Requests go only to the configured endpoint, without the environment's proxies and without redirects. A
+// collector's credentials are read from OTEL_EXPORTER_OTLP_HEADERS.
 //
-// Not promised: that every span arrives. Spans are sent in batches, later than what they tell of. If the
-// collector is away or too slow, they are dropped, and the log says so once.
+// Delivery is not guaranteed. Spans are sent in batches, with a delay. If the collector is unreachable or
+// too slow, they are dropped and logged once.
 package otlp
 
 import (
@@ -26,37 +26,36 @@ import (
 	oteltrace "go.opentelemetry.io/otel/trace"
 )
 
-// Config says where spans go. Endpoint is needed.
+// Config configures the destination of spans. Endpoint is required.
 type Config struct {
-	// Endpoint is the collector's address, such as http://127.0.0.1:4318. Without a path it is completed by
-	// /v1/traces.
+	// Endpoint is the collector's address, such as http://127.0.0.1:4318. The default path is /v1/traces.
 	Endpoint string
 
-	// Sample is the part of all traces that is recorded, from 0 to 1.
+	// Sample is the fraction of all traces that is recorded, from 0 to 1.
 	Sample float64
 
 	Version string       // of the service, for the collector
 	Log     *slog.Logger // nil discards
 }
 
-// Check says what is wrong with a configuration.
+// Check returns an error if the configuration is invalid.
 func (c Config) Check() error {
 	u, err := url.Parse(c.Endpoint)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil ||
 		u.RawQuery != "" {
 		return fmt.Errorf("%q is no address like http://127.0.0.1:4318", c.Endpoint)
 	}
-	if !(c.Sample >= 0 && c.Sample <= 1) { // so that NaN is refused, too
+	if !(c.Sample >= 0 && c.Sample <= 1) { // rejects NaN, too
 		return fmt.Errorf("the sampled part is %v, which is not from 0 to 1", c.Sample)
 	}
 	return nil
 }
 
-// Open returns a provider whose spans go to the collector. Its Shutdown sends what is left.
+// Open returns a provider whose spans go to the collector. Its Shutdown sends the remaining ones.
 //
-// A caller that records a trace does not decide that Verge does: a lot is drawn for each of its requests. Its
-// trace id would not do, because the caller has chosen it. A trace that its caller does not record is not
-// recorded here either.
+// A caller that records a trace does not decide whether Verge does: Verge samples each of its requests at
+// random. The trace id would not be suitable, because the caller has chosen it. A trace that its caller
+// does not record is not recorded here either.
 func Open(ctx context.Context, c Config) (*trace.TracerProvider, error) {
 	if err := c.Check(); err != nil {
 		return nil, fmt.Errorf("otlp: %w", err)
@@ -64,7 +63,7 @@ func Open(ctx context.Context, c Config) (*trace.TracerProvider, error) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	u, _ := url.Parse(c.Endpoint) // Check has read it
+	u, _ := url.Parse(c.Endpoint) // Check has parsed it
 	if u.Path == "" || u.Path == "/" {
 		u.Path = "/v1/traces"
 	}
@@ -88,7 +87,7 @@ func Open(ctx context.Context, c Config) (*trace.TracerProvider, error) {
 	), nil
 }
 
-// byLot records a part of the requests that come with a trace.
+// byLot records a random fraction of the requests that come with a trace.
 type byLot struct {
 	part float64
 	draw func() float64 // at least 0 and less than 1
@@ -107,7 +106,7 @@ func (b byLot) ShouldSample(p trace.SamplingParameters) trace.SamplingResult {
 // Description implements trace.Sampler.
 func (b byLot) Description() string { return fmt.Sprintf("ByLot{%v}", b.part) }
 
-// telling is an exporter that says in the log when it begins to fail, and when it works again.
+// telling is an exporter that logs when it begins to fail, and when it works again.
 type telling struct {
 	trace.SpanExporter
 	log     *slog.Logger
@@ -125,5 +124,5 @@ func (t *telling) ExportSpans(ctx context.Context, spans []trace.ReadOnlySpan) e
 	case err == nil && t.failing.Swap(false):
 		t.log.Info("traces reach the collector again")
 	}
-	return nil // it is said; OpenTelemetry would print each failure
+	return nil // already logged; OpenTelemetry would print each failure
 }

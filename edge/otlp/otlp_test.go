@@ -33,7 +33,7 @@ import (
 	"github.com/verge-id/verge/testharness/wait"
 )
 
-// sink is a collector, and remembers the spans that it was sent.
+// sink is a collector that stores the spans that it receives.
 type sink struct {
 	*httptest.Server
 
@@ -80,7 +80,7 @@ func (s *sink) named(name string) (found []*trace.Span) {
 	return found
 }
 
-// below reports whether there is a span of that name whose parent is one of the given spans.
+// below reports whether a span of that name has one of the given spans as its parent.
 func (s *sink) below(parents []*trace.Span, name string) bool {
 	for _, span := range s.named(name) {
 		for _, p := range parents {
@@ -92,7 +92,7 @@ func (s *sink) below(parents []*trace.Span, name string) bool {
 	return false
 }
 
-// everything is the text of all spans, and of what they hold.
+// everything returns the text of all spans and their contents.
 func (s *sink) everything() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,7 +110,7 @@ const (
 	callerSpan  = "b7ad6b7169203331"
 )
 
-// service is one that runs, with a receiver of its webhooks.
+// service is a running service with a receiver of its webhooks.
 type service struct {
 	base, key string
 	webhooks  chan http.Header
@@ -155,7 +155,7 @@ func serve(t *testing.T, engine modules.Config, change func(*edge.Config)) servi
 	return s
 }
 
-// start starts a session in the trace of the caller.
+// start starts a session in the caller's trace.
 func (s service) start(t *testing.T) {
 	t.Helper()
 	req, err := http.NewRequest("POST", s.base+"/api/v1/verify/start", strings.NewReader(`{"integration_id": "`+
@@ -181,7 +181,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// A collector of the test gets one span for a request and for a job, and for what they ask of others,
+// The collector of the test gets one span for a request and for a job, and for their requests to others,
 // natively and from guests.
 func TestSpans(t *testing.T) {
 	engines := map[string]modules.Config{"native": {}}
@@ -258,8 +258,8 @@ func checkWebhook(t *testing.T, to *sink, webhook http.Header) {
 	t.Errorf("the webhook's traceparent %v is of no span: %s", m, to.everything())
 }
 
-// Without a tracer no webhook has a header more, and nothing is sent.
-func TestNoSpansUnlessAsked(t *testing.T) {
+// Without a tracer, webhooks have no additional header, and no spans are sent.
+func TestSpans_Off(t *testing.T) {
 	s := serve(t, modules.Config{}, func(*edge.Config) {})
 	s.start(t)
 	if webhook := wait.For(s.webhooks); webhook.Get("Traceparent") != "" {
@@ -267,8 +267,8 @@ func TestNoSpansUnlessAsked(t *testing.T) {
 	}
 }
 
-// Whether a caller says that it records its trace must not decide what is recorded here.
-func TestSamplingIsNotTheCallers(t *testing.T) {
+// A caller's flag that it records its trace must not decide whether Verge records it.
+func TestSpans_CallersFlag(t *testing.T) {
 	to := newSink(t)
 	provider, err := otlp.Open(t.Context(), otlp.Config{Endpoint: to.URL, Sample: 0})
 	must(t, err)
@@ -283,8 +283,8 @@ func TestSamplingIsNotTheCallers(t *testing.T) {
 	}
 }
 
-// A collector that is away costs a line in the log, and no request.
-func TestACollectorThatFails(t *testing.T) {
+// An unreachable collector causes one log line, and no request fails.
+func TestOpen_FailingCollector(t *testing.T) {
 	to := newSink(t)
 	to.fails = true
 	var log bytes.Buffer

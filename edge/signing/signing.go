@@ -1,17 +1,18 @@
 // Package signing keeps the private keys of verification methods and signs with them: host.Host's Sign. So
-// neither the core nor a guest ever holds a private key. [Verify] is host.Host's Verify.
+// neither the core nor a guest ever has a private key. [Verify] is host.Host's Verify. Use [Open] with the
+// keys' files.
 //
-// A key is a PEM file: PKCS#8, SEC 1 for elliptic curves, or PKCS#1 for RSA. Who may read such a file is
-// judged by whoever reads it, see Open. Each key signs by the algorithms of its kind and by no other:
+// A key is a PEM file: PKCS#8, SEC 1 for elliptic curves, or PKCS#1 for RSA. The caller of Open checks who
+// may read such a file. Each key signs only by the algorithms of its kind:
 //
 //	P-256              ES256
 //	RSA, 2,048 bits    RS256, PS256
 //	Ed25519            EdDSA
 //
-// A signature has the form of JWS: for ES256 the 32 bytes of r and then the 32 of s.
+// A signature has the format of JWS: for ES256 the 32 bytes of r followed by the 32 of s.
 //
-// Not promised: that a key is used for one purpose alone. Whoever runs a module as a guest lets that module
-// have anything signed with these keys, as it lets it use the store.
+// Not guaranteed: that a key is used for one purpose only. A module that runs as a guest can have any
+// message signed with these keys, like it can use the store.
 package signing
 
 import (
@@ -38,15 +39,15 @@ import (
 // Signer signs with its keys. It may be used concurrently. A nil Signer has no keys.
 type Signer struct{ keys map[string]key }
 
-// key is a private key with the algorithms that fit it.
+// key is a private key with its algorithms.
 type key struct {
 	private    crypto.Signer
 	algorithms []string
 }
 
-// Open reads the keys of files, which has a path for each key's name. read returns the content of a file with
-// a secret, or an error for a file that others may read; the program that has the rule for such files hands
-// it in. The error says everything that is wrong.
+// Open reads the keys of files, which maps each key's name to a path. read returns the content of a file
+// with a secret, or an error for a file that others may read; the caller has the rule for such files. The
+// error contains all faults.
 func Open(files map[string]string, read func(path string) ([]byte, error)) (*Signer, error) {
 	s := &Signer{keys: map[string]key{}}
 	var wrong []error
@@ -83,7 +84,7 @@ func (s *Signer) Public(name string) ([]byte, error) {
 	return x509.MarshalPKIXPublicKey(s.keys[name].private.Public())
 }
 
-// maxName is the most bytes of a key's name that a guest may ask for.
+// maxName is the maximum length of a key's name in a guest's request.
 const maxName = 64
 
 func (s *Signer) add(name string, file []byte) error {
@@ -103,8 +104,7 @@ func (s *Signer) add(name string, file []byte) error {
 	return nil
 }
 
-// parse reads the one private key of a PEM file. Its errors quote nothing of the file but the names of
-// blocks.
+// parse parses the only private key of a PEM file. Its errors quote only the names of blocks.
 func parse(file []byte) (key, error) {
 	block, err := pemfile.PrivateKey(file)
 	if err != nil {
@@ -127,14 +127,14 @@ func parse(file []byte) (key, error) {
 	return fitting(private)
 }
 
-// Sizes of RSA keys. Below the first a signature can be forged. Above the second one signature takes longer
-// than a request may wait for it.
+// Sizes of RSA keys. Signatures of smaller keys can be forged. A signature of a larger key takes longer
+// than a request may wait.
 const (
 	minRSA = 2048
 	maxRSA = 8192
 )
 
-// fitting returns a key with the algorithms by which it may sign.
+// fitting returns a key with its algorithms.
 func fitting(private any) (key, error) {
 	switch k := private.(type) {
 	case *ecdsa.PrivateKey:

@@ -45,14 +45,14 @@ func block(kind string, der []byte) []byte {
 
 func pkcs8(k any) []byte { return block("PRIVATE KEY", must(x509.MarshalPKCS8PrivateKey(k))) }
 
-// open returns a Signer with one key, called k.
+// open returns a Signer with one key, named k.
 func open(file []byte) (*Signer, error) {
 	return Open(map[string]string{"k": "/keys/k.pem"}, func(string) ([]byte, error) { return file, nil })
 }
 
-// Whatever form the file has, the key signs by its own algorithms, and golang-jwt accepts the signature. It
-// signs by no other algorithm.
-func TestWhatAKeySigns(t *testing.T) {
+// With every format of the file, the key signs by its own algorithms only, and golang-jwt accepts the
+// signature.
+func TestSign_Algorithms(t *testing.T) {
 	sec1 := block("EC PRIVATE KEY", must(x509.MarshalECPrivateKey(p256)))
 	message := []byte("head.claims")
 	for _, c := range []struct {
@@ -94,13 +94,13 @@ func TestWhatAKeySigns(t *testing.T) {
 				t.Errorf("%s, %s: %v", c.name, algorithm, err)
 			}
 			if method.Verify("head.other", signature, c.public) == nil {
-				t.Errorf("%s, %s: the signature is good for another message", c.name, algorithm)
+				t.Errorf("%s, %s: the signature is valid for another message", c.name, algorithm)
 			}
 		}
 	}
 }
 
-// Signatures by Ed25519 and by RS256 have one value only, so they can be compared with published ones.
+// Signatures by Ed25519 and by RS256 are deterministic, so they can be compared with published ones.
 func TestVectors(t *testing.T) {
 	// RFC 8032, 7.1, test 2.
 	seed := must(hex.DecodeString("4ccd089b28ff96da9db6c346ec114e0f5b8a319f35aba624da8cf6ed4fb8a6fb"))
@@ -119,8 +119,8 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-func TestFilesThatAreRefused(t *testing.T) {
-	t.Setenv("GODEBUG", "rsa1024min=0") // or no such key could be made
+func TestOpen_RejectedFiles(t *testing.T) {
+	t.Setenv("GODEBUG", "rsa1024min=0") // or no such key could be created
 	small := must(rsa.GenerateKey(rand.Reader, 1024))
 	good := pkcs8(p256)
 	for _, c := range []struct {
@@ -128,18 +128,18 @@ func TestFilesThatAreRefused(t *testing.T) {
 		file []byte
 		says string
 	}{
-		{"nothing", nil, "there is no PEM in it"},
+		{"an empty file", nil, "there is no PEM in it"},
 		{"DER", must(x509.MarshalPKCS8PrivateKey(p256)), "there is no PEM in it"},
 		{"two keys", append(bytes.Clone(good), good...), "there are 2 things in it"},
 		{"a key and a certificate", append(bytes.Clone(good), block("CERTIFICATE", []byte("x"))...),
 			"there are 2 things in it"},
 		{"a public key", block("PUBLIC KEY", must(x509.MarshalPKIXPublicKey(&p256.PublicKey))),
 			"it holds a PUBLIC KEY"},
-		{"a key that is encrypted", block("ENCRYPTED PRIVATE KEY", []byte("x")), "the key is encrypted"},
-		{"a key that is encrypted as long ago", pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY",
+		{"an encrypted key", block("ENCRYPTED PRIVATE KEY", []byte("x")), "the key is encrypted"},
+		{"a key in the old encrypted form", pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY",
 			Headers: map[string]string{"Proc-Type": "4,ENCRYPTED", "DEK-Info": "AES-128-CBC,00"},
 			Bytes:   []byte("x")}), "the key is encrypted"},
-		{"a key that is cut short", block("PRIVATE KEY", []byte("hush")), "cannot be read"},
+		{"a truncated key", block("PRIVATE KEY", []byte("hush")), "cannot be read"},
 		{"another curve", pkcs8(p384), "the curve P-384"},
 		{"RSA of 1,024 bits", pkcs8(small), "1024 bits"},
 		{"a key that agrees on keys", pkcs8(must(ecdh.X25519().GenerateKey(rand.Reader))),
@@ -153,7 +153,7 @@ func TestFilesThatAreRefused(t *testing.T) {
 	}
 }
 
-func TestNamesOfKeys(t *testing.T) {
+func TestOpen_Names(t *testing.T) {
 	file := pkcs8(p256)
 	s := must(Open(map[string]string{"client-1_a": "a"}, func(string) ([]byte, error) { return file, nil }))
 	for _, name := range []string{"", "client", "CLIENT-1_a", "self-test", "a"} {
@@ -167,13 +167,13 @@ func TestNamesOfKeys(t *testing.T) {
 	for _, name := range []string{"", "self-test", "Client", "a b", "ä", strings.Repeat("k", 65)} {
 		_, err := Open(map[string]string{name: "a"}, func(string) ([]byte, error) { return file, nil })
 		if err == nil {
-			t.Errorf("a key may be called %q", name)
+			t.Errorf("a key may be named %q", name)
 		}
 	}
 }
 
-// Everything that is wrong is said at once, and nothing is opened in part.
-func TestTheReaderDecidesWhoMayReadAFile(t *testing.T) {
+// The error contains all faults, and no keys are opened in part.
+func TestOpen_ReadErrors(t *testing.T) {
 	disk := afero.NewMemMapFs()
 	for path, mode := range map[string]fs.FileMode{"/keys/good.pem": 0o600, "/keys/open.pem": 0o644} {
 		if err := afero.WriteFile(disk, path, pkcs8(p256), mode); err != nil {
@@ -201,7 +201,7 @@ func TestTheReaderDecidesWhoMayReadAFile(t *testing.T) {
 	}
 }
 
-func TestSigningIsConcurrentAndEnds(t *testing.T) {
+func TestSign_Concurrent(t *testing.T) {
 	s := must(Open(map[string]string{"a": "a", "b": "b"}, func(path string) ([]byte, error) {
 		return map[string][]byte{"a": pkcs8(p256), "b": pkcs8(rsa2048)}[path], nil
 	}))
@@ -219,7 +219,7 @@ func TestSigningIsConcurrentAndEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := s.Sign(ctx, "a", "ES256", nil); !errors.Is(err, context.Canceled) {
-		t.Errorf("for a caller that is gone: %v", err)
+		t.Errorf("for a caller that has disconnected: %v", err)
 	}
 }
 

@@ -16,9 +16,9 @@ import (
 	"slices"
 )
 
-// verification is how an algorithm of host.VerifyFunc verifies.
+// verification is the implementation of an algorithm of host.VerifyFunc.
 type verification struct {
-	hash crypto.Hash // 0: the algorithm hashes
+	hash crypto.Hash // 0: the algorithm hashes itself
 	pss  bool
 	fits func(public any) bool // reports whether a public key is of the algorithm's type and size
 }
@@ -53,10 +53,10 @@ func byRSA(hash crypto.Hash, pss bool) verification {
 	}}
 }
 
-// errPublicKey is the error for a public key that cannot be used.
+// errPublicKey is the error for an unusable public key.
 var errPublicKey = errors.New("signing: the public key cannot be read, or does not fit the algorithm")
 
-// Verify is host.Host's Verify, by the standard library.
+// Verify is host.Host's Verify, implemented with the standard library.
 func Verify(ctx context.Context, algorithm string, publicKey, message, signature []byte) (bool, error) {
 	by, ok := verifications[algorithm]
 	if !ok {

@@ -11,9 +11,9 @@ import (
 	"github.com/verge-id/verge/wasm/abi"
 )
 
-// A transcript can have every entry and every record of the ABI by its name in ABI.md, except the
-// two that are not part of a step.
-func TestNamesAreTheABIs(t *testing.T) {
+// A transcript can contain every entry and every record of the ABI by its name in ABI.md, except the two
+// that are not part of a step.
+func TestNames_MatchABI(t *testing.T) {
 	text, err := os.ReadFile("../../wasm/ABI.md")
 	if err != nil {
 		t.Fatal(err)

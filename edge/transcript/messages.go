@@ -11,7 +11,7 @@ import (
 	"github.com/verge-id/verge/wasm/abi"
 )
 
-// reading decodes a message, to check its form and to show it to people.
+// reading decodes a message, to check its form and to display it.
 type reading func([]byte) (any, error)
 
 func of[T any](read func([]byte) (T, error)) reading {
@@ -64,7 +64,7 @@ func readFetchError(b []byte) (f fetchError, err error) {
 	return f, err
 }
 
-// entry is a form of request. The self-test is not one: its clock and randomness are its own.
+// entry is a form of request. The self-test is not one: it has its own clock and randomness.
 type entry struct {
 	name         string
 	body, result reading
@@ -128,12 +128,12 @@ var statuses = map[abi.Status]string{
 	abi.Unknown: "unknown", abi.NoAnswer: "no answer", abi.Failed: "failed",
 }
 
-// Names of entries, kinds and statuses, as ABI.md has them.
+// Names of entries, kinds and statuses, as in ABI.md.
 func EntryName(e abi.Entry) string   { return entries[e].name }
 func KindName(k abi.Kind) string     { return kinds[k].name }
 func StatusName(s abi.Status) string { return statuses[s] }
 
-// named returns the number that a name stands for.
+// named returns the number with that name.
 func named[K ~uint8, V interface{ called() string }](all map[K]V, name string) (K, error) {
 	var names []string
 	for k, v := range all {

@@ -12,7 +12,7 @@ import (
 	"github.com/verge-id/verge/wasm/settings"
 )
 
-// Recorder runs a core in this process and records what it is asked, asks for and answers.
+// Recorder runs a core in this process and records its requests, effects and responses.
 type Recorder struct {
 	Transcript
 
@@ -21,7 +21,7 @@ type Recorder struct {
 	step  *Step
 }
 
-// NewRecorder starts a core with a configuration at an instant. carry does what the core asks for.
+// NewRecorder starts a core with a configuration at a given time. carry executes the core's effects.
 func NewRecorder(c settings.Config, start time.Time, carry effect.Func) (*Recorder, error) {
 	r := &Recorder{Transcript: Transcript{Config: c}, step: &Step{}}
 	r.stage = &stage{now: start, start: start,
@@ -41,7 +41,8 @@ func NewRecorder(c settings.Config, start time.Time, carry effect.Func) (*Record
 	return r, err
 }
 
-// Do has the core run an entry at an instant, and returns the result. The step is added to the transcript.
+// Do runs an entry of the core at a given time, and returns the result. The step is added to the
+// transcript.
 func (r *Recorder) Do(name string, now time.Time, entry abi.Entry, body []byte) ([]byte, error) {
 	s := Step{Name: name, Now: now.UTC(), Seed: uint64(len(r.Steps) + 1), Entry: entry, Body: body}
 	r.step = &s

@@ -10,10 +10,10 @@ import (
 	"github.com/verge-id/verge/wasm/abi"
 )
 
-// Summary counts what was replayed.
+// Summary has the counts of a replay.
 type Summary struct {
 	Steps, Effects, Notices int
-	Bytes                   int // of effects, notices and answers that were compared
+	Bytes                   int // of the compared effects, notices and responses
 }
 
 // Add adds the summary of another transcript.
@@ -24,27 +24,27 @@ func (s *Summary) Add(o Summary) {
 	s.Bytes += o.Bytes
 }
 
-// String is the summary in words.
+// String returns the summary as text.
 func (s Summary) String() string {
 	return fmt.Sprintf("%d steps, %d effects, %d notices, %d bytes, the same",
 		s.Steps, s.Effects, s.Notices, s.Bytes)
 }
 
-// Difference is the first place where a replay differs from the recording. It shows both in full,
-// also tokens and keys.
+// Difference is the first difference between a replay and the recording. It contains both in full,
+// including tokens and keys.
 type Difference struct {
 	Step     int    // from 1
 	Name     string // of the step
-	Request  string // what the step asks for, in a line
+	Request  string // the step's request, in one line
 	Now      time.Time
-	Place    string   // in the step
-	Before   []string // the events of the step until then, a line for each
-	Recorded []string // in words, line by line
+	Place    string   // the position in the step
+	Before   []string // the previous events of the step, one line each
+	Recorded []string // as text, line by line
 	Replayed []string
 }
 
-// String shows the difference to a person. A line that only the recording has begins with "-". A
-// line that only the replay has begins with "+".
+// String formats the difference for people. A line that only the recording has begins with "-". A line that
+// only the replay has begins with "+".
 func (d *Difference) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "step %d, %s\n  %s\n  at %s\n", d.Step, d.Name, d.Request, d.Now.Format(time.RFC3339Nano))
@@ -64,9 +64,9 @@ func (d *Difference) String() string {
 	return b.String()
 }
 
-// Replay runs the steps of the transcript on an engine. The engine gets the replies that were
-// recorded. Replay compares what it asks for, tells and answers with the recording, and ends at the
-// first difference. It returns an error if the engine could not be started or ctx ended.
+// Replay runs the steps of the transcript on an engine, which gets the recorded replies. Replay compares
+// the engine's effects, notices and responses with the recording, and ends at the first difference. It
+// returns an error if the engine could not be started or ctx ended.
 func (t *Transcript) Replay(ctx context.Context, e Engine) (sum Summary, d *Difference, err error) {
 	if len(t.Steps) == 0 {
 		return sum, nil, nil
@@ -97,10 +97,10 @@ func (t *Transcript) Replay(ctx context.Context, e Engine) (sum Summary, d *Diff
 	return sum, nil, nil
 }
 
-// player gives the recorded replies of one step, for as long as the core asks for what was recorded.
+// player returns the recorded replies of one step, as long as the core's requests match the recording.
 type player struct {
 	step *Step
-	next int // of the step's events
+	next int // index of the step's next event
 	diff *Difference
 	sum  *Summary
 }
@@ -110,7 +110,7 @@ func (p *player) expect(k abi.Kind, body []byte) (recorded Event, same bool) {
 	if p.diff != nil {
 		return Event{}, false
 	}
-	if p.step == nil { // what an engine does between steps is not part of any step
+	if p.step == nil { // an engine's work between steps is not part of any step
 		return Event{}, false
 	}
 	if p.next == len(p.step.Events) {
@@ -136,7 +136,7 @@ func (p *player) effect(k abi.Kind, body []byte) (abi.Status, []byte) {
 	case k == abi.Fetch:
 		return abi.NoAnswer, abi.Append.FetchError(nil, "network_error", "the replay differs")
 	}
-	return abi.Unavailable, []byte("the replay differs") // which ends the request
+	return abi.Unavailable, []byte("the replay differs") // ends the request
 }
 
 func (p *player) notice(k abi.Kind, body []byte) {
@@ -145,7 +145,7 @@ func (p *player) notice(k abi.Kind, body []byte) {
 	}
 }
 
-// end compares the answer. It returns the first difference of the step, if there is one.
+// end compares the response. It returns the first difference of the step, if there is one.
 func (p *player) end(answer []byte, err error) *Difference {
 	switch {
 	case p.diff != nil:
@@ -164,7 +164,7 @@ func (p *player) end(answer []byte, err error) *Difference {
 	return p.diff
 }
 
-// place names the next event of the recording.
+// place describes the next event of the recording.
 func (p *player) place() string { return fmt.Sprintf("event %d of %d", p.next+1, len(p.step.Events)) }
 
 func (p *player) differ(place string, recorded, replayed []string) {

@@ -17,7 +17,7 @@ import (
 	"github.com/verge-id/verge/wasm/abi"
 )
 
-// answer changes a step's answer.
+// answer changes a step's response.
 func answer(t *testing.T, s *transcript.Step, change func(*web.Response)) {
 	t.Helper()
 	r, err := abi.Read.Response(s.Answer)
@@ -28,9 +28,8 @@ func answer(t *testing.T, s *transcript.Step, change func(*web.Response)) {
 	s.Answer = abi.Append.Response(nil, r)
 }
 
-// Whatever is changed in a transcript, a replay finds the first place where it makes a difference,
-// and says so in words.
-// replayed is a recorded transcript, with the places of steps in it, from 0.
+// replayed is a recorded transcript, with the positions of steps in it, from 0. For any change of a
+// transcript, a replay must find the first difference and describe it.
 type replayed struct {
 	text                             []byte
 	pending, approve, validate, used int
@@ -53,8 +52,8 @@ func firstEvent(s *transcript.Step, k abi.Kind) *transcript.Event {
 	return &s.Events[slices.IndexFunc(s.Events, func(e transcript.Event) bool { return e.Kind == k })]
 }
 
-// alteration is a change of a transcript, the step in which a replay must see it, from 0, and what the replay
-// must say.
+// alteration is a change of a transcript, the step in which a replay must find it, from 0, and the texts of
+// the replay's report.
 type alteration struct {
 	of    string
 	alter func(steps []transcript.Step) []transcript.Step
@@ -75,40 +74,40 @@ func (r replayed) differs(t *testing.T, cases []alteration) {
 			}
 			sum, d, err := read(t, again.Bytes()).Replay(t.Context(), transcript.Engine{})
 			if err != nil || d == nil {
-				t.Fatalf("no difference is seen: %v", err)
+				t.Fatalf("no difference is found: %v", err)
 			}
 			if d.Step != c.step+1 || sum.Steps != c.step {
-				t.Errorf("it is seen in step %d, after %d, want %d:\n%s", d.Step, sum.Steps, c.step+1, d)
+				t.Errorf("it is found in step %d, after %d, want %d:\n%s", d.Step, sum.Steps, c.step+1, d)
 			}
 			for _, says := range c.says {
 				if !strings.Contains(d.String(), says) {
-					t.Errorf("it does not say %q:\n%s", says, d)
+					t.Errorf("the report lacks %q:\n%s", says, d)
 				}
 			}
 		})
 	}
 }
 
-func TestDifferencesOfAnswers(t *testing.T) {
+func TestReplay_ResponseDifferences(t *testing.T) {
 	r := newReplayed(t)
 	r.differs(t, []alteration{
-		{"the status of an answer", func(s []transcript.Step) []transcript.Step {
+		{"the status of a response", func(s []transcript.Step) []transcript.Step {
 			answer(t, &s[r.validate], func(r *web.Response) { r.Status = 409 })
 			return s
 		}, r.validate, []string{"validate\n", "POST /api/v1/verify/validate", "at 2026-11-20T22:10:00",
 			"the answer: recorded (-) and replayed (+)", "-   Status: 409", "+   Status: 200",
 			"commit p0: done"}},
-		{"a member of an answer's body", func(s []transcript.Step) []transcript.Step {
+		{"a field of a response's body", func(s []transcript.Step) []transcript.Step {
 			answer(t, &s[r.validate], func(r *web.Response) {
 				r.Body = bytes.Replace(r.Body, []byte(`"challenge_age":25`), []byte(`"challenge_age":18`), 1)
 			})
 			return s
 		}, r.validate, []string{`-     "challenge_age": 18,`, `+     "challenge_age": 25,`, `      "level": "L1"`}},
-		{"white space in an answer's body", func(s []transcript.Step) []transcript.Step {
+		{"white space in a response's body", func(s []transcript.Step) []transcript.Step {
 			answer(t, &s[r.validate], func(r *web.Response) { r.Body = append(r.Body, '\n') })
 			return s
 		}, r.validate, []string{"the answer"}},
-		{"a header of an answer", func(s []transcript.Step) []transcript.Step {
+		{"a header of a response", func(s []transcript.Step) []transcript.Step {
 			answer(t, &s[r.pending], func(r *web.Response) { delete(r.Header, "Cache-Control") })
 			return s
 		}, r.pending, []string{"GET /api/v1/verify/sessions/svc_sess_",
@@ -116,10 +115,10 @@ func TestDifferencesOfAnswers(t *testing.T) {
 	})
 }
 
-func TestDifferencesOfEffects(t *testing.T) {
+func TestReplay_EffectDifferences(t *testing.T) {
 	r := newReplayed(t)
 	r.differs(t, []alteration{
-		{"what an effect is about", func(s []transcript.Step) []transcript.Step {
+		{"the body of an effect", func(s []transcript.Step) []transcript.Step {
 			firstEvent(&s[r.pending], abi.KVGet).Body = abi.Append.Key(nil,
 				kv.Key{Partition: "p0", Name: "s/another"})
 			return s
@@ -129,14 +128,14 @@ func TestDifferencesOfEffects(t *testing.T) {
 			e.Status, e.Reply = abi.Unavailable, []byte("gone")
 			return s
 		}, r.validate, []string{"event 5", "+ log", "error=gone"}},
-		{"a status of an effect that changes what is answered and told of it",
+		{"a status of an effect that changes response and notices",
 			func(s []transcript.Step) []transcript.Step {
 				e := firstEvent(&s[r.used], abi.KVCommit)
 				e.Status, e.Reply = abi.OK, nil
 				return s
 			}, r.used, []string{"- about", "-   Code: ALREADY_USED", "+ answer", "+   Status: 200"}},
 		{"an effect fewer", func(s []transcript.Step) []transcript.Step {
-			// The notice behind it is left out, too.
+			// The notice after it is removed, too.
 			s[r.validate].Events = s[r.validate].Events[:len(s[r.validate].Events)-2]
 			return s
 		}, r.validate, []string{"- answer", "+ commit", "+   Partition: p"}},
@@ -152,7 +151,7 @@ func TestDifferencesOfEffects(t *testing.T) {
 	})
 }
 
-func TestDifferencesOfSteps(t *testing.T) {
+func TestReplay_StepDifferences(t *testing.T) {
 	r := newReplayed(t)
 	r.differs(t, []alteration{
 		{"the order of steps", func(s []transcript.Step) []transcript.Step {
@@ -182,8 +181,8 @@ func TestDifferencesOfSteps(t *testing.T) {
 	})
 }
 
-// However large the difference is, what is shown fits on a screen or two.
-func TestWhatIsShownIsShort(t *testing.T) {
+// The report of a difference of any size fits on a screen or two.
+func TestDifference_Short(t *testing.T) {
 	d := &transcript.Difference{Step: 1, Recorded: []string{"answer"}, Replayed: []string{"answer"}}
 	for n := range 1000 {
 		d.Before = append(d.Before, fmt.Sprintf("event %d", n))
@@ -197,13 +196,13 @@ func TestWhatIsShownIsShort(t *testing.T) {
 	for _, says := range []string{"… 988 events before these\n  event 988\n", "-   Body: …", " recorded 0\n",
 		"- … 960 more lines\n+   Body: …", " replayed 39\n", "+ … 960 more lines\n"} {
 		if !strings.Contains(text, says) {
-			t.Errorf("it does not say %q:\n%s", says, text)
+			t.Errorf("the report lacks %q:\n%s", says, text)
 		}
 	}
 }
 
 // A replay finds a change of the configuration by its effects.
-func TestAnotherConfiguration(t *testing.T) {
+func TestReplay_OtherConfiguration(t *testing.T) {
 	altered := read(t, stored(t, "results"))
 	altered.Config.Limits.SecretPerIP = ratelimit.PerMinute(7)
 	_, d, err := altered.Replay(t.Context(), transcript.Engine{})
@@ -217,7 +216,7 @@ func TestAnotherConfiguration(t *testing.T) {
 	}
 }
 
-func TestReplayOfNothing(t *testing.T) {
+func TestReplay_Empty(t *testing.T) {
 	empty := read(t, bytes.SplitAfter(stored(t, "results"), []byte("\n"))[0])
 	sum, d, err := empty.Replay(t.Context(), transcript.Engine{})
 	if sum != (transcript.Summary{}) || d != nil || err != nil {
@@ -225,7 +224,7 @@ func TestReplayOfNothing(t *testing.T) {
 	}
 }
 
-func TestReplayStops(t *testing.T) {
+func TestReplay_Cancelled(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
 	_, d, err := read(t, stored(t, "results")).Replay(ctx, transcript.Engine{})

@@ -17,7 +17,7 @@ import (
 	"github.com/verge-id/verge/wasm/abi"
 )
 
-// Line says in one line what the step asks for.
+// Line returns the step's request in one line.
 func (s *Step) Line() string {
 	e, ok := entries[s.Entry]
 	if !ok {
@@ -45,7 +45,7 @@ func (s *Step) Line() string {
 	return e.name
 }
 
-// line shows an event in one line.
+// line returns an event in one line.
 func (e Event) line() string {
 	k := kinds[e.Kind]
 	v, err := k.body(e.Body)
@@ -98,7 +98,7 @@ func oneLine(s string) string {
 	return s
 }
 
-// showEvent and showAnswer show an event or an answer in several lines.
+// showEvent and showAnswer return an event or a response in several lines.
 func showEvent(e Event) []string {
 	return titled(kinds[e.Kind].name, kinds[e.Kind].body, e.Body)
 }
@@ -117,7 +117,7 @@ func titled(title string, read reading, b []byte) []string {
 	return lines
 }
 
-// show shows a message with a line for each member that is not zero.
+// show formats a message with a line for each non-zero field.
 func show(v any) []string {
 	if v == nil {
 		return nil
@@ -171,7 +171,7 @@ func appendValue(lines []string, path string, v reflect.Value) []string {
 	return lines
 }
 
-// appendText shows JSON member by member and text line by line. It shows other bytes as a Go string.
+// appendText adds JSON field by field and text line by line. It adds other bytes as a Go string.
 func appendText(lines []string, label string, b []byte) []string {
 	var indented bytes.Buffer
 	switch {
@@ -190,8 +190,8 @@ func appendText(lines []string, label string, b []byte) []string {
 	return lines
 }
 
-// differing returns the lines that differ and a few around them. A line begins with a blank if both
-// have it, with a minus if only recorded has it, and with a plus if only replayed has it.
+// differing returns the different lines and a few around them. A line begins with a space if both have it,
+// with a minus if only recorded has it, and with a plus if only replayed has it.
 func differing(recorded, replayed []string) []string {
 	const around = 2
 	same := 0
@@ -228,7 +228,7 @@ func differing(recorded, replayed []string) []string {
 	return out
 }
 
-// appendSide adds the lines of one side. others are those of the other side.
+// appendSide adds the lines of one side. others are the other side's lines.
 func appendSide(out []string, sign string, lines, others []string) []string {
 	const most = 40
 	for n, l := range lines {
@@ -245,8 +245,8 @@ func appendSide(out []string, sign string, lines, others []string) []string {
 	return out
 }
 
-// excerpt shortens a long line, such as a token or a page, to the part around its first difference
-// from another line. The label of the line stays.
+// excerpt shortens a long line, such as a token or a page, to the part around its first difference from
+// another line. It keeps the label of the line.
 func excerpt(line, other string) string {
 	const before, most = 40, 160
 	if len(line) <= most {

@@ -14,9 +14,9 @@ import (
 	"github.com/verge-id/verge/wasm/settings"
 )
 
-// What the host signs is different each time, so a replay gives the recorded signatures. What a core tells of
-// methods is compared like other notices.
-func TestSignaturesAreReplayed(t *testing.T) {
+// The host's signatures differ each time, so a replay returns the recorded ones. A core's events of methods
+// are compared like other notices.
+func TestReplay_Signatures(t *testing.T) {
 	at := time.Date(2026, 11, 20, 22, 10, 0, 0, time.UTC)
 	signed := 0
 	config := settings.Config{
@@ -40,7 +40,7 @@ func TestSignaturesAreReplayed(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// The core of this test stands for any that signs while it answers.
+	// The core of this test represents any core that signs during a request.
 	ctx := context.Background()
 	core := func(s *stage) (first, second []byte, none error) {
 		sign := effect.Signer(s.effect).Sign
@@ -83,7 +83,7 @@ func TestSignaturesAreReplayed(t *testing.T) {
 	d := p.end(step.Answer, nil)
 	if d != nil || !bytes.Equal(one2, one) || !bytes.Equal(two2, two) ||
 		!errors.Is(none, host.ErrNoSuchKey) || signed != 2 {
-		t.Errorf("replayed %x, %x, %v, %v; %d signatures in all", one2, two2, none, d, signed)
+		t.Errorf("replayed %x, %x, %v, %v; %d signatures in total", one2, two2, none, d, signed)
 	}
 
 	p = &player{step: &again.Steps[0], sum: &Summary{}}
@@ -93,8 +93,8 @@ func TestSignaturesAreReplayed(t *testing.T) {
 	}
 }
 
-// A replay gives the recorded verdict about a signature, and a core that asks about another one differs.
-func TestVerificationsAreReplayed(t *testing.T) {
+// A replay returns the recorded verdict about a signature, and a core that verifies another one differs.
+func TestReplay_Verifications(t *testing.T) {
 	ask := func(signature string) []byte {
 		return abi.Append.Verify(nil, abi.VerifyRequest{Algorithm: "ES256", PublicKey: []byte("key"),
 			Message: []byte("message"), Signature: []byte(signature)})

@@ -21,12 +21,12 @@ import (
 	"github.com/verge-id/verge/wasm/settings"
 )
 
-// Engine says what runs the core. The zero value runs it in this process.
+// Engine selects the engine that runs the core. The zero value runs it in this process.
 type Engine struct {
 	// Guest is the module that runs the core. Nil: the core runs natively.
 	Guest *wasmhost.Module
 
-	// HostSeals keeps the keys outside the guest, as a server does. False: the guest seals by itself.
+	// HostSeals keeps the keys outside the guest, as a server does. False: the guest has the keys.
 	HostSeals bool
 }
 
@@ -40,8 +40,8 @@ func (e Engine) String() string {
 	return "wasm"
 }
 
-// stage is the host of a core. Its clock stands still during a step, and its randomness starts
-// again with each step. Effects and notices go to the functions effect and notice.
+// stage is the host of a core. Its clock is constant during a step, and its randomness restarts with each
+// step. Effects and notices go to the functions effect and notice.
 type stage struct {
 	now     time.Time
 	start   time.Time
@@ -82,7 +82,7 @@ func (s *stage) Write(line []byte) (int, error) {
 }
 
 func (s *stage) logger() *slog.Logger {
-	// The host of a guest adds the module to each line. The core does not know its module.
+	// The host of a guest adds the module to each line. The core does not have it.
 	leaveOut := func(groups []string, a slog.Attr) slog.Attr {
 		if len(groups) == 0 && (a.Key == slog.TimeKey || a.Key == "module") {
 			return slog.Attr{}
@@ -121,7 +121,7 @@ func (e Engine) start(
 	}
 	g, err := wasmhost.New(ctx, wasmhost.Config{
 		Host: h, Compiled: e.Guest, Guest: c, Meter: store,
-		// never replaced: a new instance would read again what this one knows
+		// never replaced: a new instance would read data again that this one has cached
 		Instances: 1, MemoryFull: 1 << 31,
 		Clock: wasmhost.Clock{Wall: s.clock, Mono: func() time.Duration { return s.now.Sub(s.start) }},
 	})
@@ -131,7 +131,7 @@ func (e Engine) start(
 	return g, g.Close, nil
 }
 
-// run has the core do what a step asks for and returns the result.
+// run executes a step in the core and returns the result.
 func (s *stage) run(ctx context.Context, r engine.Engine, step Step) (answer []byte, err error) {
 	s.now, s.entropy = step.Now, entropy{seed: step.Seed}
 	defer func() {
@@ -183,7 +183,7 @@ func (s *stage) run(ctx context.Context, r engine.Engine, step Step) (answer []b
 	return nil, errors.New("there is no such entry")
 }
 
-// Entropy is the randomness of a step with that seed. It never changes.
+// Entropy returns the randomness of a step with that seed. It never changes.
 func Entropy(seed uint64) io.Reader { return &entropy{seed: seed} }
 
 type entropy struct {

@@ -21,20 +21,20 @@ import (
 // formatVersion is the version of the format.
 const formatVersion = 1
 
-// maxLine is the greatest length of a line in bytes. The largest message fits, even if each of its
-// bytes has to be escaped.
+// maxLine is the maximum length of a line in bytes. The largest message fits, even if each of its bytes has
+// to be escaped.
 const maxLine = 6*abi.MaxInbox + 1<<20
 
-// Transcript is the configuration of a service and what the service was asked, in order.
+// Transcript is the configuration of a service and its requests, in order.
 type Transcript struct {
-	Config settings.Config // its key ring can be read here, so it must not protect anything
+	Config settings.Config // its key ring is readable here, so it must not protect anything
 	Steps  []Step
 }
 
-// Step is one request, from its entry to its answer.
+// Step is one request, from its entry to its response.
 type Step struct {
 	Name   string
-	Now    time.Time // at which the clock stands during the step; not before that of the step before
+	Now    time.Time // the clock's time during the step; not before the previous step's
 	Seed   uint64    // of its randomness
 	Entry  abi.Entry
 	Body   []byte // the entry's message
@@ -50,7 +50,7 @@ type Event struct {
 	Reply  []byte
 }
 
-// errFormat reports input that is not a transcript of this version.
+// errFormat is returned for input that is not a transcript of this version.
 var errFormat = errors.New("no transcript")
 
 type head struct {
@@ -76,7 +76,7 @@ type event struct {
 	Reply  string     `json:"reply,omitempty"`
 }
 
-// Write writes t, not packed.
+// Write writes t uncompressed.
 func (t *Transcript) Write(w io.Writer) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
@@ -98,7 +98,7 @@ func (t *Transcript) Write(w io.Writer) error {
 	return nil
 }
 
-// Read reads a transcript, compressed or not. If the format is invalid, the error names the line and the
+// Read reads a transcript, compressed or not. If the format is invalid, the error has the line and the
 // reason. Any other error comes from r.
 func Read(r io.Reader) (*Transcript, error) {
 	in := bufio.NewReaderSize(r, 64<<10)
@@ -133,7 +133,7 @@ func Read(r io.Reader) (*Transcript, error) {
 	}
 }
 
-// damaged reports whether err says that a packed file was changed or cut.
+// damaged reports whether err means that a compressed file is corrupt or truncated.
 func damaged(err error) bool {
 	var corrupt flate.CorruptInputError
 	return errors.As(err, &corrupt) || errors.Is(err, gzip.ErrChecksum) ||
@@ -157,7 +157,7 @@ func readLine(in *bufio.Reader) ([]byte, error) {
 	}
 }
 
-// decode reads a line that has one object and nothing else.
+// decode parses a line with exactly one object.
 func decode(line []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(line))
 	d.DisallowUnknownFields()
@@ -197,7 +197,7 @@ func (t *Transcript) readHead(line []byte) error {
 	return nil
 }
 
-// readStep checks everything that can be checked without a core: what it accepts can be replayed.
+// readStep checks everything that needs no core: an accepted step can be replayed.
 func (t *Transcript) readStep(line []byte) error {
 	var l step
 	if err := decode(line, &l); err != nil {
@@ -256,7 +256,7 @@ func (v event) read() (e Event, err error) {
 	return e, nil
 }
 
-// message returns the bytes that the characters of text stand for, if read accepts them.
+// message returns the bytes that text represents, if read accepts them.
 func message(text string, read reading) ([]byte, error) {
 	b := make([]byte, 0, len(text))
 	for _, r := range text {

@@ -15,7 +15,7 @@ import (
 	"github.com/verge-id/verge/wasm/settings"
 )
 
-// stored is a transcript of the corpus, unpacked.
+// stored returns a transcript of the corpus, decompressed.
 func stored(t testing.TB, name string) []byte {
 	t.Helper()
 	f, err := os.Open("../../testharness/corpus/testdata/" + name + ".jsonl.gz")
@@ -54,8 +54,8 @@ func pack(t testing.TB, b []byte) []byte {
 	return packed.Bytes()
 }
 
-// A transcript that is read and written again has the same bytes, whether it was packed or not.
-func TestReadWhatIsWritten(t *testing.T) {
+// A transcript that is read and written again has the same bytes, compressed or not.
+func TestRead_RoundTrip(t *testing.T) {
 	text := stored(t, "webhooks")
 	plain, packed := read(t, text), read(t, pack(t, text))
 	if !reflect.DeepEqual(plain, packed) {
@@ -66,15 +66,15 @@ func TestReadWhatIsWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(again.Bytes(), text) {
-		t.Error("a transcript that is written again has different bytes")
+		t.Error("a rewritten transcript has different bytes")
 	}
 }
 
-// The randomness of a step is what the package's documentation says, so another language can make it.
+// The randomness of a step is as documented, so other languages can generate it.
 func TestEntropy(t *testing.T) {
 	b := make([]byte, 40)
 	r := transcript.Entropy(7)
-	for n := range b { // byte by byte, or all at once
+	for n := range b { // byte by byte, or all together
 		if _, err := r.Read(b[n : n+1]); err != nil {
 			t.Fatal(err)
 		}
@@ -88,12 +88,12 @@ func TestEntropy(t *testing.T) {
 	all := make([]byte, 40)
 	transcript.Entropy(7).Read(all)
 	if !bytes.Equal(all, b) {
-		t.Error("the bytes depend on how many are read at once")
+		t.Error("the bytes depend on the size of the reads")
 	}
 }
 
-// A file that is not a transcript is refused with the line and with what is wrong there.
-func TestWhatIsRefused(t *testing.T) {
+// A file that is not a transcript is rejected with the line and the reason.
+func TestRead_Errors(t *testing.T) {
 	text := string(stored(t, "limits"))
 	lines := strings.SplitAfter(text, "\n")
 	head, step := lines[0], lines[1]
@@ -118,36 +118,36 @@ func TestWhatIsRefused(t *testing.T) {
 			`line 1: no transcript: json: unknown field "base_uri"`},
 		{"no key ring", `{"transcript":1,"abi":4,"config":{"base_url":"https://verge.example"}}`,
 			"line 1: no transcript: config.keyring"},
-		{"a step cut short", head + step[:len(step)/2], "line 2: no transcript: it is cut short"},
+		{"a truncated step", head + step[:len(step)/2], "line 2: no transcript: it is cut short"},
 		{"a step and more", head + strings.TrimSpace(step) + "{}\n",
 			"line 2: no transcript: something follows the object"},
 		{"an empty line", head + "\n" + step, "line 2: no transcript: it is cut short"},
 		{"an unknown member", head + sub(step, `"seed"`, `"sead"`), `unknown field "sead"`},
 		{"an unknown entry", head + sub(step, `"entry":"handle"`, `"entry":"self-test"`),
 			`line 2: no transcript: entry: "self-test" is none of ["admin" "apply"`},
-		{"a character that is no byte", head + sub(step, "POST", "PÖŁT"),
+		{"a character that is not a byte", head + sub(step, "POST", "PÖŁT"),
 			"line 2: no transcript: body: character U+0141 is no byte"},
-		{"a body that is no message", head + sub(step, "POST", "POSTS"),
+		{"a body that is not a message", head + sub(step, "POST", "POSTS"),
 			"line 2: no transcript: body: abi: malformed message"},
-		{"an answer that is no message", head + sub(step, `"answer":"`, `"answer":"x`),
+		{"a response that is not a message", head + sub(step, `"answer":"`, `"answer":"x`),
 			"line 2: no transcript: answer: abi: malformed message"},
 		{"an unknown event", head + sub(step, `"kind":"spend"`, `"kind":"spent"`),
 			`line 2: no transcript: event 1: "spent" is none of`},
-		{"an event that is no message", head + sub(step, `"kind":"spend","body":"`, `"kind":"spend","body":"x`),
+		{"an event with no message", head + sub(step, `"kind":"spend","body":"`, `"kind":"spend","body":"x`),
 			"line 2: no transcript: event 1: body: abi: malformed message"},
-		{"a reply that is no message", head + sub(step, `"reply":"`, `"reply":"x`),
+		{"a reply that is not a message", head + sub(step, `"reply":"`, `"reply":"x`),
 			"line 2: no transcript: event 1: reply: abi: malformed message"},
-		{"a status that the effect has not", head + sub(step, `,"reply"`, `,"status":2,"reply"`),
+		{"a status that the effect does not have", head + sub(step, `,"reply"`, `,"status":2,"reply"`),
 			"line 2: no transcript: event 1: a spend is not replied to with status 2"},
 		{"a notice with a reply", head + sub(step, `"kind":"spend"`, `"kind":"log"`),
 			"line 2: no transcript: event 1: a log is not replied to"},
 		{"a clock that goes back", head + lines[2] + step, "line 3: no transcript: now: the clock goes back"},
 		{"a time out of range", head + sub(step, `"now":"2026`, `"now":"1026`),
 			"line 2: no transcript: now: it must be between"},
-		{"packed and cut short", packed[:len(packed)/2], "no transcript: unexpected EOF"},
+		{"compressed and truncated", packed[:len(packed)/2], "no transcript: unexpected EOF"},
 		{"packed and damaged", string(damaged), "no transcript: "},
 		{"packed and nothing", string(pack(t, nil)), "it is empty"},
-		{"no gzip behind its first bytes", "\x1f\x8bhello", "no transcript: gzip: "},
+		{"no gzip after its first bytes", "\x1f\x8bhello", "no transcript: gzip: "},
 	} {
 		_, err := transcript.Read(strings.NewReader(c.in))
 		if !errors.Is(err, transcript.ErrFormat) || !strings.Contains(err.Error(), c.says) {
@@ -157,7 +157,7 @@ func TestWhatIsRefused(t *testing.T) {
 	broken := errors.New("broken")
 	_, err := transcript.Read(io.MultiReader(strings.NewReader(head), failing{broken}))
 	if !errors.Is(err, broken) || errors.Is(err, transcript.ErrFormat) {
-		t.Errorf("a file that cannot be read: %v, want the error of the reader alone", err)
+		t.Errorf("a file that cannot be read: %v, want only the reader's error", err)
 	}
 }
 
@@ -165,7 +165,7 @@ type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
-// FuzzRead: what was read can be written, and is read again as the same.
+// FuzzRead checks that a transcript that was read can be written, and is read again unchanged.
 func FuzzRead(f *testing.F) {
 	lines := bytes.SplitAfter(stored(f, "faults"), []byte("\n"))
 	shortest := map[string][]byte{} // of each entry: fuzzing long ones is slow

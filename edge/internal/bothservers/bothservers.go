@@ -1,5 +1,5 @@
-// Package bothservers has cases that the native server and the Worker must treat alike. The tests of both
-// read them here.
+// Package bothservers contains test cases for which the native server and the Worker must have the same
+// results. The tests of both use them.
 package bothservers
 
 import (
@@ -11,19 +11,19 @@ import (
 //go:embed *.json
 var files embed.FS
 
-// Preference is the Prefer of a request, and for how many seconds it may wait.
+// Preference is the Prefer header of a request, and the number of seconds that it may wait.
 type Preference struct {
 	Prefer  []string
 	Seconds int
 }
 
-// Path is a path of a listener, and what the log has of it.
+// Path is a path of a listener, and its loggable form.
 type Path struct{ Rule, Listener, Path, Logged string }
 
-// Preferences returns what requests prefer.
+// Preferences returns the cases of Prefer.
 func Preferences(t testing.TB) []Preference { t.Helper(); return read[Preference](t, "prefer.json") }
 
-// Paths returns paths that are logged.
+// Paths returns the cases of logged paths.
 func Paths(t testing.TB) []Path { t.Helper(); return read[Path](t, "paths.json") }
 
 func read[T any](t testing.TB, name string) (cases []T) {

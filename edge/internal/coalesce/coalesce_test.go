@@ -32,7 +32,7 @@ func TestKV(t *testing.T) {
 type slow struct {
 	kv.KV
 	gets, lists atomic.Int32
-	hang        atomic.Int32 // how many of the next reads hang
+	hang        atomic.Int32 // number of next reads that hang
 }
 
 func (s *slow) wait(ctx context.Context) error {
@@ -48,7 +48,7 @@ func (s *slow) wait(ctx context.Context) error {
 	}
 }
 
-// Get reads before the pause, so it returns what was there when it was called.
+// Get reads before the pause, so it returns the item at the time of the call.
 func (s *slow) Get(ctx context.Context, key kv.Key) (kv.Item, error) {
 	s.gets.Add(1)
 	it, err := s.KV.Get(ctx, key)
@@ -95,7 +95,7 @@ func TestReads_Concurrent(t *testing.T) {
 				if err != nil || string(it.Value) != "1" || it.Tx != "tx-1" {
 					t.Errorf("contract 30: %q, %v", it.Value, err)
 				}
-				it.Value[0] = 'x' // each caller has a copy of its own
+				it.Value[0] = 'x' // each caller has its own copy
 			})
 			wait.Go(func() {
 				its, err := store.List(ctx, kv.Key{Partition: "c", Name: "c/"}, "", 10)
@@ -117,7 +117,7 @@ func TestReads_Concurrent(t *testing.T) {
 	})
 }
 
-// A read must see every commit that has returned before it, even if an older read is under way.
+// A read must see every commit that returned before it, even if an older read is in progress.
 func TestReads_EarlierCommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, store := open()
@@ -145,8 +145,8 @@ func TestReads_EarlierCommit(t *testing.T) {
 	})
 }
 
-// A read that hangs must not hold up later reads. A caller that gives up must not harm others that wait
-// for the same read.
+// A read that hangs must not delay later reads. A caller that stops waiting must not affect others that
+// wait for the same read.
 func TestReads_Hanging(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, store := open()
@@ -179,7 +179,7 @@ func TestReads_Hanging(t *testing.T) {
 		if took := time.Since(began); took > 1200*time.Millisecond || s.gets.Load() != 2 {
 			t.Errorf("%d reads, %s", s.gets.Load(), took)
 		}
-		time.Sleep(time.Minute) // the read that hung has timed out
+		time.Sleep(time.Minute) // the hanging read has timed out
 		if it, err := store.Get(ctx, name); err != nil || string(it.Value) != "1" {
 			t.Errorf("%q, %v", it.Value, err)
 		}
@@ -210,12 +210,12 @@ func TestReads_OtherPartitionAndError(t *testing.T) {
 		}
 	})
 	if _, ok := coalesce.Reads(&slow{}, "c").(kv.Meter); ok {
-		t.Error("the store is a meter, though the store is none")
+		t.Error("the result is a meter, though the store is not")
 	}
 	if _, ok := coalesce.Reads(struct {
 		kv.KV
 		kv.Meter
 	}{}, "c").(kv.Meter); !ok {
-		t.Error("the store is no meter, though the store is one")
+		t.Error("the result is not a meter, though the store is")
 	}
 }

@@ -1,9 +1,8 @@
-// Package keyring keeps the key ring of a running server up to date. It follows the ring's file and the
-// set of keys that the instances share in the store, so that a rotation needs no restart (contract 16).
+// Package keyring keeps the key ring of a running server up to date. It follows the ring's file and the set
+// of keys that the instances share in the store, so that a rotation needs no restart (contract 16).
 //
-// Open compares the ring with the store before anything is served, and refuses a ring that does not
-// belong to the store. Run then looks at both every few seconds. The rules are those of package
-// core/keyset.
+// [Open] compares the ring with the store before the server starts, and rejects a ring that does not belong
+// to the store. [Live.Run] then checks both every few seconds. Package core/keyset has the rules.
 package keyring
 
 import (
@@ -19,28 +18,28 @@ import (
 	"github.com/verge-id/verge/core/token"
 )
 
-// lookEach is how often the server looks at the file and the store. It is well below keyset.Settle, so that
-// every instance learns of a key before it seals.
+// lookEach is the interval at which the server checks the file and the store. It is well below
+// keyset.Settle, so that every instance has a key before it becomes active.
 const lookEach = 3 * time.Second
 
-// rereadMost is how soon the next look may follow if a token names a key that is awaited.
+// rereadMost is the minimum time before the next check if a token names an awaited key.
 const rereadMost = 500 * time.Millisecond
 
-// Config is what a Live needs.
+// Config configures a Live.
 type Config struct {
-	host.Host // KV, Now, Random and Log are needed
+	host.Host // KV, Now, Random and Log are required
 
 	// Name is the host name to which tokens are bound.
 	Name string
 
-	// Keyring is the ring to begin with.
+	// Keyring is the initial ring.
 	Keyring token.Keyring
 
 	// File reads the ring's file again. Nil: the ring never changes.
 	File func() ([]byte, error)
 
-	// Observe is called after each look. It gets the number of keys that the fleet seals with and this
-	// instance lacks, the id of the key that seals, and the ids of all keys of the ring. Nil: no call.
+	// Observe is called after each check, with the number of the fleet's active keys that this instance
+	// lacks, the id of the active key, and the ids of all keys of the ring. Nil: no call.
 	Observe func(missing int, sealing string, keys []string)
 }
 
@@ -55,8 +54,8 @@ type Live struct {
 	lastError string // the last reported error
 }
 
-// Open returns the ring after it has been compared with the store. It fails if the ring does not belong
-// to the store, or lacks a key that the other instances use. The error says whose ring it is.
+// Open returns the ring after comparing it with the store. It fails if the ring does not belong to the
+// store, or lacks a key that the other instances use. The error contains the ring's origin.
 func Open(ctx context.Context, cfg Config) (*Live, error) {
 	l := &Live{cfg: cfg, awaited: make(chan struct{}, 1)}
 	var err error
@@ -82,7 +81,7 @@ func Open(ctx context.Context, cfg Config) (*Live, error) {
 	return l, nil
 }
 
-// await asks for an early look at the file.
+// await requests an early check of the file.
 func (l *Live) await() {
 	select {
 	case l.awaited <- struct{}{}:
@@ -91,7 +90,7 @@ func (l *Live) await() {
 }
 
 // Run follows the file and the store until ctx is done. If the file is missing, readable by others or
-// damaged, Run reports that and changes nothing: the server goes on with the keys that it has.
+// damaged, Run logs that and continues with the current keys.
 func (l *Live) Run(ctx context.Context) {
 	for {
 		select {
@@ -110,8 +109,8 @@ func (l *Live) Run(ctx context.Context) {
 }
 
 // Look reads the file again and compares the ring with the store, as Run does every few seconds. It logs
-// what has changed, and what is wrong. The error is about the file or the store; Ready tells whether the
-// ring fits.
+// changes and errors. The error is about the file or the store; Ready reports whether the ring is
+// compatible.
 func (l *Live) Look(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -142,7 +141,7 @@ func (l *Live) Look(ctx context.Context) error {
 	return looked
 }
 
-// compare compares what the file holds now with the store.
+// compare compares the file's current content with the store.
 func (l *Live) compare(ctx context.Context) error {
 	if err := l.reread(); err != nil {
 		return fmt.Errorf("the key ring cannot be read again; the keys in use stay: %w", err)
@@ -153,7 +152,7 @@ func (l *Live) compare(ctx context.Context) error {
 	return nil
 }
 
-// reread uses what the file holds, if that has changed.
+// reread uses the file's content if it has changed.
 func (l *Live) reread() error {
 	if l.cfg.File == nil {
 		return nil

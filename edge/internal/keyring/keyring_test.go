@@ -32,7 +32,7 @@ func (f *file) read() ([]byte, error) {
 	return f.b, f.err
 }
 
-// wasRead waits until the file has been read once more.
+// wasRead waits until the file has been read again.
 func (f *file) wasRead() {
 	count := func() int {
 		f.mu.Lock()
@@ -70,14 +70,14 @@ type live struct {
 	sealing string
 }
 
-// missingKeys returns what the metric last got.
+// missingKeys returns the last value of the metric.
 func (l *live) missingKeys() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.missing
 }
 
-// sealingKey returns what the metric last got.
+// sealingKey returns the last value of the metric.
 func (l *live) sealingKey() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -120,8 +120,8 @@ func generate(t *testing.T) token.Keyring {
 
 func settle() { time.Sleep(2*lookEach + time.Second); synctest.Wait() }
 
-// TestFollow rotates a key, damages the file and retires a key while the server runs (contract 16).
-func TestFollow(t *testing.T) {
+// TestLive_Follow rotates a key, damages the file and retires a key while the server runs (contract 16).
+func TestLive_Follow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kr := generate(t)
 		l, err := start(t, memory.New(memory.Config{Now: time.Now}), kr)
@@ -167,7 +167,7 @@ func TestFollow(t *testing.T) {
 		settle()
 		settle()
 		if _, _, err := l.Open(token.Flow, old); err != nil || l.Ready() != nil {
-			t.Errorf("after the file was damaged a token does not open: %v", err)
+			t.Errorf("after the file was damaged, a token is rejected: %v", err)
 		}
 		if n := strings.Count(l.log.String(), "cannot be read again"); n != 2 {
 			t.Errorf("two faults were reported %d times:\n%s", n, l.log)
@@ -179,16 +179,16 @@ func TestFollow(t *testing.T) {
 		l.file.save(t, kr)
 		settle()
 		if _, _, err := l.Open(token.Flow, old); !errors.Is(err, host.ErrNotAuthentic) {
-			t.Errorf("a retired key still opens: %v", err)
+			t.Errorf("a retired key is still accepted: %v", err)
 		}
 		if !strings.Contains(l.log.String(), "as it should be again") {
-			t.Errorf("the log does not say that the fault is over:\n%s", l.log)
+			t.Errorf("the log lacks the end of the fault:\n%s", l.log)
 		}
 	})
 }
 
-// TestAnAwaitedKeyIsReadAtOnce: contract 16, "the instance reads its ring again at once".
-func TestAnAwaitedKeyIsReadAtOnce(t *testing.T) {
+// Contract 16: "the instance reads its ring again at once".
+func TestLive_AwaitedKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.New(memory.Config{Now: time.Now})
 		kr := generate(t)
@@ -220,11 +220,11 @@ func TestAnAwaitedKeyIsReadAtOnce(t *testing.T) {
 				"keys by its metric",
 				late.Ready(), n)
 		}
-		// one because it lags, one because it is not ready
+		// One because it lags and one because it is not ready.
 		if n := strings.Count(late.log.String(), "level=ERROR"); n != 2 {
 			t.Errorf("the log has %d errors, want one for each state:\n%s", n, late.log)
 		}
-		late.file.wasRead() // the next regular look is far away
+		late.file.wasRead() // the next regular check is far away
 		late.file.save(t, kr)
 		if _, _, err := late.Open(token.Flow, sealed); !errors.Is(err, host.ErrKeyAwaited) {
 			t.Errorf("contract 16: %v, want ErrKeyAwaited", err)
@@ -237,8 +237,8 @@ func TestAnAwaitedKeyIsReadAtOnce(t *testing.T) {
 	})
 }
 
-// TestOpenRefusesAStrangersRing: the server must not start, and the error must say whose the ring is.
-func TestOpenRefusesAStrangersRing(t *testing.T) {
+// The server must not start, and the error must contain the ring's origin.
+func TestOpen_ForeignRing(t *testing.T) {
 	store := memory.New(memory.Config{Now: time.Now})
 	ours, theirs := generate(t), generate(t)
 	if _, err := start(t, store, ours); err != nil {
@@ -251,6 +251,6 @@ func TestOpenRefusesAStrangersRing(t *testing.T) {
 		}
 	}
 	if _, err := start(t, store, ours); err != nil {
-		t.Errorf("I13: afterwards the store's own ring is refused: %v", err)
+		t.Errorf("I13: afterwards the store's own ring is rejected: %v", err)
 	}
 }

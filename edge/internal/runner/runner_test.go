@@ -20,7 +20,7 @@ import (
 
 // outbox is a store of tasks in memory. How long a job takes depends on its destination.
 type outbox struct {
-	engine.Engine // nil: the runner needs no more of it than the methods below
+	engine.Engine // nil: the runner needs only the methods below
 
 	mu     sync.Mutex
 	tasks  map[string]*task
@@ -29,7 +29,7 @@ type outbox struct {
 	dead   bool                     // there is a second partition, whose claims hang and then fail
 	fail   map[string]bool          // destinations whose outcome the store refuses
 	panics map[string]bool
-	lease  time.Duration // 0: for ever
+	lease  time.Duration // 0: unlimited
 	off    time.Duration // added to the clock by which tasks fall due
 
 	added   int
@@ -132,7 +132,7 @@ func (o *outbox) Run(ctx context.Context, j host.Job) error {
 	takes, fail, panics := o.takes[j.Destination], o.fail[j.Destination], o.panics[j.Destination]
 	o.mu.Unlock()
 	var err error
-	if takes > 0 { // because two timers that are due at once crash the race detector in a bubble
+	if takes > 0 { // two timers that are due at the same time crash the race detector in a bubble
 		select {
 		case <-time.After(takes):
 		case <-ctx.Done():
@@ -184,7 +184,7 @@ func (o *outbox) count(field *int) int {
 	return *field
 }
 
-// bubble runs f beside a runner in fake time and then drains the runner.
+// bubble runs f concurrently with a runner in fake time and then drains the runner.
 func bubble(t *testing.T, c Config, f func(t *testing.T, o *outbox, r *Runner)) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutbox()
@@ -212,7 +212,7 @@ func TestRunner_HangingDestination(t *testing.T) {
 					o.add(200, destination, time.Now())
 				}
 				r.Wake("p", time.Now())
-				time.Sleep(2 * time.Second) // so that the runner knows the dead destinations
+				time.Sleep(2 * time.Second) // the runner then knows the dead destinations
 
 				sent := 0
 				for end := time.Now().Add(15 * time.Second); time.Now().Before(end); sent++ {
@@ -228,7 +228,7 @@ func TestRunner_HangingDestination(t *testing.T) {
 				synctest.Wait()
 				for destination, most := range o.most {
 					if most > places {
-						t.Errorf("%d jobs of destination %s ran at once", most, destination)
+						t.Errorf("%d jobs of destination %s ran at the same time", most, destination)
 					}
 				}
 			})
@@ -236,7 +236,7 @@ func TestRunner_HangingDestination(t *testing.T) {
 	}
 }
 
-// A destination that hangs from the first moment on may delay the others only once.
+// A destination that hangs from the start may delay the others only once.
 func TestRunner_NewHangingDestination(t *testing.T) {
 	bubble(t, Config{Exclusive: true}, func(t *testing.T, o *outbox, r *Runner) {
 		o.takes["dead"] = 10 * time.Second
@@ -250,11 +250,11 @@ func TestRunner_NewHangingDestination(t *testing.T) {
 	})
 }
 
-// A dead receiver with a large backlog must cost few leases, and fewer and fewer.
+// A dead receiver with a large backlog must use few leases, and fewer over time.
 func TestRunner_BacklogOfHangingDestination(t *testing.T) {
 	bubble(t, Config{Exclusive: true}, func(t *testing.T, o *outbox, r *Runner) {
 		o.takes["dead"] = 10 * time.Second
-		o.fail["dead"] = true // so that the job keeps its lease, and only jobs that were postponed come back
+		o.fail["dead"] = true // the job keeps its lease, and only postponed jobs come back
 		o.add(1000, "dead", time.Now())
 		r.Wake("p", time.Now())
 		time.Sleep(10 * time.Minute)
@@ -271,7 +271,7 @@ func TestRunner_BacklogOfHangingDestination(t *testing.T) {
 	})
 }
 
-// Once the receiver is back, its backlog must be delivered at full speed.
+// When the receiver has recovered, its backlog must be delivered at full speed.
 func TestRunner_DestinationRecovers(t *testing.T) {
 	bubble(t, Config{Exclusive: true}, func(t *testing.T, o *outbox, r *Runner) {
 		o.takes["dead"] = 10 * time.Second
@@ -306,7 +306,7 @@ func TestRunner_QuickDestination(t *testing.T) {
 			t.Errorf("%d done in %v, want 10000 in about %v", n, last.Sub(begin), want)
 		}
 		if o.defers != 0 || o.most["quick"] != places {
-			t.Errorf("%d leases returned, %d ran at once", o.defers, o.most["quick"])
+			t.Errorf("%d leases returned, %d ran at the same time", o.defers, o.most["quick"])
 		}
 	})
 }
@@ -335,14 +335,14 @@ func TestRunner_Wake(t *testing.T) {
 	for _, c := range []struct {
 		rule string
 		cfg  Config
-		in   time.Duration // how long until the task is due
+		in   time.Duration // time until the task is due
 		wake bool
 		want time.Duration // between its due time and its run
 	}{
-		{"due now and woken: at once", Config{Exclusive: true}, 0, true, 2 * time.Millisecond},
+		{"due now and woken: immediately", Config{Exclusive: true}, 0, true, 2 * time.Millisecond},
 		{"due later and woken: when due", Config{Exclusive: true}, time.Hour, true, 0},
-		{"a lost wake costs a poll interval", Config{}, 0, false, time.Second},
-		{"a lost wake for later costs nothing", Config{}, time.Hour, false, 0},
+		{"a lost wake delays by a poll interval", Config{}, 0, false, time.Second},
+		{"a lost wake for later causes no delay", Config{}, time.Hour, false, 0},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			bubble(t, c.cfg, func(t *testing.T, o *outbox, r *Runner) {
@@ -361,8 +361,8 @@ func TestRunner_Wake(t *testing.T) {
 	}
 }
 
-// A clock may be set, and a machine may sleep. A task that is due by the new time must run soon, and
-// none may wait for the old time to come again.
+// A clock may be set, and a machine may sleep. A task that is due by the new time must run soon, and none
+// may wait until the old time comes again.
 func TestRunner_ClockJumps(t *testing.T) {
 	for _, exclusive := range []bool{true, false} {
 		for _, c := range []struct {
@@ -418,8 +418,8 @@ func TestRunner_Idle(t *testing.T) {
 	}
 }
 
-// A job whose result the store refused comes free with its lease. No wake reports that, and the claim
-// that took the job did not return the time.
+// A job whose result the store rejected is released with its lease. No wake reports that, and the claim of
+// the job did not return the time.
 func TestRunner_OutcomeNotRecorded(t *testing.T) {
 	bubble(t, Config{Exclusive: true}, func(t *testing.T, o *outbox, r *Runner) {
 		o.lease, o.fail["a"] = time.Minute, true
@@ -437,7 +437,7 @@ func TestRunner_OutcomeNotRecorded(t *testing.T) {
 	})
 }
 
-// A partition whose claims hang must not hold up the others.
+// A partition whose claims hang must not delay the others.
 func TestRunner_FailingPartition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutbox()
@@ -467,7 +467,7 @@ func TestRunner_StoreFailsAndReturns(t *testing.T) {
 		o.mu.Unlock()
 		o.add(100, "a", time.Now())
 		r.Wake("p", time.Now())
-		go func() { // wakes that come meanwhile must not shorten the pauses
+		go func() { // wakes during the outage must not shorten the pauses
 			for range 600 {
 				r.Wake("p", time.Now())
 				time.Sleep(100 * time.Millisecond)
@@ -547,7 +547,7 @@ func TestRunner_Drain(t *testing.T) {
 	}
 }
 
-// Jobs that fall due at one instant must run once each, whatever the batch.
+// Jobs that fall due at the same time must run once each, for any batch size.
 func TestRunner_EachJobRunsOnce(t *testing.T) {
 	bubble(t, Config{Concurrency: 20, PerDestination: 3}, func(t *testing.T, o *outbox, r *Runner) {
 		for i := range 30 {

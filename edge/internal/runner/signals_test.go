@@ -25,9 +25,9 @@ type wire struct {
 	mu       sync.Mutex
 	sent     []time.Time
 	fails    error // of listening
-	off      bool  // there will never be signals
+	off      bool  // signals are disabled
 	listened []time.Time
-	heard    func(p kv.Partition) // nil: nobody listens
+	heard    func(p kv.Partition) // nil: not listening
 }
 
 func (w *wire) Signal(ctx context.Context, p kv.Partition) error {
@@ -59,7 +59,7 @@ func (w *wire) Signals(ctx context.Context, heard func(p kv.Partition)) error {
 	return fails
 }
 
-// say lets the runner hear a signal.
+// say sends the runner a signal.
 func (w *wire) say(p kv.Partition) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -68,7 +68,7 @@ func (w *wire) say(p kv.Partition) {
 	}
 }
 
-// signals returns how many were sent, and when the last one was.
+// signals returns the number of sent signals, and when the last one was sent.
 func (w *wire) signals() (n int, last time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -78,7 +78,7 @@ func (w *wire) signals() (n int, last time.Time) {
 	return n, last
 }
 
-// A runner asks for help only while it has no place for what is due, and once a second at most.
+// A runner asks for help only while it has no place for due tasks, and at most once a second.
 func TestSignals_FullRunner(t *testing.T) {
 	for _, c := range []struct {
 		rule        string
@@ -88,9 +88,9 @@ func TestSignals_FullRunner(t *testing.T) {
 		least, most int
 	}{
 		{"a backlog of 2.5 s", false, 625 * places, 0, 3, 3},
-		{"a backlog that another instance tells of", false, 10_000, 500 * time.Millisecond, 0, 1},
+		{"a backlog that another instance signals", false, 10_000, 500 * time.Millisecond, 0, 1},
 		{"what has places", false, 32, 0, 0, 0},
-		{"a store of its own", true, 10_000, 0, 0, 0},
+		{"an exclusive store", true, 10_000, 0, 0, 0},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			w := &wire{}
@@ -122,7 +122,7 @@ func TestSignals_FullRunner(t *testing.T) {
 	}
 }
 
-// A signal leads to a claim soon, whatever the PollInterval, and a flood of them to few.
+// A signal causes a claim soon, for any PollInterval, and a flood of signals only a few.
 func TestSignals_Followed(t *testing.T) {
 	w := &wire{}
 	bubble(t, Config{Signaler: w, PollInterval: time.Hour}, func(t *testing.T, o *outbox, r *Runner) {
@@ -138,7 +138,7 @@ func TestSignals_Followed(t *testing.T) {
 		w.say("p")
 		time.Sleep(time.Second)
 		if n, at := o.done("a"); n != 1 || at.Sub(begin) > signalSpread || at.Sub(begin) < signalSpread/2 {
-			t.Errorf("%d done, %v after the signal, want within %v and not at once", n, at.Sub(begin),
+			t.Errorf("%d done, %v after the signal, want within %v and not immediately", n, at.Sub(begin),
 				signalSpread)
 		}
 		claims = o.count(&o.claims)
@@ -151,19 +151,20 @@ func TestSignals_Followed(t *testing.T) {
 			t.Errorf("%d claims in a second of signals, want at most 100", n)
 		}
 		if n, _ := w.signals(); n != 0 {
-			t.Errorf("%d signals from a runner that has nothing to do", n)
+			t.Errorf("%d signals from a runner without tasks", n)
 		}
 	})
 }
 
-// A runner that drains tells of what it gives back when that can be claimed, while its own jobs still run.
+// A runner that drains signals its returned tasks as soon as they can be claimed, while its own jobs still
+// run.
 func TestSignals_Drain(t *testing.T) {
 	for _, c := range []struct {
 		rule    string
 		tasks   int           // due now, of 5 s each
-		later   time.Duration // until one more falls due; 0: there is none
+		later   time.Duration // until another one falls due; 0: no such task
 		spawns  bool          // a job schedules another one when it ends
-		defers  time.Duration // to return a lease takes so long
+		defers  time.Duration // time to return a lease
 		hangs   bool
 		signals int
 		after   time.Duration // the last signal, after the drain began
@@ -212,7 +213,7 @@ func TestSignals_Drain(t *testing.T) {
 // spawning is an outbox whose jobs may wake the runner when they end.
 type spawning struct {
 	*outbox
-	wake   func(p kv.Partition, due time.Time) // nil: they do not
+	wake   func(p kv.Partition, due time.Time) // nil: no wakes
 	defers time.Duration
 }
 
@@ -229,7 +230,7 @@ func (s *spawning) Run(ctx context.Context, j host.Job) error {
 	return err
 }
 
-// An instance without a runner tells others of each task, if only by one signal a second.
+// An instance without a runner signals each task, at most once a second.
 func TestSignals_WithoutRunner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &wire{}
@@ -248,10 +249,10 @@ func TestSignals_WithoutRunner(t *testing.T) {
 		for range 100 {
 			wake(time.Second)
 		}
-		want(1, "others were told just now")
+		want(1, "others were just notified")
 		time.Sleep(time.Second)
 		synctest.Wait()
-		want(2, "others may have looked before the last task was there")
+		want(2, "others may have claimed before the last task existed")
 		time.Sleep(time.Minute)
 		want(2, "nothing new")
 
@@ -272,7 +273,7 @@ func TestSignals_WithoutRunner(t *testing.T) {
 	})
 }
 
-// Listening is tried again for ever, with growing pauses, and the log has one line when it fails and one when
+// Listening is retried indefinitely, with growing pauses. The log has one line when it fails and one when
 // it works.
 func TestSignals_ListeningFails(t *testing.T) {
 	var text bytes.Buffer
@@ -287,7 +288,7 @@ func TestSignals_ListeningFails(t *testing.T) {
 		if n < 60 || n > 100 {
 			t.Errorf("%d attempts in an hour, want about one in %v", n, listenMost)
 		}
-		o.add(1, "a", time.Now()) // its signal was not heard
+		o.add(1, "a", time.Now()) // its signal was lost
 		time.Sleep(listenMost + signalSpread)
 		if n, _ := o.done("a"); n != 1 {
 			t.Error("a task whose signal was missed has not run")
@@ -310,7 +311,7 @@ func TestSignals_ListeningFails(t *testing.T) {
 	}
 }
 
-// counted is an outbox that counts what one runner does.
+// counted is an outbox that counts the jobs of one runner.
 type counted struct {
 	*outbox
 	runner *Runner
@@ -328,8 +329,8 @@ func (c *counted) Run(ctx context.Context, j host.Job) error {
 	return c.outbox.Run(ctx, j)
 }
 
-// Two runners share an outbox, and polling is an hour away. A backlog that one of them has no places for is
-// shared, and what one leaves behind when it drains is taken up by the other at once.
+// Two runners share an outbox, and polling is an hour away. They share a backlog that is too large for one
+// of them, and the tasks of a draining runner are immediately taken over by the other.
 func TestSignals_TwoRunners(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutbox()

@@ -12,7 +12,7 @@ import (
 	"github.com/verge-id/verge/testharness/wait"
 )
 
-// slow is an outbox in which something happens while the answer to a claim is on its way.
+// slow is an outbox in which something happens before a claim returns.
 type slow struct {
 	*outbox
 	meanwhile func()

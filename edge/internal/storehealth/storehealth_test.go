@@ -14,12 +14,12 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// fake is a store that answers err, after some time or when its context ends.
+// fake is a store that returns err, after some time or when its context ends.
 type fake struct {
 	kv.KV
 	err   error
 	takes time.Duration
-	raw   bool // errors of the context are returned as they are, without one of package kv
+	raw   bool // errors of the context are returned unchanged, without one of package kv
 	tasks int
 	calls int
 }
@@ -108,13 +108,13 @@ func TestBudget_SharedByCalls(t *testing.T) {
 		}
 		if err := store.Commit(ctx, kv.Tx{}); !errors.Is(err, kv.ErrUnavailable) ||
 			errors.Is(err, kv.ErrUnknown) {
-			t.Errorf("a commit after the budget: %v, want ErrUnavailable, because it was not begun", err)
+			t.Errorf("a commit after the budget: %v, want ErrUnavailable, because it was not sent", err)
 		}
 		if f.calls != calls {
 			t.Errorf("a request without budget asked the store %d more times", f.calls-calls)
 		}
 		if ctx.Err() != nil {
-			t.Error("the request itself was ended, so it cannot answer")
+			t.Error("the request itself has ended, so it cannot respond")
 		}
 		if _, err := store.Get(WithBudget(t.Context(), 5*time.Second), kv.Key{}); err != nil {
 			t.Errorf("another request: %v", err)
@@ -144,7 +144,7 @@ func TestBudget_HangingStore(t *testing.T) {
 	}
 }
 
-// asked is a store that hands its context to a test.
+// asked is a store that passes its context to a test.
 type asked struct {
 	kv.KV
 	get func(ctx context.Context)
@@ -155,15 +155,15 @@ func (a asked) Get(ctx context.Context, _ kv.Key) (kv.Item, error) {
 	return kv.Item{}, nil
 }
 
-// A store may wait for its context, look at it now and then, or derive others from it.
+// A store may wait for its context, poll it, or derive others from it.
 func TestBudget_Context(t *testing.T) {
 	type key struct{}
 	for name, waits := range map[string]func(t *testing.T, ctx context.Context){
 		"it waits": func(_ *testing.T, ctx context.Context) { <-ctx.Done() },
-		"it looks at it": func(t *testing.T, ctx context.Context) {
+		"it polls it": func(t *testing.T, ctx context.Context) {
 			for range 5 {
 				if err := ctx.Err(); err != nil {
-					t.Errorf("it is over too soon: %v", err)
+					t.Errorf("it ends too soon: %v", err)
 				}
 				time.Sleep(time.Second)
 			}
@@ -187,7 +187,7 @@ func TestBudget_Context(t *testing.T) {
 						t.Errorf("the deadline is %v, want 5 s after %v", end, begin)
 					}
 					if context.Cause(ctx) != nil {
-						t.Errorf("it is over at once: %v", context.Cause(ctx))
+						t.Errorf("it ends immediately: %v", context.Cause(ctx))
 					}
 					waits(t, ctx)
 					if took := time.Since(begin); took != 5*time.Second {
@@ -200,7 +200,7 @@ func TestBudget_Context(t *testing.T) {
 						t.Errorf("the cause is %v, want the budget's name", context.Cause(ctx))
 					}
 					if ctx.Value(key{}) != "of the request" {
-						t.Error("the value of the request is gone")
+						t.Error("the value of the request is lost")
 					}
 				}}, false)
 				w.KV().Get(WithBudget(request, 5*time.Second), kv.Key{})
@@ -214,7 +214,7 @@ func TestBudget_Context(t *testing.T) {
 
 func TestBudget_RequestEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		gone := errors.New("the client is gone")
+		gone := errors.New("the client has disconnected")
 		request, cancel := context.WithCancelCause(t.Context())
 		asks := 0
 		w, _, _ := newMonitor(asked{get: func(ctx context.Context) {
@@ -240,7 +240,7 @@ func TestKV_Meter(t *testing.T) {
 		t.Error("the watch of a store without counters is a meter: instances would not share limits")
 	}
 	if _, ok := New(counting{&fake{}}, Config{}).KV().(kv.Meter); !ok {
-		t.Error("the watch of a store with counters is no meter")
+		t.Error("the watch of a store with counters is not a meter")
 	}
 }
 
@@ -261,7 +261,7 @@ func TestMonitor_LogsStateChanges(t *testing.T) {
 		}
 		got := log.String()
 		if lines(log) != 1 {
-			t.Errorf("a thousand refusals made the log:\n%.600s", got)
+			t.Errorf("a thousand rejections made the log:\n%.600s", got)
 		}
 		for _, part := range []string{"the disk is full", "what=writes", "level=ERROR"} {
 			if !strings.Contains(got, part) {
@@ -303,7 +303,7 @@ func TestMonitor_CanceledCall(t *testing.T) {
 			t.Error("no error")
 		}
 		if w.Failing() != nil || lines(log) > 0 {
-			t.Errorf("a client that went away made the store count as failing: %s", log)
+			t.Errorf("a client that disconnected made the store count as failing: %s", log)
 		}
 	})
 }
@@ -328,10 +328,10 @@ func TestReportHealth(t *testing.T) {
 		time.Sleep(time.Hour)
 		w.KV().Commit(t.Context(), kv.Tx{})
 		if w.Failing() == nil {
-			t.Error("the store reports that it fails, but the watch does not")
+			t.Error("the store reports a failure, but the monitor does not")
 		}
 		w.ReportHealth(nil)
-		f.err = kv.ErrUnavailable // from a commit that was refused before
+		f.err = kv.ErrUnavailable // from a commit that was rejected before
 		w.KV().Commit(t.Context(), kv.Tx{})
 		if err := w.Failing(); err != nil || lines(log) != 2 {
 			t.Errorf("the store reports that it works, but Failing is %v:\n%s", err, log)
@@ -355,19 +355,19 @@ func (m *meanwhile) Get(ctx context.Context, key kv.Key) (kv.Item, error) {
 	return m.fake.Get(ctx, key)
 }
 
-// A store that reports its state refuses readers for a moment while it opens its file anew.
+// A store that reports its state rejects readers for a moment while it reopens its file.
 func TestReportHealth_RejectedReads(t *testing.T) {
-	refused := errors.New("the file is opened anew")
+	refused := errors.New("the file is being reopened")
 	for _, c := range []struct {
 		name   string
 		during func(w *Monitor)
-		failed bool // whether reads count as failing, besides what was reported
+		failed bool // whether reads count as failing, besides the reported failure
 	}{
-		{"the trouble has begun and goes on", func(w *Monitor) { w.ReportHealth(refused) }, false},
-		{"the trouble began and ended during the call",
+		{"a failure has begun and continues", func(w *Monitor) { w.ReportHealth(refused) }, false},
+		{"a failure began and ended during the call",
 			func(w *Monitor) { w.ReportHealth(refused); w.ReportHealth(nil) },
 			false},
-		{"there was no trouble", func(*Monitor) {}, true},
+		{"no failure", func(*Monitor) {}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := &fake{err: fmt.Errorf("%w: %w", kv.ErrUnavailable, refused)}
@@ -375,10 +375,10 @@ func TestReportHealth_RejectedReads(t *testing.T) {
 			w, _, m := newMonitor(store, true)
 			store.does = func() { c.during(w) }
 			if _, err := w.KV().Get(t.Context(), kv.Key{}); err == nil {
-				t.Fatal("the error was swallowed")
+				t.Fatal("the error was lost")
 			}
 			if m.failing[reads] != c.failed {
-				t.Errorf("reads are said to fail: %v, want %v", m.failing[reads], c.failed)
+				t.Errorf("reads count as failing: %v, want %v", m.failing[reads], c.failed)
 			}
 		})
 	}
@@ -388,17 +388,17 @@ func TestMonitor_Metrics(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		err    error
-		gone   bool   // the caller has gone away
-		commit string // what is said of a commit
+		gone   bool   // the caller has disconnected
+		commit string // the metric of a commit
 	}{
 		{"an answer", nil, false, "commit ok 2s"},
-		{"an item that is not there", kv.ErrNotFound, false, "commit ok 2s"},
+		{"a missing item", kv.ErrNotFound, false, "commit ok 2s"},
 		{"a check that fails", &kv.Conflict{}, false, "commit conflict 2s"},
 		{"a refusal", kv.ErrUnavailable, false, "commit refused 2s"},
 		{"no answer", kv.ErrUnknown, false, "commit unknown 2s"},
 		{"an unknown outcome with a conflict", errors.Join(&kv.Conflict{}, kv.ErrUnknown), false,
 			"commit unknown 2s"},
-		{"a caller who went away", nil, true, "commit gave_up 0s"},
+		{"a caller that disconnected", nil, true, "commit gave_up 0s"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w, _, m := newMonitor(counting{&fake{err: c.err, takes: 2 * time.Second}}, false)
@@ -408,7 +408,7 @@ func TestMonitor_Metrics(t *testing.T) {
 			if c.gone {
 				goAway()
 			}
-			// What a call returns is tested elsewhere.
+			// Other tests cover the results of calls.
 			_ = store.Commit(ctx, kv.Tx{})
 			_, _ = store.Get(ctx, kv.Key{})
 			_, _ = store.List(ctx, kv.Key{}, "", 1)

@@ -1,18 +1,18 @@
-// Package tracing makes spans of OpenTelemetry: one for each request and each job, and below them one for
-// each call of the store, each outbound request and each effect of a guest. It uses OpenTelemetry's API only;
-// package otlp below it sends the spans to a collector.
+// Package tracing creates OpenTelemetry spans: one for each request and each job, and below them one for
+// each call of the store, each outbound request and each effect of a guest. It uses only OpenTelemetry's
+// API; package otlp sends the spans to a collector.
 //
-// [New] makes a [Tracer] from a provider. Every method works on a nil Tracer too, and then adds nothing: it
-// returns what it was given, so that tracing costs nothing while it is off.
+// [New] creates a [Tracer] from a provider. Every method also works on a nil Tracer: it then returns its
+// argument unchanged, so disabled tracing has no cost.
 //
-// # What is promised
+// # Guarantees
 //
-//   - A request that comes with a valid traceparent (W3C Trace Context) continues that trace. Its tracestate
-//     and its baggage are not read.
+//   - A request with a valid traceparent (W3C Trace Context) continues that trace. Its tracestate and its
+//     baggage are not read.
 //   - A webhook carries the traceparent of the job that sends it. Requests of verification methods carry
 //     none.
-//   - No span has a query, a body, a header, a path, a client's address, a key, a token or a name of the
-//     store's items. Attributes are those of contract 48, and texts from fixed sets.
+//   - No span contains a query, a body, a header, a path, a client's address, a key, a token or a name of
+//     the store's items. Attributes are contract 48's, and texts from fixed sets.
 package tracing
 
 import (
@@ -33,10 +33,10 @@ import (
 	"github.com/verge-id/verge/edge/engine"
 )
 
-// Tracer makes spans. Its methods may be called concurrently.
+// Tracer creates spans. Its methods may be called concurrently.
 type Tracer struct{ spans trace.Tracer }
 
-// New returns a tracer whose spans go to the provider. Nil: none.
+// New returns a tracer whose spans go to the provider, or nil if the provider is nil.
 func New(p trace.TracerProvider) *Tracer {
 	if p == nil {
 		return nil
@@ -44,13 +44,13 @@ func New(p trace.TracerProvider) *Tracer {
 	return &Tracer{p.Tracer("github.com/verge-id/verge")}
 }
 
-// traceHeader carries a span to another process (W3C Trace Context).
+// traceHeader propagates a span to another process (W3C Trace Context).
 const traceHeader = "Traceparent"
 
 // Request is the span of a request.
 type Request struct{ span trace.Span }
 
-// Request begins the span of a request. method and route are texts of ours.
+// Request begins the span of a request. method and route are our own texts.
 func (t *Tracer) Request(ctx context.Context, header web.Header, listener, method, route string) (
 	context.Context, Request) {
 	if t == nil {
@@ -88,8 +88,8 @@ func (r Request) End(status int, requestID string, about host.RequestInfo) {
 	r.span.End()
 }
 
-// within begins a span below the one of ctx, if that is recorded. A call that belongs to no request or job,
-// such as a look for tasks, has no span: it would be a trace of its own, several times a second.
+// within begins a span below the span of ctx, if that is recorded. A call outside of requests and jobs,
+// such as a poll for tasks, has no span: it would be a separate trace, several times a second.
 func (t *Tracer) within(ctx context.Context, name string, kind trace.SpanKind, attrs ...attribute.KeyValue) (
 	context.Context, trace.Span) {
 	if !trace.SpanFromContext(ctx).IsRecording() {
@@ -98,7 +98,7 @@ func (t *Tracer) within(ctx context.Context, name string, kind trace.SpanKind, a
 	return t.spans.Start(ctx, name, trace.WithSpanKind(kind), trace.WithAttributes(attrs...))
 }
 
-// end ends a span that within has begun. The text of err is not for a collector.
+// end ends a span that within has begun. The text of err is not sent to a collector.
 func end(span trace.Span, err error, attrs ...attribute.KeyValue) {
 	if span == nil {
 		return
@@ -144,7 +144,7 @@ func (e traced) Run(ctx context.Context, job host.Job) error {
 	return err
 }
 
-// Fetcher returns f with a span for each request. A webhook carries the trace on.
+// Fetcher returns f with a span for each request. A webhook propagates the trace.
 func (t *Tracer) Fetcher(f host.Fetcher) host.Fetcher {
 	if t == nil {
 		return f
@@ -216,7 +216,7 @@ func (s tracedKV) begin(ctx context.Context, operation string) (context.Context,
 		attribute.String("db.operation.name", operation))
 }
 
-// failed leaves out what is no fault of the store.
+// failed returns err, or nil if err is not a failure of the store.
 func failed(err error) error {
 	var conflict *kv.Conflict
 	if errors.Is(err, kv.ErrNotFound) || errors.As(err, &conflict) && !errors.Is(err, kv.ErrUnknown) {

@@ -32,7 +32,7 @@ func named(spans *tracetest.SpanRecorder) (names []string) {
 	return names
 }
 
-// fetching answers with err, and keeps what it was asked.
+// fetching returns err and stores its request.
 type fetching struct {
 	asked host.FetchRequest
 	err   error
@@ -43,23 +43,23 @@ func (f *fetching) Fetch(_ context.Context, req host.FetchRequest) (host.FetchRe
 	return host.FetchResponse{Status: 204}, f.err
 }
 
-// While tracing is off, nothing is in the way of a call.
-func TestNoTracerAddsNothing(t *testing.T) {
+// While tracing is off, calls are not wrapped.
+func TestTracer_Nil(t *testing.T) {
 	off := tracing.New(nil)
 	store, fetch := kv.KV(memory.New(memory.Config{})), host.Fetcher(&fetching{})
 	if off.KV(store) != store || off.Fetcher(fetch) != fetch || off.Engine(engine.Engine(nil)) != nil {
-		t.Error("something is wrapped although there is no tracer")
+		t.Error("a value is wrapped without a tracer")
 	}
 	ctx, span := off.Request(t.Context(), web.Header{"Traceparent": {"x"}}, "public", "GET", "start")
 	span.End(200, "req_1", host.RequestInfo{})
 	within, done := off.Effect(ctx, "get")
 	if done(); ctx != t.Context() || within != ctx {
-		t.Error("a context is made although there is no tracer")
+		t.Error("a context is created without a tracer")
 	}
 }
 
-// The other side of a verification method learns nothing by which requests could be connected.
-func TestWhoGetsATraceparent(t *testing.T) {
+// The provider of a verification method receives no data that could connect requests.
+func TestFetcher_Traceparent(t *testing.T) {
 	tracer, _ := recording()
 	for name, c := range map[string]struct {
 		req  host.FetchRequest
@@ -100,7 +100,7 @@ type failing struct {
 
 func (f failing) Commit(context.Context, kv.Tx) error { return f.err }
 
-func TestSpansOfTheStore(t *testing.T) {
+func TestKV_Spans(t *testing.T) {
 	for name, c := range map[string]struct {
 		err   error
 		fault bool
@@ -113,9 +113,9 @@ func TestSpansOfTheStore(t *testing.T) {
 		tracer, spans := recording()
 		store := tracer.KV(failing{memory.New(memory.Config{}), c.err})
 		if _, isMeter := store.(kv.Meter); isMeter {
-			t.Error("a store without counters has some now")
+			t.Error("a store without counters now has some")
 		}
-		_, _, _ = store.Claim(t.Context(), "p", time.Now(), time.Second, 1) // a runner's look, in no trace
+		_, _, _ = store.Claim(t.Context(), "p", time.Now(), time.Second, 1) // a runner's poll, in no trace
 		ctx, span := tracer.Request(t.Context(), nil, "public", "POST", "start")
 		if err := store.Commit(ctx, kv.Tx{}); !errors.Is(err, c.err) {
 			t.Errorf("%s: the error became %v", name, err)
@@ -140,8 +140,8 @@ func TestSpansOfTheStore(t *testing.T) {
 	}
 }
 
-// A parent that cannot be read, or that is there twice, begins no foreign trace.
-func TestBadParents(t *testing.T) {
+// A malformed or repeated parent begins no foreign trace.
+func TestRequest_BadParents(t *testing.T) {
 	const good = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	for name, c := range map[string]struct {
 		parents   []string

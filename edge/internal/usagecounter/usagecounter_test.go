@@ -24,13 +24,13 @@ const (
 	key         = "key_0a4e1f7c1b2d4c3e"
 )
 
-// store keeps what it is given as the core does: the last sums of each instance.
+// store stores its input like the core: the last sums of each instance.
 type store struct {
 	mu     sync.Mutex
 	days   map[host.DayTotal]host.Counts // by a total without its counts
 	keys   map[host.KeyUse]int
 	calls  int
-	lose   bool // says that it has failed, and keeps what it was given
+	lose   bool // returns an error, and stores its input
 	refuse error
 }
 
@@ -59,7 +59,7 @@ func (s *store) record(_ context.Context, t host.Totals) error {
 	return nil
 }
 
-// started returns how many starts all instances have counted on a day.
+// started returns the number of starts that all instances have counted on a day.
 func (s *store) started(day host.Day) (n uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,11 +122,12 @@ func TestRecord(t *testing.T) {
 	calls := w.kept.calls
 	w.must(t)
 	if w.kept.calls != calls {
-		t.Error("what has not changed was recorded again")
+		t.Error("unchanged sums were recorded again")
 	}
 }
 
-// An untimed session counts when its life is over. This instance reports it as expired unless it sees an end.
+// An untimed session counts when its lifetime is over. This instance reports it as expired unless it has
+// seen its end.
 func TestCounter_UntimedSessions(t *testing.T) {
 	w := newFixture(0)
 	w.now = w.now.Add(-time.Hour)
@@ -172,7 +173,7 @@ func TestCounter_UntimedSessions(t *testing.T) {
 	}
 }
 
-// Ends of sessions that other instances began are no sessions of this one.
+// Ends of other instances' sessions do not count for this instance.
 func TestCounter_UntimedEndElsewhere(t *testing.T) {
 	w := newFixture(2)
 	w.config.Expired = func(string, int) { t.Error("a session that never was has expired") }
@@ -223,7 +224,7 @@ func TestCounter_Midnight(t *testing.T) {
 	if w.kept.keys[host.KeyUse{Key: key, Day: day + 1}] != 1 {
 		t.Errorf("keys: %v", w.kept.keys)
 	}
-	// The day before is forgotten. A clock that is set back begins another sum, and does not replace the
+	// The previous day is removed. A clock that is set back begins another sum, and does not replace the
 	// first.
 	if len(w.Counter.days) != 1 {
 		t.Errorf("%d sums are kept", len(w.Counter.days))
@@ -235,7 +236,7 @@ func TestCounter_Midnight(t *testing.T) {
 	w.want(t, day+1, 2)
 }
 
-// A module that notes a million names takes bounded memory, and the log says so once.
+// A module that reports a million names uses limited memory, and the log reports it once.
 func TestCounter_Limit(t *testing.T) {
 	w := newFixture(100)
 	day := host.DayOf(w.now)
@@ -253,7 +254,7 @@ func TestCounter_Limit(t *testing.T) {
 		!strings.Contains(log, "tallies=1999800 most=100") {
 		t.Errorf("the log says: %s", log)
 	}
-	// There is room again, and what was counted before is not counted twice.
+	// There is room again, and earlier counts are not counted twice.
 	for n := range 100 {
 		w.Add(host.Tally{Integration: name(n + 50), Outcome: host.OutcomeStarted})
 	}
@@ -273,7 +274,7 @@ func TestRecord_Batches(t *testing.T) {
 	}
 }
 
-// What an old module cannot record waits for a new one, and the old one is not asked again and again.
+// Usage that an old module cannot record waits for a new one, and the old one is not asked repeatedly.
 func TestRecord_ModuleWithoutUsage(t *testing.T) {
 	w := newFixture(0)
 	day := host.DayOf(w.now)
@@ -338,7 +339,7 @@ func TestRun(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
 		if n := strings.Count(w.log.String(), "usage is not recorded"); n != 1 {
-			t.Errorf("the log says so %d times: %s", n, &w.log)
+			t.Errorf("the log has it %d times: %s", n, &w.log)
 		}
 		w.kept.mu.Lock()
 		w.kept.refuse = nil
@@ -350,7 +351,7 @@ func TestRun(t *testing.T) {
 	})
 }
 
-// Two instances that began at the same instant have different names.
+// Two instances that began at the same time have different names.
 func TestNew_InstanceName(t *testing.T) {
 	a, b := newFixture(0), newFixture(0)
 	b.kept = a.kept
