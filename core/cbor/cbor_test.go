@@ -52,7 +52,7 @@ func vectors(t testing.TB) []vector {
 	return file.Vectors
 }
 
-// diagnostic writes an item in diagnostic notation, by what its methods return.
+// diagnostic returns an item in diagnostic notation, using its methods.
 func diagnostic(i Item) string {
 	var parts []string
 	if n, ok := i.Integer(); ok {
@@ -79,12 +79,12 @@ func diagnostic(i Item) string {
 		return "{" + strings.Join(parts, ", ") + "}"
 	}
 	if h, problem := readHead(i.Raw()); problem != "" || h.major > negative {
-		return fmt.Sprintf("%x", i.Raw()) // what only Options.Any accepts
+		return fmt.Sprintf("%x", i.Raw()) // only with Options.Any
 	}
 	return "an integer beyond 64 bits"
 }
 
-// again writes an item anew, by what its methods return.
+// again writes an item again, using its methods.
 func again(i Item) Item {
 	var parts []Item
 	if n, ok := i.Integer(); ok {
@@ -155,11 +155,11 @@ func TestVectors(t *testing.T) {
 		})
 	}
 	if refused < 80 {
-		t.Errorf("%d vectors are refused; there are more", refused)
+		t.Errorf("%d vectors are rejected; there are more", refused)
 	}
 }
 
-// What stands behind the first item is the caller's to judge.
+// The caller checks the bytes after the first item.
 func TestReadFirst(t *testing.T) {
 	b := []byte{0x82, 1, 2, 0xff, 0xff}
 	item, rest, err := ReadFirst(b, Options{})
@@ -167,11 +167,11 @@ func TestReadFirst(t *testing.T) {
 		t.Fatalf("got %s, % x, %v", diagnostic(item), rest, err)
 	}
 	if _, _, err := ReadFirst(b[:2], Options{}); err == nil {
-		t.Error("it took an array that is cut")
+		t.Error("it accepted a truncated array")
 	}
 }
 
-func TestItemsAreLimited(t *testing.T) {
+func TestRead_ItemLimit(t *testing.T) {
 	full := make([]Item, maxItems-2) // the arrays around them count as well
 	for i := range full {
 		full[i] = Bool(true)
@@ -186,7 +186,7 @@ func TestItemsAreLimited(t *testing.T) {
 	}
 }
 
-func TestSizeIsLimited(t *testing.T) {
+func TestRead_SizeLimit(t *testing.T) {
 	full := Bytes(make([]byte, MaxSize-3)).Raw()
 	if _, err := Read(full, Options{}); err != nil {
 		t.Errorf("%d bytes: %v", len(full), err)
@@ -205,10 +205,10 @@ func TestRead_OtherLimits(t *testing.T) {
 		problem string // "": it is accepted
 	}{
 		{"more bytes than MaxSize", Bytes(make([]byte, MaxSize)).Raw(), Options{Size: MaxSize + 5}, ""},
-		{"a byte more than Size", Bytes(make([]byte, MaxSize)).Raw(), Options{Size: MaxSize + 4},
+		{"one byte more than Size", Bytes(make([]byte, MaxSize)).Raw(), Options{Size: MaxSize + 4},
 			"too large"},
 		{"as many items as Items", Array(Null(), Null()).Raw(), Options{Items: 3}, ""},
-		{"an item more than Items", Array(Null(), Null(), Null()).Raw(), Options{Items: 3}, "too many items"},
+		{"an item too many", Array(Null(), Null(), Null()).Raw(), Options{Items: 3}, "too many items"},
 	} {
 		_, err := Read(c.b, c.o)
 		got := ""
@@ -221,8 +221,8 @@ func TestRead_OtherLimits(t *testing.T) {
 	}
 }
 
-// A hostile input must not make the search for a key that occurs twice slow, or get past it.
-func TestManyKeys(t *testing.T) {
+// A hostile input must not make the search for a duplicate key slow, or pass it.
+func TestRead_ManyKeys(t *testing.T) {
 	for _, n := range []int{manyPairs - 1, manyPairs, manyPairs + 1, 300} {
 		var pairs []Pair
 		for i := range n {
@@ -236,7 +236,7 @@ func TestManyKeys(t *testing.T) {
 		for i := range n - 1 {
 			twice := slices.Clone(pairs)
 			twice[n-1] = twice[i]
-			// The same head, and not in order, so that Map would refuse it.
+			// The same head, and unsorted, so that Map would reject it.
 			b := whole.Raw()[:len(whole.Raw())-len(pairs[n-1].Key.Raw())-1]
 			b = slices.Concat(b, twice[i].Key.Raw(), Null().Raw())
 			if _, err := Read(b, Options{}); err == nil || !strings.Contains(err.Error(), "before") {
@@ -246,8 +246,8 @@ func TestManyKeys(t *testing.T) {
 	}
 }
 
-// Whatever Options.Any accepts, no method reads as a value of its type. Parts around it can be read.
-func TestAny(t *testing.T) {
+// No method accepts an item that needs Options.Any. The parts around it are readable.
+func TestRead_Any(t *testing.T) {
 	for name, raw := range map[string][]byte{
 		"a float of 16 bits with the argument of true": {0xf9, 0, simpleTrue},
 		"a float of 32 bits with the argument of null": {0xfa, 0, 0, 0, simpleNull},
@@ -275,7 +275,7 @@ func TestAny(t *testing.T) {
 		if i, err = Read(around, Options{Any: true}); err != nil {
 			t.Errorf("%s in a map: %v", name, err)
 		} else if n, ok := i.Member("c").Integer(); !ok || n != 7 {
-			t.Errorf("%s hides the member behind it", name)
+			t.Errorf("%s hides the member after it", name)
 		}
 		if _, err = Read(around, Options{}); err == nil {
 			t.Errorf("%s is accepted without Any", name)
@@ -284,15 +284,15 @@ func TestAny(t *testing.T) {
 }
 
 // A member whose value is undefined counts as missing, and one whose value is null does not.
-func TestUndefinedMembers(t *testing.T) {
+func TestMember_Undefined(t *testing.T) {
 	i, err := Read([]byte{0xa3, 0x61, 'a', 0xf7, 1, 0xf7, 0x61, 'b', 0xf6}, Options{Any: true})
 	if err != nil || i.Member("a").Present() || i.Label(1).Present() || !i.Member("b").Null() {
 		t.Errorf("%s, %v", diagnostic(i), err)
 	}
 }
 
-// No item is read as one of another type, and a missing one is none of any.
-func TestTypesAreNotConfused(t *testing.T) {
+// No item is accepted as another type, and a missing one has no type.
+func TestItem_Types(t *testing.T) {
 	const nothing, integer, isBytes, text, boolean, null, tagged, list, pairs = -1, 0, 1, 2, 3, 4, 5, 6, 7
 	for _, c := range []struct {
 		name string
@@ -334,7 +334,7 @@ func TestTypesAreNotConfused(t *testing.T) {
 	}
 }
 
-func TestMembers(t *testing.T) {
+func TestItem_Members(t *testing.T) {
 	m := Map(
 		Pair{Text("1"), Text("text")}, Pair{Integer(1), Text("one")}, Pair{Integer(-1), Text("minus one")},
 		Pair{Text("inner"), Map(Pair{Text("x"), Bool(false)})}, Pair{Text("null"), Null()},
@@ -350,16 +350,16 @@ func TestMembers(t *testing.T) {
 			t.Errorf("%s: got %s, want %s", c.name, c.got, c.want)
 		}
 	}
-	// "x" is a key of the inner map alone.
+	// Only the inner map has the key "x".
 	inner := m.Member("inner")
 	for _, absent := range []Item{m.Member("x"), m.Member(""), m.Label(0), m.Label(2), inner.Label(1)} {
 		if absent.Present() {
-			t.Errorf("a key that is not there has the value %s", diagnostic(absent))
+			t.Errorf("a missing key has the value %s", diagnostic(absent))
 		}
 	}
 }
 
-func TestWritingIsDeterministic(t *testing.T) {
+func TestMap_Deterministic(t *testing.T) {
 	a, b, c := Pair{Integer(24), Null()}, Pair{Integer(-1), Null()}, Pair{Text("a"), Null()}
 	want := []byte{0xa3, 0x18, 0x18, 0xf6, 0x20, 0xf6, 0x61, 'a', 0xf6}
 	given := []Pair{c, b, a}
@@ -367,7 +367,7 @@ func TestWritingIsDeterministic(t *testing.T) {
 		t.Errorf("got % x, want % x", got, want)
 	}
 	if !bytes.Equal(given[0].Key.Raw(), c.Key.Raw()) {
-		t.Error("Map changed the order of what it was given")
+		t.Error("Map changed the order of its arguments")
 	}
 	for _, n := range []int64{
 		0, 23, 24, 255, 256, 65535, 65536, math.MaxUint32, math.MaxUint32 + 1, math.MaxInt64,
@@ -381,14 +381,14 @@ func TestWritingIsDeterministic(t *testing.T) {
 	}
 	defer func() {
 		if recover() == nil {
-			t.Error("Map wrote a key twice")
+			t.Error("Map wrote a duplicate key")
 		}
 	}()
 	Map(a, b, Pair{Integer(24), Bool(true)})
 }
 
-// A part of an item is the writer's own bytes, and appending to it does not change what stands behind it.
-func TestRawIsWhatWasSent(t *testing.T) {
+// A part of an item has the original bytes, and appending to it does not change the bytes after it.
+func TestRaw_OriginalBytes(t *testing.T) {
 	sent := []byte{0xa2, 0x18, 0x01, 0x98, 0x01, 0x1b, 0, 0, 0, 0, 0, 0, 0, 7, 0x02, 0x41, 0xaa}
 	item, err := Read(sent, Options{})
 	if err != nil {
@@ -410,8 +410,8 @@ func TestRawIsWhatWasSent(t *testing.T) {
 	}
 }
 
-// FuzzRead: whatever is read, nothing panics, what is accepted is read to its end, and the canonical form is
-// exactly what is written.
+// FuzzRead checks that nothing panics, that accepted input is read to its end, and that the canonical form
+// is exactly the written one.
 func FuzzRead(f *testing.F) {
 	for _, v := range vectors(f) {
 		f.Add(v.input(f), v.Any)
@@ -432,7 +432,7 @@ func FuzzRead(f *testing.F) {
 		_ = diagnostic(item)
 		written := again(item)
 		if anything {
-			return // nothing writes an item as others may write it
+			return // the writers here have no such form
 		}
 		o.Canonical = true
 		_, err = Read(item.Raw(), o)
@@ -441,7 +441,7 @@ func FuzzRead(f *testing.F) {
 		}
 		once, err := Read(written.Raw(), o)
 		if err != nil {
-			t.Fatalf("what was written is refused: %v", err)
+			t.Fatalf("the written item is rejected: %v", err)
 		}
 		if got := again(once); !bytes.Equal(got.Raw(), written.Raw()) {
 			t.Fatalf("% x is written as % x", written.Raw(), got.Raw())

@@ -1,34 +1,33 @@
-// Package cbor reads CBOR (RFC 8949) that others made, and writes the little that tests and protocols need.
-// Passkeys and mobile documents are written in it.
+// Package cbor reads CBOR (RFC 8949) from other parties, and writes the items that tests and protocols
+// need. Passkeys and mobile documents use it.
 //
-// Read checks all of the input at once, and keeps nothing but the bytes. What it returns is a span of the
-// input. An Item's methods read that span, and none of them can fail on input that Read has accepted: each
-// says whether the item is of the type that was asked for.
+// [Read] checks the whole input before it returns, and keeps only the bytes. An [Item] is a span of the
+// input. Its methods read that span and cannot fail on accepted input: each reports whether the item has
+// the requested type.
 //
-// # What is refused
+// # Rejected input
 //
 // Two readers must never understand the same bytes differently. So Read is stricter than RFC 8949:
 //
-//   - Nothing stands behind the item. ReadFirst is for an item that something follows.
+//   - No bytes follow the item. ReadFirst is for an item with bytes after it.
 //   - Each length is known before its content.
-//   - The keys of a map are integers or texts, and no key occurs twice. Two encodings of one integer are the
+//   - The keys of a map are integers or texts, without duplicates. Two encodings of one integer are the
 //     same key.
-//   - Texts are valid UTF-8. Bytes and texts are two types, and neither is read as the other.
+//   - Texts are valid UTF-8. Bytes and texts are different types.
 //   - The simple values are false, true and null. Tags and floats are rejected.
-//   - The input has at most MaxSize bytes, 4,096 items and 16 levels. Options.Size and Options.Items
-//     raise the first two.
+//   - The input has at most MaxSize bytes, 4,096 items and 16 levels. Options.Size and Options.Items raise
+//     the first two.
 //
 // Heads may be longer than needed, and the keys of a map may have any order, because writers of mobile
-// documents do that. Options.Canonical refuses both.
+// documents do that. Options.Canonical rejects both.
 //
-// Mobile documents have parts that their reader ignores, and issuers may put any item there. With Options.Any
-// Read accepts tags, floats, all simple values, indefinite lengths, and keys of every type. The other rules
-// stay, and so do the methods of Item: a float or an item of indefinite length is of none of their types. A
-// member whose value is undefined counts as missing.
+// Mobile documents have parts that their reader ignores, in which issuers may put any item. With
+// Options.Any, Read accepts tags, floats, all simple values, indefinite lengths, and keys of every type.
+// The other rules still apply, and so do the methods of Item: a float or an item of indefinite length has
+// none of their types. A member whose value is undefined counts as missing.
 //
 // # Signed bytes
 //
-// What is signed or hashed in CBOR is often a part of a larger item, exactly as its writer wrote it. Item.Raw
-// returns these bytes. A writer puts them into a new item with the functions that write, which take items as
-// Read returns them.
+// In CBOR, the signed or hashed bytes are often a part of a larger item, exactly as its writer wrote it.
+// Item.Raw returns these bytes. To put them into a new item, pass the Item to the writing functions.
 package cbor

@@ -7,7 +7,7 @@ import (
 	"github.com/verge-id/verge/core/cbor"
 )
 
-// A key as passkeys have it: a map whose keys are integers. WebAuthn demands the canonical form.
+// A key of a passkey: a map whose keys are integers. WebAuthn requires the canonical form.
 func ExampleRead() {
 	key := []byte{0xa3, 0x01, 0x01, 0x03, 0x27, 0x21, 0x42, 0xca, 0xfe}
 	item, err := cbor.Read(key, cbor.Options{Canonical: true})
@@ -27,7 +27,7 @@ func ExampleRead() {
 }
 
 // In a mobile document, a digest is over the bytes of an element as its issuer wrote them: tag 24 and bytes
-// that hold an item.
+// with an item.
 func ExampleItem_Raw() {
 	document := cbor.Map(
 		cbor.Pair{Key: cbor.Text("docType"), Value: cbor.Text("eu.europa.ec.av.1")},
@@ -62,7 +62,7 @@ func ExampleItem_Raw() {
 	// Output: age_over_18 true true, digest 774329f2…
 }
 
-// The transcript of OpenID4VP that a device signs, with the values of the specification's own example.
+// The transcript of OpenID4VP that a device signs, with the values of the specification's example.
 func ExampleArray() {
 	thumbprint := []byte("\x42\x83\xec\x92\x7a\xe0\xf2\x08\xda\xaa\x2d\x02\x6a\x81\x4f\x2b" +
 		"\x22\xdc\xa5\x2c\xf8\x5f\xfa\x8f\x3f\x86\x26\xc6\xbd\x66\x90\x47")

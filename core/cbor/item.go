@@ -2,20 +2,20 @@ package cbor
 
 import "math"
 
-// Item is a data item: one that Read has accepted, a part of it, or one that was written here. A zero Item
-// stands for none, such as a member that a map does not have.
+// Item is a data item: an item that Read has accepted, a part of it, or an item that was written here. A
+// zero Item represents a missing item, such as a member that a map does not have.
 type Item struct{ raw []byte }
 
 // Pair is a key of a map with its value.
 type Pair struct{ Key, Value Item }
 
-// Raw returns the item's bytes as they were written, nil for a zero Item. They are the input's own.
+// Raw returns the item's original bytes, or nil for a zero Item. They are not a copy.
 func (i Item) Raw() []byte { return i.raw }
 
-// Present reports whether there is an item. Null is one.
+// Present reports whether the item exists. Null exists.
 func (i Item) Present() bool { return len(i.raw) > 0 }
 
-// content returns the head and the bytes after it. It is not ok for an item of indefinite length.
+// content returns the head and the bytes after it. ok is false for an item of indefinite length.
 func (i Item) content() (h head, content []byte, ok bool) {
 	if len(i.raw) == 0 {
 		return head{}, nil, false
@@ -24,7 +24,7 @@ func (i Item) content() (h head, content []byte, ok bool) {
 	return h, i.raw[h.size:], problem == "" && !h.indefinite
 }
 
-// Integer returns an integer of 64 bits. It is not ok for one that is larger, which CBOR has.
+// Integer returns an integer of 64 bits. ok is false for larger ones, which CBOR can represent.
 func (i Item) Integer() (n int64, ok bool) {
 	h, _, ok := i.content()
 	if !ok || h.argument > math.MaxInt64 {
@@ -39,7 +39,7 @@ func (i Item) Integer() (n int64, ok bool) {
 	return 0, false
 }
 
-// Bytes returns the content of a byte string. A text is none.
+// Bytes returns the content of a byte string. ok is false for a text.
 func (i Item) Bytes() (content []byte, ok bool) {
 	h, content, ok := i.content()
 	if !ok || h.major != byteString {
@@ -48,7 +48,7 @@ func (i Item) Bytes() (content []byte, ok bool) {
 	return content, true
 }
 
-// Text returns the content of a text. A byte string is none.
+// Text returns the content of a text. ok is false for a byte string.
 func (i Item) Text() (content string, ok bool) {
 	h, b, ok := i.content()
 	if !ok || h.major != textString {
@@ -57,13 +57,13 @@ func (i Item) Text() (content string, ok bool) {
 	return string(b), true
 }
 
-// Bool returns an item that is true or false.
+// Bool returns the value of an item that is true or false.
 func (i Item) Bool() (value, ok bool) {
 	value = i.is(simpleTrue)
 	return value, value || i.is(simpleFalse)
 }
 
-// Null reports whether the item is null. A zero Item is not.
+// Null reports whether the item is null. A zero Item is not null.
 func (i Item) Null() bool { return i.is(simpleNull) }
 
 // is reports whether the item is a simple value. A float with the same argument is longer.
@@ -108,8 +108,8 @@ func (i Item) Pairs() (pairs []Pair, ok bool) {
 	return pairs, true
 }
 
-// Member returns the value of a map that has this text for a key. It is a zero Item if the map has no such
-// key, if the value is undefined, and if i is no map.
+// Member returns the value of a map for a text key. It returns a zero Item if the map has no such key, if
+// the value is undefined, or if i is not a map.
 func (i Item) Member(name string) Item {
 	return i.find(func(key Item) bool {
 		text, ok := key.Text()
@@ -117,7 +117,7 @@ func (i Item) Member(name string) Item {
 	})
 }
 
-// Label is Member for a key that is an integer.
+// Label is Member for an integer key.
 func (i Item) Label(label int64) Item {
 	return i.find(func(key Item) bool {
 		n, ok := key.Integer()
@@ -147,7 +147,7 @@ func first(b []byte) (item Item, rest []byte) {
 	return Item{b[:n:n]}, b[n:]
 }
 
-// sizeOf returns how many bytes the first item of b has, which has been checked.
+// sizeOf returns the number of bytes of the first item of b, which has been checked.
 func sizeOf(b []byte) (n int) {
 	h, _ := readHead(b)
 	n = h.size

@@ -9,31 +9,31 @@ import (
 	"unicode/utf8"
 )
 
-// Limits of the input, unless Options has others.
+// Default limits of the input.
 const (
 	MaxSize = 64 << 10 // bytes of the input
 
-	maxItems = 4096 // of all levels; it limits the time that a hostile input takes
+	maxItems = 4096 // of all levels; limits the time for a hostile input
 	maxDepth = 16   // levels; the item itself is the first
 )
 
-// manyPairs is the number of pairs from which on a map's keys are kept in a Go map. With fewer pairs a search
-// through all is quicker. With more, a hostile input could make the search take quadratic time.
+// manyPairs is the number of pairs above which a map's keys are stored in a Go map. With fewer pairs, a
+// linear search is faster. With more, a hostile input could make the search take quadratic time.
 const manyPairs = 16
 
-// Options says what Read accepts. The zero value is for general use.
+// Options sets the accepted input of Read. The zero value is for general use.
 type Options struct {
-	// Canonical refuses what is not in the canonical form of CTAP2, which WebAuthn demands of keys: heads
-	// are as short as possible, and the keys of a map stand in order.
+	// Canonical rejects input that is not in the canonical form of CTAP2, which WebAuthn requires for keys:
+	// heads are as short as possible, and the keys of a map are sorted.
 	Canonical bool
 
-	// Any accepts every item that RFC 8949 calls well-formed: tags, floats, simple values, indefinite
-	// lengths, and keys of every type. It is for input with parts that the caller ignores, such as documents
-	// to which issuers add their own elements. The methods of Item stay strict.
+	// Any accepts every well-formed item of RFC 8949: tags, floats, simple values, indefinite lengths, and
+	// keys of every type. It is for input with parts that the caller ignores, such as documents to which
+	// issuers add their own elements. The methods of Item stay strict.
 	Any bool
 
-	// Size and Items, if not 0, replace MaxSize and the limit of 4,096 items. Signed lists are larger
-	// than the messages of browsers and wallets.
+	// Size and Items, if not 0, replace MaxSize and the limit of 4,096 items. Signed lists are larger than
+	// the messages of browsers and wallets.
 	Size, Items int
 }
 
@@ -51,9 +51,9 @@ func (e *syntaxError) Error() string {
 	return fmt.Sprintf("cbor: not acceptable at byte %d: %s", e.Offset, e.Problem)
 }
 
-// Read reads an input that must be exactly one item. An error is a *syntaxError.
+// Read parses an input that must be exactly one item. An error is a *syntaxError.
 //
-// The item is a span of b. The caller must not change b while the item is in use.
+// The item is a span of b. The caller must not modify b while the item is in use.
 func Read(b []byte, o Options) (Item, error) {
 	item, rest, err := ReadFirst(b, o)
 	if err != nil {
@@ -65,7 +65,7 @@ func Read(b []byte, o Options) (Item, error) {
 	return item, nil
 }
 
-// ReadFirst is Read for an input that may go on behind the item. rest is what stands there.
+// ReadFirst is Read for an input with bytes after the item. rest contains these bytes.
 func ReadFirst(b []byte, o Options) (item Item, rest []byte, err error) {
 	if size := o.size(); len(b) > size {
 		return Item{}, nil, &syntaxError{size, "too large"}
@@ -97,21 +97,21 @@ const (
 	simpleUndefined = 23
 )
 
-// infoIndefinite, in the head of bytes, a text, an array or a map, says that a stop ends the item.
+// infoIndefinite, in the head of bytes, a text, an array or a map, means that a stop ends the item.
 const (
 	infoIndefinite = 31
 	stop           = simple<<5 | infoIndefinite
 )
 
-// head is what an item begins with.
+// head is the beginning of an item.
 type head struct {
 	major      byte
 	argument   uint64 // the value, the length, the number of the tag
 	size       int    // in bytes
-	indefinite bool   // the length is not known
+	indefinite bool   // the length is unknown
 }
 
-// uncommon returns why a head that begins with this byte needs Options.Any, "" if it does not.
+// uncommon returns the reason why a head with this first byte requires Options.Any, or "" if it does not.
 func uncommon(first byte) string {
 	info := first & 31
 	switch major := first >> 5; {
@@ -127,7 +127,7 @@ func uncommon(first byte) string {
 	return ""
 }
 
-// problem says what is wrong with a head, "" for nothing.
+// readHead returns the head of b. problem is the reason why it is invalid, or "".
 func readHead(b []byte) (h head, problem string) {
 	const cut = "the input ends inside an item"
 	if len(b) == 0 {
@@ -166,10 +166,10 @@ func readHead(b []byte) (h head, problem string) {
 	return h, ""
 }
 
-// shortest reports whether no shorter head says the same. The canonical form has no indefinite lengths.
+// shortest reports whether no shorter head is equivalent. The canonical form has no indefinite lengths.
 func (h head) shortest() bool { return !h.indefinite && h.size == headSize(h.argument) }
 
-// checker reads b from front to back.
+// checker checks b from front to back.
 type checker struct {
 	b     []byte
 	at    int
@@ -179,7 +179,7 @@ type checker struct {
 
 func (c *checker) fail(problem string) *syntaxError { return &syntaxError{c.at, problem} }
 
-// head reads the head at this place.
+// head reads the head at the current position.
 func (c *checker) head() (h head, problem string) {
 	if c.at < len(c.b) && !c.Any {
 		problem = uncommon(c.b[c.at])
@@ -190,7 +190,7 @@ func (c *checker) head() (h head, problem string) {
 	return h, problem
 }
 
-// item checks the item at this place, which is at a level, and moves behind it.
+// item checks the item at the current position and level, and moves after it.
 func (c *checker) item(depth int) error {
 	if depth > maxDepth {
 		return c.fail("nested too deep")
@@ -230,7 +230,7 @@ func (c *checker) item(depth int) error {
 	return nil
 }
 
-// upTo counts the elements or pairs of an item, up to its stop if it has one.
+// upTo yields the index of each element or pair of an item, up to its stop if it has one.
 func (c *checker) upTo(h head) func(yield func(uint64) bool) {
 	return func(yield func(uint64) bool) {
 		for n := uint64(0); h.indefinite || n < h.argument; n++ {
@@ -245,7 +245,7 @@ func (c *checker) upTo(h head) func(yield func(uint64) bool) {
 	}
 }
 
-// content checks bytes or a text. With an indefinite length, it consists of pieces of known lengths.
+// content checks bytes or a text. With an indefinite length, it consists of parts with known lengths.
 func (c *checker) content(h head, left uint64, depth int) error {
 	if h.indefinite {
 		c.at += h.size
@@ -270,7 +270,7 @@ func (c *checker) content(h head, left uint64, depth int) error {
 	return nil
 }
 
-// key is the key of a map. One integer is one key, however long its head is.
+// key is the key of a map. The encodings of one integer are the same key.
 type key struct {
 	head
 	content string

@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// These functions write an item, always in the same way: heads as short as possible, and the keys of a map in
-// order. That is the canonical form of CTAP2 and the deterministic one of RFC 8949, section 4.2. Items that
-// Read returned are written as they were.
+// These functions write an item in one form: heads as short as possible, and the keys of a map sorted. This
+// is the canonical form of CTAP2 and the deterministic one of RFC 8949, section 4.2. Items that Read
+// returned are written unchanged.
 
 // Integer writes an integer.
 func Integer(n int64) Item {
@@ -49,7 +49,7 @@ func Array(elements ...Item) Item {
 	return Item{b}
 }
 
-// Map writes a map, and puts the pairs in order. It panics on a key that occurs twice.
+// Map writes a map with its pairs sorted. It panics on a duplicate key.
 func Map(pairs ...Pair) Item {
 	pairs = slices.Clone(pairs)
 	slices.SortFunc(pairs, func(a, b Pair) int { return bytes.Compare(a.Key.raw, b.Key.raw) })
@@ -63,7 +63,7 @@ func Map(pairs ...Pair) Item {
 	return Item{b}
 }
 
-// headSize is how many bytes the shortest head with an argument has.
+// headSize returns the size of the shortest head with an argument.
 func headSize(argument uint64) int {
 	switch {
 	case argument < 24:

@@ -81,7 +81,7 @@ func (i *instance) write(name string) error {
 		Puts: []kv.Put{{Name: name, Value: []byte("x")}}})
 }
 
-// everything returns all that the store holds.
+// everything returns the whole content of the store.
 func (f *fleet) everything() string {
 	var b strings.Builder
 	for _, p := range []kv.Partition{"c", "p0"} {
@@ -94,9 +94,9 @@ func (f *fleet) everything() string {
 	return b.String()
 }
 
-// TestARotationFailsNoRequest: contract 16 and I12. The file reaches the instances at different times,
-// and their clocks differ. Every token must open everywhere.
-func TestARotationFailsNoRequest(t *testing.T) {
+// Contract 16 and I12. The file reaches the instances at different times, and their clocks differ. Every
+// token must open everywhere.
+func TestRotation_NoFailures(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		delay   time.Duration
@@ -104,7 +104,7 @@ func TestARotationFailsNoRequest(t *testing.T) {
 		skew    [3]time.Duration
 	}{
 		{"contract 16: one file for all", time.Minute, [3]time.Duration{}, [3]time.Duration{}},
-		{"contract 16: one file, sealing at once", 0, [3]time.Duration{}, [3]time.Duration{}},
+		{"contract 16: one file, active immediately", 0, [3]time.Duration{}, [3]time.Duration{}},
 		{
 			"contract 16: copies, seconds apart",
 			time.Minute,
@@ -117,7 +117,7 @@ func TestARotationFailsNoRequest(t *testing.T) {
 			[3]time.Duration{0, 2 * time.Second, 5 * time.Second},
 			[3]time.Duration{30 * time.Second, 0, -30 * time.Second},
 		},
-		{"contract 16: all copies come after their time", 10 * time.Second,
+		{"contract 16: all copies arrive after their time", 10 * time.Second,
 			[3]time.Duration{61 * time.Second, 62 * time.Second, 63 * time.Second}, [3]time.Duration{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -142,14 +142,14 @@ func TestARotationFailsNoRequest(t *testing.T) {
 					if at == c.arrives[n].Truncate(time.Second) {
 						coretest.Must(t, i.Use(after))
 					}
-					if (at/time.Second)%3 == time.Duration(n) { // each instance looks in a second of its own
+					if (at/time.Second)%3 == time.Duration(n) { // each instance polls in a different second
 						coretest.Must(t, i.Refresh(ctx))
 					}
 				}
 				for n, i := range all {
 					tokens = append(tokens, sealed{n, at, i.seal()})
 					if err := i.write("alive"); err != nil {
-						t.Fatalf("after %s instance %d writes nothing: %v", at, n, err)
+						t.Fatalf("after %s instance %d cannot write: %v", at, n, err)
 					}
 				}
 				for _, s := range tokens[max(0, len(tokens)-90):] {
@@ -175,9 +175,8 @@ func TestARotationFailsNoRequest(t *testing.T) {
 	}
 }
 
-// TestAnInstanceThatComesTooLate: contract 16. The instance is told to wait and writes nothing. It goes
-// on once it has the file.
-func TestAnInstanceThatComesTooLate(t *testing.T) {
+// Contract 16. The instance must wait and cannot write. It continues when it has the file.
+func TestRotation_LateInstance(t *testing.T) {
 	f := newFleet(t)
 	before := f.generate()
 	f.clock.Advance(time.Hour)
@@ -200,15 +199,15 @@ func TestAnInstanceThatComesTooLate(t *testing.T) {
 		t.Errorf("contract 16: a MAC of the fleet's new key: %v, want ErrKeyAwaited", err)
 	}
 	if late.awaited != 2 {
-		t.Errorf("contract 16: the file was asked for %d times, want each time", late.awaited)
+		t.Errorf("contract 16: the file was requested %d times, want each time", late.awaited)
 	}
 	stranger := bytes.Clone(sealed)
 	copy(stranger[1:5], []byte{1, 2, 3, 4})
 	if _, _, err := late.Open(token.Flow, stranger); !errors.Is(err, host.ErrNotAuthentic) {
-		t.Errorf("a key that nobody uses: %v, want ErrNotAuthentic", err)
+		t.Errorf("an unused key: %v, want ErrNotAuthentic", err)
 	}
 	if err := late.Ready(); err == nil || !strings.Contains(err.Error(), after.Keys[0].Fingerprint()) {
-		t.Errorf("contract 16: ready says %v, want the missing key's fingerprint", err)
+		t.Errorf("contract 16: Ready returns %v, want the missing key's fingerprint", err)
 	}
 	kept := f.everything()
 	if err := late.write("late"); !errors.Is(err, kv.ErrUnavailable) {
@@ -230,9 +229,8 @@ func TestAnInstanceThatComesTooLate(t *testing.T) {
 	}
 }
 
-// TestWhatWasSeenLongAgoRefusesNoToken: contract 16. An instance that has not reached the store for a
-// while cannot know which keys the fleet uses by now.
-func TestWhatWasSeenLongAgoRefusesNoToken(t *testing.T) {
+// Contract 16. An instance that has not reached the store for a while cannot know the fleet's current keys.
+func TestOpen_StaleSet(t *testing.T) {
 	f := newFleet(t)
 	before := f.generate()
 	f.clock.Advance(time.Hour)
@@ -247,12 +245,12 @@ func TestWhatWasSeenLongAgoRefusesNoToken(t *testing.T) {
 		t.Fatalf("sealed with %s, want the new key", got)
 	}
 	if _, _, err := away.Open(token.Flow, sealed); !errors.Is(err, host.ErrKeyAwaited) {
-		t.Errorf("contract 16: a key that began to seal since: %v, want ErrKeyAwaited", err)
+		t.Errorf("contract 16: a key that became active since: %v, want ErrKeyAwaited", err)
 	}
 }
 
-// TestAStrangersRingChangesNothing: I13.
-func TestAStrangersRingChangesNothing(t *testing.T) {
+// I13.
+func TestRing_Stranger(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		make func(f *fleet, ours token.Keyring) token.Keyring
@@ -287,7 +285,7 @@ func TestAStrangersRingChangesNothing(t *testing.T) {
 				coretest.Must(t, s.Refresh(ctx))
 				if err := s.Ready(); !errors.Is(err, ErrUnfit) ||
 					!strings.Contains(err.Error(), "another fleet's") {
-					t.Errorf("I13: ready says %v, want whose ring it is", err)
+					t.Errorf("I13: Ready returns %v, want the ring's origin", err)
 				}
 				if err := s.write("stranger"); !errors.Is(err, kv.ErrUnavailable) {
 					t.Errorf("I13: a write gets %v, want ErrUnavailable", err)
@@ -298,15 +296,15 @@ func TestAStrangersRingChangesNothing(t *testing.T) {
 				t.Errorf("I13: the store was\n%s\nand is now\n%s", before, after)
 			}
 			if err := f.instance(ours, 0).Ready(); err != nil {
-				t.Errorf("I13: afterwards the store's own ring is refused: %v", err)
+				t.Errorf("I13: afterwards the store's own ring is rejected: %v", err)
 			}
 		})
 	}
 }
 
-// TestOnlyAKeyOfTheRingMakesASet: contract 16, authenticated. Someone who can only write to the store
-// cannot make a set, add a key or move a time.
-func TestOnlyAKeyOfTheRingMakesASet(t *testing.T) {
+// Contract 16, authenticated. An attacker who can only write to the store cannot create a set, add a key or
+// move a time.
+func TestSet_Authenticated(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		alter func(value string) string
@@ -344,15 +342,15 @@ func TestOnlyAKeyOfTheRingMakesASet(t *testing.T) {
 				t.Error("contract 16: the altered set was accepted")
 			}
 			if now, err := f.store.Get(ctx, key); err != nil || now.Tx != "forger" {
-				t.Errorf("contract 16: an instance that cannot tell has changed the set (%v)", err)
+				t.Errorf("contract 16: an instance that cannot verify the set has changed it (%v)", err)
 			}
 		})
 	}
 }
 
-// TestRetiring: a retired key does not count as missing. No instance uses it any more, not even one
-// whose file still has it.
-func TestRetiring(t *testing.T) {
+// A retired key does not count as missing. No instance uses it any longer, not even one whose file still
+// has it.
+func TestRing_RetiredKey(t *testing.T) {
 	f := newFleet(t)
 	ring := f.generate()
 	f.clock.Advance(time.Hour)
@@ -365,7 +363,7 @@ func TestRetiring(t *testing.T) {
 	coretest.Must(t, err)
 	for n, i := range []*instance{a, b} {
 		if _, until, err := i.Open(token.Flow, sealed); err != nil || until.IsZero() {
-			t.Errorf("contract 16: instance %d opens what the replaced key sealed: %v, until %s", n, err,
+			t.Errorf("contract 16: instance %d opens a token of the replaced key: %v, until %s", n, err,
 				until)
 		}
 	}
@@ -388,8 +386,8 @@ func TestRetiring(t *testing.T) {
 	}
 }
 
-// TestSecretsAreSealedAgainOnlyWithAKeyThatSeals: contract 16.
-func TestSecretsAreSealedAgainOnlyWithAKeyThatSeals(t *testing.T) {
+// Contract 16.
+func TestReseal_ActiveKeyOnly(t *testing.T) {
 	f := newFleet(t)
 	ring := f.generate()
 	f.clock.Advance(time.Hour)
@@ -431,31 +429,30 @@ func TestSecretsAreSealedAgainOnlyWithAKeyThatSeals(t *testing.T) {
 	}
 }
 
-// TestAReplacedKeyEndsWhenItsSuccessorBegins: until follows the set's time, which is later than the
-// file's if the file came late.
-func TestAReplacedKeyEndsWhenItsSuccessorBegins(t *testing.T) {
+// until follows the set's time, which is later than the file's if the file arrived late.
+func TestOpen_ReplacedKey(t *testing.T) {
 	f := newFleet(t)
 	ring := f.generate()
 	f.clock.Advance(time.Hour)
 	i := f.instance(ring, 0)
 	sealed := i.seal()
 	if _, until, err := i.Open(token.Flow, sealed); err != nil || !until.IsZero() {
-		t.Errorf("the key that seals has no end: %s, %v", until, err)
+		t.Errorf("the active key has no end: %s, %v", until, err)
 	}
 	after := token.Keyring{Keys: slices.Clone(ring.Keys)}
 	coretest.Must(t, after.Rotate(f.random, f.clock.Now(), 0))
-	f.clock.Advance(20 * time.Minute) // the file comes late
+	f.clock.Advance(20 * time.Minute) // the file arrives late
 	coretest.Must(t, i.Use(after))
 	coretest.Must(t, i.Refresh(ctx))
 	begins := f.clock.Now().Add(Settle)
 	f.clock.Advance(time.Minute)
 	_, until, err := i.Open(token.Flow, sealed)
 	if err != nil || !until.Equal(begins) {
-		t.Errorf("the replaced key ends %s, %v; its successor began to seal at %s", until, err, begins)
+		t.Errorf("the replaced key ends %s, %v; its successor became active at %s", until, err, begins)
 	}
 	if !host.ValidAt(begins, until) || host.ValidAt(until.Add(host.ClockMargin+time.Millisecond), until) {
-		t.Error("contract 16: want that to open what is dated before the replacement, " +
-			"and nothing dated after it and the margin")
+		t.Error("contract 16: want it to open data dated before the replacement, " +
+			"and no data dated after it and the margin")
 	}
 }
 
@@ -473,7 +470,7 @@ func FuzzParse(f *testing.F) {
 		line, _, _ := bytes.Cut(b, []byte("\n"))
 		want, _, _ := bytes.Cut(good, []byte("\n"))
 		if believed.vouched && !bytes.Equal(line, want) {
-			t.Errorf("parse accepts the MAC of a set that no key made: %q", b)
+			t.Errorf("parse accepts the MAC of a set without a key's MAC: %q", b)
 		}
 		advance(s, ring, time.Unix(1_800_000_200, 0))
 		compare(s, believed, ring)

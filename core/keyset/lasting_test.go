@@ -25,7 +25,7 @@ import (
 type theft struct {
 	*fleet
 	leaked, file token.Keyring
-	old          *token.Ring // what the thief has
+	old          *token.Ring // the thief's ring
 	running      *instance
 }
 
@@ -34,8 +34,8 @@ func (w *theft) host(i *instance) host.Host {
 	return host.WithDefaults(host.Host{KV: i.KV(), Sealer: i, Now: w.clock.Now, Random: w.random})
 }
 
-// newTheft returns a fleet that has a publisher, with a ring that was rotated an hour after it was made.
-// Nobody has looked at the store since.
+// newTheft returns a fleet with a publisher and a ring that was rotated an hour after it was created. No
+// instance has read the store since.
 func newTheft(t *testing.T) *theft {
 	f := newFleet(t)
 	w := &theft{fleet: f, leaked: f.generate()}
@@ -58,7 +58,7 @@ func (w *theft) rotate() {
 	coretest.Must(w.t, w.running.Use(w.file))
 }
 
-// tend lets time pass, in which the running instance looks at the store.
+// tend advances the time while the running instance polls the store.
 func (w *theft) tend(d time.Duration) {
 	w.t.Helper()
 	for range d / poll {
@@ -67,7 +67,7 @@ func (w *theft) tend(d time.Duration) {
 	}
 }
 
-// signed is long enough for everything to be signed with the new key alone.
+// signed is long enough for all records to be signed with only the new key.
 const signed = 30*time.Second + aloneAfter + 4*poll
 
 func (w *theft) directory(i *instance) *integration.Directory {
@@ -75,13 +75,13 @@ func (w *theft) directory(i *instance) *integration.Directory {
 		Log: i.cfg.Log})
 }
 
-// store has an instance write a publisher.
+// store makes an instance write a publisher.
 func (w *theft) store(i *instance, id string) {
 	w.t.Helper()
 	coretest.Must(w.t, w.directory(i).PutPublisher(ctx, integration.Publisher{ID: id}))
 }
 
-// plant puts a publisher into the store that a ring has signed.
+// plant writes a publisher to the store that a ring has signed.
 func (w *theft) plant(ring *token.Ring, id string) {
 	w.t.Helper()
 	at := kv.Key{Partition: "c", Name: "c/pub/" + id}
@@ -108,7 +108,7 @@ func (w *theft) read(at kv.Key) []byte {
 	return it.Value
 }
 
-// fresh is an instance that starts now, and has looked at the store twice.
+// fresh returns an instance that starts now and has read the store twice.
 func (w *theft) fresh() *instance {
 	w.t.Helper()
 	i := w.instance(w.file, 0)
@@ -117,19 +117,19 @@ func (w *theft) fresh() *instance {
 	return i
 }
 
-// finds says whether an instance takes a publisher for one that this service wrote.
+// finds checks whether an instance accepts a publisher as written by this service.
 func (w *theft) finds(i *instance, id string, want bool) {
 	w.t.Helper()
 	_, err := w.directory(i).Publisher(ctx, id)
 	switch {
 	case want && err != nil:
-		w.t.Errorf("contract 16: publisher %s is refused: %v", id, err)
+		w.t.Errorf("contract 16: publisher %s is rejected: %v", id, err)
 	case !want && !errors.Is(err, token.ErrRecord):
 		w.t.Errorf("contract 16: publisher %s of a replaced ring: %v, want ErrRecord", id, err)
 	}
 }
 
-// gainsNothing checks that neither the running instance nor one that starts believes what the thief plants.
+// gainsNothing checks that neither the running instance nor a new one accepts the thief's records.
 func (w *theft) gainsNothing() {
 	w.t.Helper()
 	w.plant(w.old, "theirs")
@@ -143,11 +143,11 @@ func (w *theft) gainsNothing() {
 	if _, until, err := w.running.Open(token.Flow, w.sealed()); err != nil || until.IsZero() ||
 		!host.ValidAt(w.file.Keys[0].SealsFrom, until) ||
 		host.ValidAt(w.file.Keys[0].SealsFrom.Add(host.ClockMargin+time.Minute), until) {
-		w.t.Errorf("contract 16: the replaced key opens what is dated until %s, %v", until, err)
+		w.t.Errorf("contract 16: the replaced key opens data dated until %s, %v", until, err)
 	}
 }
 
-// thefts are what the thief may do, and what an operator may do meanwhile.
+// thefts are the thief's actions, and possible actions of an operator at the same time.
 var thefts = []struct {
 	name string
 	do   func(t *testing.T, w *theft)
@@ -156,7 +156,7 @@ var thefts = []struct {
 		w.tend(signed)
 		w.gainsNothing()
 	}},
-	{"what was planted before stays", func(t *testing.T, w *theft) {
+	{"a record that was planted before stays", func(t *testing.T, w *theft) {
 		w.tend(signed - 2*time.Minute)
 		w.plant(w.old, "theirs")
 		w.finds(w.running, "theirs", true)
@@ -175,7 +175,7 @@ var thefts = []struct {
 		}
 		w.gainsNothing()
 	}},
-	{"the set from before the rotation is put back under a running instance", func(t *testing.T, w *theft) {
+	{"the set from before the rotation is restored under a running instance", func(t *testing.T, w *theft) {
 		before := w.read(key)
 		w.tend(signed)
 		whole := w.read(key)
@@ -186,7 +186,7 @@ var thefts = []struct {
 		}
 		w.gainsNothing()
 	}},
-	{"the set without the mark is put back under a running instance", func(t *testing.T, w *theft) {
+	{"the set without the mark is restored under a running instance", func(t *testing.T, w *theft) {
 		w.tend(time.Minute)
 		before := w.read(key)
 		w.tend(signed)
@@ -201,7 +201,7 @@ var thefts = []struct {
 		w.running = w.fresh()
 		w.gainsNothing()
 	}},
-	{"the set from before the rotation is put back before an instance starts", func(t *testing.T, w *theft) {
+	{"the set from before the rotation is restored before an instance starts", func(t *testing.T, w *theft) {
 		before := w.read(key)
 		w.tend(signed)
 		w.put(key, before)
@@ -209,7 +209,7 @@ var thefts = []struct {
 		w.running = w.fresh()
 		w.gainsNothing()
 	}},
-	{"an instance that looks at the store only now", func(t *testing.T, w *theft) {
+	{"an instance that reads the store only now", func(t *testing.T, w *theft) {
 		other := w.instance(w.file, 0)
 		w.tend(signed)
 		w.plant(w.old, "theirs")
@@ -252,14 +252,14 @@ var thefts = []struct {
 	{"the ring is rotated again later", func(t *testing.T, w *theft) {
 		w.tend(signed)
 		w.rotate()
-		for range 12 { // the first new key counts until the second is alone, and the oldest never again
+		for range 12 { // the first new key counts until the second is alone, the oldest no longer
 			w.plant(w.old, "theirs")
 			w.finds(w.running, "theirs", false)
 			w.finds(w.running, "ours", true)
 			w.tend(time.Minute)
 		}
 	}},
-	{"the old key is retired at once, by force", func(t *testing.T, w *theft) {
+	{"the old key is retired immediately, by force", func(t *testing.T, w *theft) {
 		w.tend(time.Minute)
 		w.file.Keys = slices.Clone(w.file.Keys)
 		coretest.Must(t, w.file.Retire(w.file.Keys[1].ID, w.clock.Now(), time.Hour, true))
@@ -269,7 +269,7 @@ var thefts = []struct {
 		w.plant(w.old, "theirs")
 		w.finds(w.running, "theirs", false)
 	}},
-	{"the key that seals is retired, by force", func(t *testing.T, w *theft) {
+	{"the active key is retired, by force", func(t *testing.T, w *theft) {
 		w.tend(signed)
 		w.file.Keys = slices.Clone(w.file.Keys)
 		coretest.Must(t, w.file.Retire(w.file.Keys[0].ID, w.clock.Now(), time.Hour, true))
@@ -278,18 +278,18 @@ var thefts = []struct {
 		w.store(w.running, "anew")
 		w.finds(w.running, "anew", true)
 	}},
-	{"a backup from before the rotation is put back and an instance started", func(t *testing.T, w *theft) {
+	{"a backup from before the rotation is restored and an instance started", func(t *testing.T, w *theft) {
 		backup := w.copied()
 		w.tend(signed)
 		w.fleet.store = backup
 		w.running = w.fresh()
 		w.finds(w.running, "ours", true)
-		w.tend(signed) // the whole store is older than the rotation, so that has to happen again
+		w.tend(signed) // the whole store is older than the rotation, so signing repeats
 		w.finds(w.running, "ours", true)
 		w.plant(w.old, "theirs")
 		w.finds(w.running, "theirs", false)
 	}},
-	{"what is left: the set from the minutes of the rotation is put back before an instance starts", func(
+	{"remaining risk: the set from the minutes of the rotation is restored before a start", func(
 		t *testing.T, w *theft) {
 		w.tend(time.Minute)
 		before := w.read(key)
@@ -297,7 +297,7 @@ var thefts = []struct {
 		w.put(key, before)
 		w.plant(w.old, "theirs")
 		w.running = w.fresh()
-		w.finds(w.running, "theirs", true) // doc.go says so
+		w.finds(w.running, "theirs", true) // documented in doc.go
 		w.plant(w.old, "later")
 		w.finds(w.running, "later", false)
 	}},
@@ -314,7 +314,7 @@ var thefts = []struct {
 			t.Errorf("the log says: %s", said)
 		}
 	}},
-	{"records that do not last count by their date", func(t *testing.T, w *theft) {
+	{"short-lived records count by their date", func(t *testing.T, w *theft) {
 		w.tend(signed)
 		value, err := token.SignRecord(w.old, "s/x", []byte(`{"s":"completed"}`))
 		coretest.Must(t, err)
@@ -325,17 +325,16 @@ var thefts = []struct {
 	}},
 }
 
-// TestAReplacedRingMakesNothingThatLasts: contract 16. Once everything that is kept for long is signed with
-// the new key, a ring that leaked and was replaced makes none of it, whatever its holder does to the store.
-func TestAReplacedRingMakesNothingThatLasts(t *testing.T) {
+// Contract 16. When all long-lived records are signed with the new key, a leaked and replaced ring cannot
+// create any, regardless of its holder's actions on the store.
+func TestTheft_LongLivedRecords(t *testing.T) {
 	for _, c := range thefts {
 		t.Run(c.name, func(t *testing.T) { c.do(t, newTheft(t)) })
 	}
 }
 
-// TestEverythingThatLasts: contract 16. No kind of record that is kept for long is believed if a replaced
-// ring has made it.
-func TestEverythingThatLasts(t *testing.T) {
+// Contract 16. No kind of long-lived record is accepted if a replaced ring has signed it.
+func TestTheft_AllRecordKinds(t *testing.T) {
 	const id = "694069ac-4d4e-475f-906b-2f11c5eca7bd"
 	w := newTheft(t)
 	at := w.clock.Now().UTC()
@@ -382,7 +381,7 @@ func TestEverythingThatLasts(t *testing.T) {
 	}
 }
 
-// sealed is a token of the thief.
+// sealed returns a token of the thief.
 func (w *theft) sealed() []byte {
 	w.t.Helper()
 	b, err := w.old.Seal(token.Flow, []byte(`{}`))
@@ -390,7 +389,7 @@ func (w *theft) sealed() []byte {
 	return b
 }
 
-// copied is a store with all that the fleet's holds.
+// copied returns a store with a copy of the fleet's data.
 func (w *theft) copied() kv.KV {
 	w.t.Helper()
 	out := memory.New(memory.Config{Now: w.clock.Now})
@@ -403,14 +402,13 @@ func (w *theft) copied() kv.KV {
 	return out
 }
 
-// TestASetOfAReplacedRing: contract 16. The MAC of a key that was replaced makes no set that drops or moves
-// the key which replaced it.
-func TestASetOfAReplacedRing(t *testing.T) {
+// Contract 16. The MAC of a replaced key creates no set that drops or moves its successor.
+func TestSet_ReplacedRing(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		alter func(s *keySet)
 	}{
-		{"the mark is gone", func(s *keySet) { s.Keys[0].Alone = false }},
+		{"the mark is missing", func(s *keySet) { s.Keys[0].Alone = false }},
 		{"the new key begins later", func(s *keySet) { s.Keys[0].From = s.Keys[0].From.Add(time.Hour) }},
 		{"the new key is retired", func(s *keySet) { s.Keys[0].Retired = true }},
 	} {
@@ -436,15 +434,14 @@ func TestASetOfAReplacedRing(t *testing.T) {
 				}
 			}
 			if !bytes.Equal(w.read(key), forged) {
-				t.Error("an instance that cannot tell has changed the set")
+				t.Error("an instance that cannot verify the set has changed it")
 			}
 		})
 	}
 }
 
-// TestAKeyThatWaitsIsRetired: contract 16. No instance stops because its file still has a key that was taken
-// back before it sealed.
-func TestAKeyThatWaitsIsRetired(t *testing.T) {
+// Contract 16. No instance stops because its file still has a key that was withdrawn before it was active.
+func TestRing_WaitingKeyRetired(t *testing.T) {
 	w := newTheft(t)
 	other := w.instance(w.file, 0)
 	w.tend(15 * time.Second) // it is announced
@@ -460,7 +457,7 @@ func TestAKeyThatWaitsIsRetired(t *testing.T) {
 	coretest.Must(t, other.Refresh(ctx))
 	if err := other.Ready(); err == nil || !strings.Contains(err.Error(),
 		"bring this instance the ring without it") {
-		t.Errorf("contract 16: a key whose time has come by the file, and that the set calls retired: %v",
+		t.Errorf("contract 16: a key whose time has come by the file, and that is retired in the set: %v",
 			err)
 	}
 	coretest.Must(t, other.Use(w.file))
@@ -470,9 +467,8 @@ func TestAKeyThatWaitsIsRetired(t *testing.T) {
 	}
 }
 
-// TestACrashWhileRecordsAreSignedAgain: contract 16. Nothing is refused before everything is signed, and the
-// next look goes on.
-func TestACrashWhileRecordsAreSignedAgain(t *testing.T) {
+// Contract 16. No record is rejected before all are signed, and the next Refresh continues.
+func TestReseal_Crash(t *testing.T) {
 	w := newTheft(t)
 	late := w.instance(w.file, -4*time.Minute)
 	w.tend(3 * time.Minute)
@@ -509,9 +505,8 @@ func TestACrashWhileRecordsAreSignedAgain(t *testing.T) {
 	w.finds(next, "ours", true)
 }
 
-// TestUsageOutlivesItsKey: contract 16 and 44. The counts of past days stay when the key that signed them is
-// retired.
-func TestUsageOutlivesItsKey(t *testing.T) {
+// Contract 16 and 44. The counts of past days stay when the key that signed them is retired.
+func TestReseal_Usage(t *testing.T) {
 	const id, apiKey = "694069ac-4d4e-475f-906b-2f11c5eca7bd", "svc_sk_k1"
 	w := newTheft(t)
 	today := host.DayOf(w.clock.Now())
@@ -541,7 +536,7 @@ func TestUsageOutlivesItsKey(t *testing.T) {
 	}
 	sum("before the rotation", 300)
 
-	// A replaced ring makes no usage of a later day, also not by way of being signed again.
+	// A replaced ring creates no usage of a later day, not even if it is signed again.
 	at := kv.Key{Partition: usagePartition(t, w, id), Name: "u/" + id + "/" + (today + 3).String() + "/evil"}
 	value, err := token.SignRecord(w.old, at.String(), []byte(`{"started":1000}`))
 	coretest.Must(t, err)
@@ -557,11 +552,11 @@ func TestUsageOutlivesItsKey(t *testing.T) {
 	sum("after the old key was retired", 307)
 	days, err := of(w.running).Read(ctx, id, today+3, today+3)
 	if err != nil || days[0].Counts[0] != 0 {
-		t.Errorf("contract 16: a replaced ring has made usage of %s: %v, %v", today+3, days, err)
+		t.Errorf("contract 16: a replaced ring has created usage of %s: %v, %v", today+3, days, err)
 	}
 }
 
-// usagePartition finds where the store keeps an integration's usage.
+// usagePartition returns the partition of an integration's usage.
 func usagePartition(t *testing.T, w *theft, id string) kv.Partition {
 	t.Helper()
 	for n := range 8 {

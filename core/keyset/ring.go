@@ -19,26 +19,25 @@ import (
 	"github.com/verge-id/verge/core/token"
 )
 
-// key is where the store keeps the set.
+// key is the key of the set in the store.
 var key = kv.Key{Partition: integration.Partition, Name: "c/ring"}
 
-// Config is what a Ring needs.
+// Config configures a Ring.
 type Config struct {
-	host.Host // KV, Now and Random are needed; the Sealer is not used
+	host.Host // KV, Now and Random are required; the Sealer is not used
 
 	// Name is the host name to which tokens are bound.
 	Name string
 
-	// Keyring is what the ring's file holds.
+	// Keyring is the content of the ring's file.
 	Keyring token.Keyring
 
-	// Awaited is called when a token names a key that this instance lacks, so that the file is read
-	// again. Nil: no call.
+	// Awaited is called when a token names a key that this instance lacks, so that the file is read again.
+	// Nil: no call.
 	Awaited func()
 }
 
-// Ring is the key ring of one instance of a fleet. It implements host.Sealer
-// and may be used concurrently.
+// Ring is the key ring of one instance of a fleet. It implements host.Sealer and may be used concurrently.
 type Ring struct {
 	cfg       Config
 	directory *integration.Directory
@@ -50,15 +49,15 @@ type Ring struct {
 
 var _ host.Sealer = (*Ring)(nil)
 
-// state never changes once it is stored.
+// state is never modified after it is stored.
 type state struct {
 	file     token.Keyring
 	ring     *token.Ring
 	set      keySet
-	known    keySet    // the last set that was in the store for certain
-	joined   bool      // the store was asked, and set is its set
-	unused   bool      // when it was asked, it had none
-	seen     time.Time // when the store was asked last
+	known    keySet    // the last set that was certainly in the store
+	joined   bool      // the store was read, and set is its set
+	unused   bool      // the store had no set when it was read
+	seen     time.Time // when the store was last read
 	standing Standing
 }
 
@@ -108,10 +107,10 @@ func (r *Ring) change(edit func(*state)) error {
 	return nil
 }
 
-// Refresh compares the ring with the store's set. It adds keys to the set that are about to seal, and
-// marks keys that were retired. It seals the webhook secrets again, and signs the records, if a key has
-// begun to seal. If the set was deleted or put back to an earlier one, it brings it back. Call it every few
-// seconds. An error means that the store did not answer; the next call tries again.
+// Refresh compares the ring with the store's set. It adds keys to the set that are about to become active,
+// and marks retired keys. If a key has become active, it encrypts the webhook secrets again and signs the
+// records. If the set was deleted or replaced by an earlier one, it restores it. Call it every few seconds.
+// An error means that the store did not respond; the next call retries.
 func (r *Ring) Refresh(ctx context.Context) error {
 	for range maxRaces {
 		set, version, forgot, err := r.meet(ctx)
@@ -139,8 +138,8 @@ func (r *Ring) Refresh(ctx context.Context) error {
 
 const maxRaces = 8
 
-// meet reads the set and compares the ring with it. version is "" if the store has no set yet; then set
-// is the ring's own. forgot reports whether the store's set lacks what this instance has seen in it.
+// meet reads the set and compares the ring with it. version is "" if the store has no set yet; set is then
+// the ring's own. forgot reports whether the store's set lacks data that this instance has seen in it.
 func (r *Ring) meet(ctx context.Context) (set keySet, version string, forgot bool, err error) {
 	file, known, asked := r.state.Load().file, r.state.Load().known, r.cfg.Now()
 	item, err := r.cfg.KV.Get(ctx, key)
@@ -180,9 +179,9 @@ func (r *Ring) meet(ctx context.Context) (set keySet, version string, forgot boo
 	})
 }
 
-// recover returns the set with the key that seals by the ring's own times, if the set lacks that key and the
-// store's records show that it was in use already. So an older set that somebody puts back, or a set that is
-// gone, does not make an older key as good as it was.
+// recover adds the active key by the ring's own times to the set, if the set lacks that key and the store's
+// records show that it was already in use. So an older set that someone restores, or a deleted set, does
+// not make an older key fully valid again.
 func (r *Ring) recover(ctx context.Context, set keySet, version string) (whole keySet, proved bool,
 	err error) {
 	file := r.state.Load().file
@@ -201,8 +200,8 @@ func (r *Ring) recover(ctx context.Context, set keySet, version string) (whole k
 	return whole, true, nil
 }
 
-// belongs reports whether this ring was used with a store that has no set because an earlier release
-// used it.
+// belongs reports whether this ring was used with a store that has no set because an earlier release used
+// it.
 func (r *Ring) belongs(ctx context.Context) (bool, error) {
 	on := r.cfg.Host
 	on.Sealer = r.state.Load().ring
@@ -227,10 +226,10 @@ func (r *Ring) write(ctx context.Context, next keySet, version string) (done boo
 	return true, r.change(func(s *state) { s.set, s.known, s.unused = next, next, false })
 }
 
-// reseal seals the webhook secrets with the newest key once it seals, signs everything that is kept for long
-// with it, and notes that in the set. It does so a second time when no instance signs with an older key any
-// more. Only then is the key alone: before, another instance may have signed with the older key what this one
-// has passed already.
+// reseal encrypts the webhook secrets with the newest key once it is active, signs all long-lived records
+// with it, and marks that in the set. It does so a second time when no instance signs with an older key any
+// longer. Only then is the key alone: before, another instance may have signed a record with the older key
+// after this instance had passed it.
 func (r *Ring) reseal(ctx context.Context, set keySet, version string) error {
 	sealing, now := r.state.Load().ring.SealingKey(), r.cfg.Now()
 	i := slices.IndexFunc(set.Keys, func(k Key) bool { return k.ID == sealing && !k.Retired })
@@ -254,14 +253,14 @@ func (r *Ring) reseal(ctx context.Context, set keySet, version string) error {
 	return err
 }
 
-// aloneAfter is how long after a key's time every instance seals with it, by whatever clock, and what was
-// signed before is written.
+// aloneAfter is the time after a key's time when it is active on every instance, by any clock, and earlier
+// signatures are written.
 const aloneAfter = host.ClockMargin + time.Minute
 
-// Standing returns how the ring compared with the store's set when Refresh last saw it.
+// Standing returns the result of the last comparison of the ring with the store's set.
 func (r *Ring) Standing() Standing { return r.state.Load().standing }
 
-// SealingKey returns the id of the key that seals now.
+// SealingKey returns the id of the active key.
 func (r *Ring) SealingKey() string { return r.state.Load().ring.SealingKey() }
 
 // KeyIDs returns the ids of all keys of the ring.
@@ -272,8 +271,8 @@ func (r *Ring) KeyIDs() (ids []string) {
 	return ids
 }
 
-// Ready returns nil if this instance may serve: it has seen the store's set, and its ring has every key
-// that the fleet seals with.
+// Ready returns nil if this instance may serve: it has seen the store's set, and its ring has all active
+// keys of the fleet.
 func (r *Ring) Ready() error {
 	switch s := r.state.Load(); {
 	case !s.joined:
@@ -292,22 +291,22 @@ func (r *Ring) Ready() error {
 	return nil
 }
 
-// ErrUnfit is what Ready returns, among other errors, for a ring that the store
-// is not used with. Another ring would do, or another store.
+// ErrUnfit is one of the errors of Ready: the store is not used with this ring. Use another ring or another
+// store.
 var ErrUnfit = errors.New("the key ring does not fit the store")
 
-// unfit is an ErrUnfit that says why.
+// unfit is an ErrUnfit with the reason.
 type unfit string
 
 func (u unfit) Error() string        { return string(u) }
 func (u unfit) Is(target error) bool { return target == ErrUnfit }
 
-// Unused reports whether the store had no set of keys when Meet asked it: no instance of this release has
+// Unused reports whether the store had no set of keys when Meet read it: no instance of this release has
 // used it yet.
 func (r *Ring) Unused() bool { return r.state.Load().unused }
 
-// Lags returns an error where other instances have announced a key that this
-// ring lacks. It is ready until that key seals.
+// Lags returns an error if other instances have announced a key that this ring lacks. The instance is ready
+// until that key becomes active.
 func (r *Ring) Lags() error {
 	s := r.state.Load()
 	if s.standing.Stranger || len(s.standing.Missing) == 0 {
@@ -318,8 +317,8 @@ func (r *Ring) Lags() error {
 		"bring this instance their key ring by then", k, k.From.UTC().Format(time.RFC3339))
 }
 
-// Adopt replaces the store's set with this ring's own, whichever ring made it. What another ring sealed
-// is lost with that ring: live sessions, waiting events and webhook secrets, which must be set again.
+// Adopt replaces the store's set with this ring's own, even if another ring created it. All data that
+// another ring sealed is lost: live sessions, waiting events and webhook secrets, which must be set again.
 func (r *Ring) Adopt(ctx context.Context) error {
 	for range maxRaces {
 		version := ""
@@ -338,8 +337,7 @@ func (r *Ring) Adopt(ctx context.Context) error {
 	return fmt.Errorf("%w: the set of keys changed %d times under one change", kv.ErrUnavailable, maxRaces)
 }
 
-// Meet compares the ring with the store's set and changes nothing in the store. Ready then returns the
-// result.
+// Meet compares the ring with the store's set without modifying the store. Ready then returns the result.
 func (r *Ring) Meet(ctx context.Context) error {
 	_, _, _, err := r.meet(ctx)
 	return err
@@ -364,8 +362,9 @@ func ringNames(ring token.Keyring) string {
 	return names(keys)
 }
 
-// awaited turns a refusal into host.ErrKeyAwaited if the fleet uses the key of that id and this ring
-// lacks it. It does so too if the set was seen so long ago that the key could have begun to seal since.
+// awaited replaces a rejection by host.ErrKeyAwaited if the fleet uses the key with that id and this ring
+// lacks it. It also does so if the set was last read so long ago that the key could have become active
+// since.
 func (r *Ring) awaited(err error, id string) error {
 	s := r.state.Load()
 	current := s.joined && r.cfg.Now().Sub(s.seen).Abs() < Settle

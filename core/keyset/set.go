@@ -11,7 +11,7 @@ import (
 	"github.com/verge-id/verge/core/token"
 )
 
-// keySet lists the keys that the instances sharing a store use, newest first.
+// keySet lists the keys of the instances that share a store, newest first.
 type keySet struct {
 	Keys []Key
 }
@@ -20,29 +20,29 @@ type keySet struct {
 type Key struct {
 	ID          string    `json:"id"`
 	Fingerprint string    `json:"fingerprint"`       // token.Key.Fingerprint
-	From        time.Time `json:"from"`              // when it begins to seal at every instance
+	From        time.Time `json:"from"`              // when it becomes active on every instance
 	Retired     bool      `json:"retired,omitempty"` // no instance may use it
 
-	// Resealed is set once the webhook secrets have been sealed with this key, and the records signed.
+	// Resealed is set after the webhook secrets were encrypted with this key, and the records signed.
 	Resealed bool `json:"resealed,omitempty"`
 
-	// Alone is set once that was done again after the last instance has begun to seal with this key. From
-	// then on no older key authenticates what is kept for long (token.CheckLongLived).
+	// Alone is set after that was repeated when the key was active on the last instance. After that, no
+	// older key authenticates long-lived records (token.CheckLongLived).
 	Alone bool `json:"alone,omitempty"`
 }
 
-// String names the key as logs and messages do.
+// String returns the key's name in logs and messages.
 func (k Key) String() string { return fmt.Sprintf("%s (fingerprint %s)", k.ID, k.Fingerprint) }
 
-// The item is two lines: the keys as JSON, and the MACs over that line. The writer adds one MAC for
-// each key of its ring.
+// The item has two lines: the keys as JSON, and the MACs over that line. The writer adds one MAC for each
+// key of its ring.
 //
 //	[{"id":"9f02ab31","fingerprint":"5b0c…","from":"2026-11-20T22:11:00Z"}]
 //	{"9f02ab31":"<base64>","07c1d2e4":"<base64>"}
 //
-// So an instance can check the set as long as it has any one of the writer's keys. That lets it tell a
-// ring that is out of date from a stranger's. Whoever changes the set has every key of it that is not
-// retired. So a set which lists a key and lacks its MAC was made with a ring that was replaced.
+// So an instance can check the set if it has any of the writer's keys. This distinguishes an outdated ring
+// from a foreign one. A legitimate writer of the set has every key in it that is not retired. So a set
+// which lists a key without its MAC was created with a replaced ring.
 func (s keySet) marshal(ring token.Keyring) []byte {
 	line, err := json.Marshal(s.Keys)
 	if err != nil {
@@ -59,16 +59,16 @@ func (s keySet) marshal(ring token.Keyring) []byte {
 	return append(append(line, '\n'), second...)
 }
 
-// maxKeys bounds what is read. A ring has only a few keys.
+// maxKeys is the maximum number of keys that are read. A ring has only a few keys.
 const maxKeys = 256
 
-// trust is what the MACs of a set say to a ring.
+// trust is the result of checking the MACs of a set with a ring.
 type trust struct {
-	vouched bool   // a key of the ring made one of them
-	doubt   string // why the set is not believed all the same
+	vouched bool   // a key of the ring made one of the MACs
+	doubt   string // the reason why the set is not trusted anyway
 }
 
-// parse reads an item, and checks its MACs with the keys of the ring.
+// parse parses an item, and checks its MACs with the keys of the ring.
 func parse(b []byte, ring token.Keyring, now time.Time) (s keySet, t trust, err error) {
 	line, second, _ := bytes.Cut(b, []byte{'\n'})
 	var macs map[string][]byte
@@ -85,8 +85,8 @@ func parse(b []byte, ring token.Keyring, now time.Time) (s keySet, t trust, err 
 			t.doubt = fmt.Sprintf("it lists key %s and lacks the MAC by that key, so it was made "+
 				"with a ring that was replaced", known)
 		case known.Retired && !t.vouched && !now.Before(begins(ring, i)):
-			// A key that waits can be retired before it has sealed. One that seals is retired with its
-			// successor's MAC, or by force; then this instance needs the file that says so.
+			// A waiting key can be retired before it was active. An active key is retired with its
+			// successor's MAC, or by force; this instance then needs the file without it.
 			t.doubt = fmt.Sprintf("it says that key %s was retired, which no newer key of this ring "+
 				"confirms; if you have retired it, bring this instance the ring without it", known)
 		}
@@ -103,7 +103,7 @@ func (s keySet) find(id string) (Key, bool) {
 	return s.Keys[i], true
 }
 
-// newest returns when the newest key begins to seal.
+// newest returns the time when the newest key becomes active.
 func (s keySet) newest() (from time.Time) {
 	for _, k := range s.Keys {
 		if !k.Retired {
@@ -113,7 +113,7 @@ func (s keySet) newest() (from time.Time) {
 	return from
 }
 
-// has reports whether the fleet uses a key of that id.
+// has reports whether the fleet uses a key with that id.
 func (s keySet) has(id string) bool {
 	k, ok := s.find(id)
 	return ok && !k.Retired
@@ -124,20 +124,21 @@ type Standing struct {
 	// Missing are keys of the set that the ring lacks, because its file is older than the others'.
 	Missing []Key
 
-	// Stranger is set if the ring shares no key with the set, because it belongs to another fleet.
-	// Missing then holds all keys of the set.
+	// Stranger is set if the ring shares no key with the set, because it belongs to another fleet. Missing
+	// then has all keys of the set.
 	Stranger bool
 
-	// Doubt says why the set is not believed, though the ring has keys of it. Stranger is then set, too.
+	// Doubt is the reason why the set is not trusted although the ring has keys of it. Stranger is then
+	// set, too.
 	Doubt string
 }
 
-// whole reports whether the ring has every key that the fleet seals with at now. A missing key that
-// does not seal yet does no harm: until then all instances can open what this instance seals.
+// whole reports whether the ring has all keys of the fleet that are active at now. A missing key that is
+// not active yet is harmless: until then all instances can open this instance's tokens.
 func (s Standing) whole(now time.Time) bool { return !s.Stranger && s.Lacking(now) == 0 }
 
-// Lacking returns how many keys the fleet seals with at now that the ring lacks. It does not count a
-// key that is announced but does not seal yet.
+// Lacking returns the number of keys of the fleet that are active at now and missing in the ring. It does
+// not count a key that is announced but not active yet.
 func (s Standing) Lacking(now time.Time) (n int) {
 	for _, k := range s.Missing {
 		if s.Stranger || !now.Before(k.From) {
@@ -147,7 +148,7 @@ func (s Standing) Lacking(now time.Time) (n int) {
 	return n
 }
 
-// compare compares the ring with a set that the store holds.
+// compare compares the ring with a set from the store.
 func compare(s keySet, t trust, ring token.Keyring) (st Standing) {
 	for _, k := range s.Keys {
 		i := slices.IndexFunc(ring.Keys, func(r token.RingKey) bool { return r.ID == k.ID })
@@ -156,7 +157,7 @@ func compare(s keySet, t trust, ring token.Keyring) (st Standing) {
 		case i < 0:
 			st.Missing = append(st.Missing, k)
 		case ring.Keys[i].Fingerprint() != k.Fingerprint:
-			// A file that came late cannot explain the same id with another secret.
+			// A late file cannot explain the same id with another secret.
 			t.vouched = false
 		}
 	}
@@ -166,8 +167,8 @@ func compare(s keySet, t trust, ring token.Keyring) (st Standing) {
 	return st
 }
 
-// remember returns the set with all that was in it before: no key leaves it or begins later, and no mark
-// goes. forgot reports whether that was otherwise. Then somebody has put an older set back, or deleted it.
+// remember returns the set with all of its earlier content: no key leaves it or begins later, and no mark
+// is lost. forgot reports whether the set violated this: someone has restored an older set, or deleted it.
 func (s keySet) remember(before keySet) (whole keySet, forgot bool) {
 	whole.Keys = slices.Clone(s.Keys)
 	for _, k := range before.Keys {
@@ -199,15 +200,15 @@ func retired(ring token.Keyring, id string) bool {
 	return slices.ContainsFunc(ring.Retired, func(r token.RetiredKey) bool { return r.ID == id })
 }
 
-// Settle is how long a key is in the set before it seals anything. It is longer than every instance
-// takes to look at the store again.
+// Settle is how long a key is in the set before it becomes active. It is longer than every instance takes
+// to read the store again.
 const Settle = 10 * time.Second
 
 // announceAhead is how long before its time a key is added to the set.
 const announceAhead = 2 * Settle
 
-// first returns the set that a ring makes for a store without one. The ring was in use before, so its
-// keys seal from the ring's own times.
+// first returns the set that a ring creates for a store without one. The ring was in use before, so its
+// keys are active from the ring's own times.
 func first(ring token.Keyring, now time.Time) (s keySet) {
 	older := slices.ContainsFunc(ring.Keys, func(k token.RingKey) bool { return !k.Bound })
 	for i, k := range ring.Keys {
@@ -216,8 +217,8 @@ func first(ring token.Keyring, now time.Time) (s keySet) {
 		}
 		from := begins(ring, i)
 		if k.Bound && older {
-			// An earlier release has used the store and signed nothing. What it left is signed before
-			// this key begins (integration.Reseal).
+			// An earlier release has used the store without signing. Its records are signed before this key
+			// begins (integration.Reseal).
 			from = later(from, now.Add(Settle))
 		}
 		s.Keys = append(s.Keys, Key{ID: k.ID, Fingerprint: k.Fingerprint(), From: from})
@@ -225,7 +226,7 @@ func first(ring token.Keyring, now time.Time) (s keySet) {
 	return s
 }
 
-// begins returns when the key at i begins to seal, according to the ring only.
+// begins returns when the key at i becomes active, according to the ring only.
 func begins(ring token.Keyring, i int) time.Time {
 	k := ring.Keys[i]
 	switch {
@@ -237,9 +238,8 @@ func begins(ring token.Keyring, i int) time.Time {
 	return k.Created
 }
 
-// advance returns the set with the changes that the ring's operator made: it adds keys that are about
-// to seal and marks keys that were retired. changed reports whether there was any. The ring must be
-// whole.
+// advance returns the set with the changes of the ring's operator: it adds keys that are about to become
+// active and marks retired keys. changed reports whether there was a change. The ring must be whole.
 func advance(s keySet, ring token.Keyring, now time.Time) (next keySet, changed bool) {
 	next.Keys = slices.Clone(s.Keys)
 	for i, k := range next.Keys {
@@ -253,8 +253,8 @@ func advance(s keySet, ring token.Keyring, now time.Time) (next keySet, changed 
 		if _, ok := s.find(k.ID); ok || now.Before(from.Add(-announceAhead)) {
 			continue
 		}
-		// A key that an operator has put back is older than one that seals, so it only opens. Any other
-		// key waits until every instance has heard of it.
+		// A key that an operator has restored is older than the active one, so it only opens. Any other key
+		// waits until every instance has read it.
 		if from.After(newest) {
 			from = later(from, now.Add(Settle))
 		}
@@ -265,8 +265,8 @@ func advance(s keySet, ring token.Keyring, now time.Time) (next keySet, changed 
 	return next, changed
 }
 
-// effective returns the ring as it may be used: without the retired keys, and with the times that hold
-// for the whole fleet. A key that is not in the store's set yet opens but does not seal.
+// effective returns the usable ring: without the retired keys, and with the times of the whole fleet. A key
+// that is not in the store's set yet opens but does not seal.
 func effective(s keySet, ring token.Keyring) token.Keyring {
 	var out token.Keyring
 	for _, k := range ring.Keys {
@@ -291,7 +291,7 @@ func effective(s keySet, ring token.Keyring) token.Keyring {
 	return out
 }
 
-// never is the time from which a key seals that must not seal.
+// never is the time of a key that must not become active.
 var never = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func later(a, b time.Time) time.Time {

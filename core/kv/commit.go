@@ -8,7 +8,7 @@ import (
 	"io"
 )
 
-// NewTxID makes a transaction id of 128 random bits.
+// NewTxID returns a transaction id of 128 random bits.
 func NewTxID(random io.Reader) (string, error) {
 	var b [16]byte
 	if _, err := io.ReadFull(random, b[:]); err != nil {
@@ -17,17 +17,17 @@ func NewTxID(random io.Reader) (string, error) {
 	return hex.EncodeToString(b[:]), nil
 }
 
-// CommitSurely commits tx. If the reply is lost, it finds out what happened by committing the same tx
-// once more. There are three cases:
+// CommitSurely commits tx. If the reply is lost, it determines the outcome by committing the same tx again.
+// There are three cases:
 //
 //   - tx applies now, for the first and only time.
 //   - A check finds the item that tx itself wrote, so tx had applied.
-//   - A check or lease fails for another reason. Then the error is a *Conflict as well as ErrUnknown.
-//     tx will never apply, but it may have applied before another transaction overwrote it. If nobody
-//     overwrites the items that tx puts, the *Conflict means that it has not applied.
+//   - A check or lease fails for another reason. The error is then a *Conflict as well as ErrUnknown. tx
+//     will never apply, but it may have applied before another transaction overwrote it. If no other
+//     transaction overwrites the items that tx puts, the *Conflict means that it has not applied.
 //
-// A tx that is passed to CommitSurely must check every item that it puts, or do no harm if it is done
-// twice. If the outcome stays unknown, the error is ErrUnknown only, and the caller grants nothing.
+// A tx for CommitSurely must check every item that it puts, or be harmless if it is executed twice. If the
+// outcome stays unknown, the error is only ErrUnknown, and the caller must deny.
 func CommitSurely(ctx context.Context, store KV, tx Tx) error {
 	err := store.Commit(ctx, tx)
 	if !errors.Is(err, ErrUnknown) {
@@ -45,6 +45,6 @@ func CommitSurely(ctx context.Context, store KV, tx Tx) error {
 			}
 		}
 	}
-	// Even if the second try certainly did nothing, the first may have applied.
+	// Even if the second attempt certainly had no effect, the first may have applied.
 	return fmt.Errorf("%w: %w", ErrUnknown, err)
 }

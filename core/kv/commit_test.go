@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// scripted gives prepared answers to commits and notes them. Its other methods must not be called.
+// scripted returns prepared results of commits and records the commits. Its other methods must not be
+// called.
 type scripted struct {
 	KV
 	answers []error
@@ -20,7 +21,7 @@ type scripted struct {
 func (s *scripted) Commit(_ context.Context, tx Tx) error {
 	s.seen = append(s.seen, tx)
 	if len(s.seen) > len(s.answers) {
-		return errors.New("a commit more than the script has answers for")
+		return errors.New("more commits than results in the script")
 	}
 	return s.answers[len(s.seen)-1]
 }
@@ -36,7 +37,7 @@ func TestCommitSurely(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		answers []error
-		want    error // nil: tx is known to have applied
+		want    error // nil: tx has certainly applied
 		also    error // another error that it wraps
 		commits int
 	}{
@@ -44,7 +45,7 @@ func TestCommitSurely(t *testing.T) {
 		{"another's write", []error{other}, other, nil, 1},
 		{"lease lost", []error{lease}, lease, nil, 1},
 		{
-			"unavailable: nothing changed and nothing is tried again",
+			"unavailable: nothing changed and no retry",
 			[]error{ErrUnavailable},
 			ErrUnavailable,
 			nil,
@@ -77,7 +78,7 @@ func TestCommitSurely(t *testing.T) {
 			lease,
 			2,
 		},
-		{"the reply lost: the checked item is gone", []error{ErrUnknown, empty}, ErrUnknown, empty, 2},
+		{"the reply lost: the checked item is missing", []error{ErrUnknown, empty}, ErrUnknown, empty, 2},
 		{"both replies lost", []error{ErrUnknown, ErrUnknown}, ErrUnknown, nil, 2},
 		{
 			"the reply lost, then unavailable: the first may still have applied",
@@ -148,7 +149,7 @@ func TestTxValidate(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(*Tx)
-		want   string // in the error, "" for none
+		want   string // in the error, "" for no error
 	}{
 		{"the smallest", func(*Tx) {}, ""},
 		{"everything at its limit", func(tx *Tx) {
@@ -193,7 +194,7 @@ func TestTxValidate(t *testing.T) {
 				return
 			}
 			if !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("error %v, want ErrUnavailable that says %q", err, c.want)
+				t.Errorf("error %v, want ErrUnavailable with %q", err, c.want)
 			}
 		})
 	}

@@ -1,12 +1,12 @@
 // Package kv is the port through which the core stores data: outcomes, "used" marks, tasks and
 // configuration.
 //
-// An adapter supplies atomicity and nothing else. The core decides, in one place, what a write means:
-// single use, attempts, a lost reply. Package kvtest checks the promises that are made here. A store
-// that passes it is an adapter.
+// An adapter provides only atomicity. The core defines the meaning of a write in one place: single use,
+// attempts, a lost reply. Package kvtest checks the promises of this package. A store that passes it is an
+// adapter.
 //
-// One rule shapes the port: a transaction stays inside one partition. So the same core can run on one
-// file, on a cluster that hashes keys to nodes, and on one durable object per partition.
+// A transaction stays within one partition. So the same core can run on one file, on a cluster that hashes
+// keys to nodes, and on one durable object per partition.
 package kv
 
 import (
@@ -21,7 +21,7 @@ import (
 const (
 	MaxName  = 256       // bytes in a name; printable ASCII without spaces
 	MaxValue = 64 * 1024 // bytes in a value or a task's payload
-	MaxTx    = 64        // checks, puts, deletes, tasks, cancels and leases of one Tx, added up
+	MaxTx    = 64        // total of checks, puts, deletes, tasks, cancels and leases of one Tx
 )
 
 // Partition is a set of keys and tasks that can change together.
@@ -35,7 +35,7 @@ type Key struct {
 
 func (k Key) String() string { return string(k.Partition) + "/" + k.Name }
 
-// Item is what a key holds.
+// Item is the stored item of a key.
 type Item struct {
 	Key     Key
 	Value   []byte
@@ -43,8 +43,8 @@ type Item struct {
 	Expires time.Time // zero: never
 }
 
-// Check demands that transaction Tx was the last to write the item under Name. If Tx is empty, it
-// demands that there is no such item.
+// Check requires that transaction Tx was the last to write the item under Name. If Tx is empty, it requires
+// that no such item exists.
 type Check struct {
 	Name string
 	Tx   string
@@ -54,7 +54,7 @@ type Check struct {
 type Put struct {
 	Name    string
 	Value   []byte
-	Expires time.Time // the item is gone from this instant on, by the adapter's clock; zero: never
+	Expires time.Time // the item is absent from this time, by the adapter's clock; zero: never
 }
 
 // Task is work that falls due.
@@ -65,48 +65,47 @@ type Task struct {
 	Lease   string // set by Claim; in Tx.Held it proves that this claim is still the latest
 }
 
-// Held demands that the task's latest claim is the one that returned Lease. A lease that has run out
-// still holds as long as no other claim took the task, because nobody else can have acted on it.
+// Held requires that the task's latest claim is the one that returned Lease. An expired lease is still
+// valid as long as no other claim took the task, because no other process can have worked on it.
 type Held struct {
 	TaskID string
 	Lease  string
 }
 
-// Tx is one atomic change of one partition: either all of it happens or nothing. Checks and Held are
-// evaluated first, against the state before the change.
+// Tx is one atomic change of one partition: all of it is applied or none. Checks and Held are evaluated
+// first, against the state before the change.
 type Tx struct {
-	// ID is chosen by the caller. It is unique for ever and has 1 to 64 bytes. Every written item
-	// carries it, so that after ErrUnknown the caller can read back and recognise its own write.
+	// ID is chosen by the caller. It is never reused and has 1 to 64 bytes. Every written item carries it,
+	// so that after ErrUnknown the caller can read the item and recognise its own write.
 	ID        string
 	Partition Partition
 	Checks    []Check
 	Held      []Held
 	Puts      []Put
-	Deletes   []string // deleting an absent name is no error
-	Schedule  []Task   // adds the task, or replaces the one of the same ID and ends its lease
-	Cancel    []string // removes tasks by ID, leased or not; an absent one is no error
+	Deletes   []string // deleting an absent name is not an error
+	Schedule  []Task   // adds the task, or replaces the one with the same ID and ends its lease
+	Cancel    []string // removes tasks by ID, leased or not; an absent one is not an error
 }
 
 var (
-	// ErrNotFound says that the key holds nothing, or that its item has expired.
+	// ErrNotFound is returned if the key has no item, or its item has expired.
 	ErrNotFound = errors.New("kv: not found")
 
-	// ErrUnavailable says that the store did not do what was asked and that nothing changed.
+	// ErrUnavailable is returned if the store did not execute the call, and nothing changed.
 	ErrUnavailable = errors.New("kv: store unavailable")
 
-	// ErrUnknown says that a commit may or may not have happened, now or later. The caller reads back
-	// and compares Tx.ID. It grants nothing until it knows.
+	// ErrUnknown means that a commit may or may not have happened, now or later. The caller reads the items
+	// and compares Tx.ID. Until then it must deny.
 	ErrUnknown = errors.New("kv: outcome unknown")
 )
 
-// Failed reports whether err is a failure of the store: it did not do what was asked, or may not have
-// done it. The watcher of the store reports such a failure once, so a request that meets it need not
-// log it.
+// Failed reports whether err is a failure of the store: the call was not executed, or its outcome is
+// unknown. The store's monitor reports such a failure once, so a request need not log it.
 func Failed(err error) bool { return errors.Is(err, ErrUnavailable) || errors.Is(err, ErrUnknown) }
 
 // Conflict is the error of a commit whose check or lease failed. Nothing changed.
 type Conflict struct {
-	Items []Item   // for each failed check, the item under its name, if there is one
+	Items []Item   // for each failed check, the item under its name, if it exists
 	Lost  []string // IDs of the tasks in Held whose lease is no longer valid
 }
 
@@ -135,27 +134,26 @@ func (c *Conflict) Item(name string) (Item, bool) {
 	return Item{}, false
 }
 
-// KV is a store. Its methods may be called concurrently. Every error that is not named below wraps
-// ErrUnavailable or, for Commit only, ErrUnknown.
+// KV is a store. Its methods may be called concurrently. Every error that is not listed below wraps
+// ErrUnavailable or, only for Commit, ErrUnknown.
 type KV interface {
 	// Get returns the item or ErrNotFound. It sees every commit that returned before Get was called.
 	Get(ctx context.Context, key Key) (Item, error)
 
-	// Commit applies all of tx or nothing. After it has returned nil, the change survives what the
-	// adapter promises to survive. If a check or lease fails, the error is a *Conflict. ErrUnknown
-	// means that the outcome cannot be known.
+	// Commit applies all of tx or nothing. After it has returned nil, the change survives the failures that
+	// the adapter promises to survive. If a check or lease fails, the error is a *Conflict. ErrUnknown
+	// means that the outcome is unknown.
 	Commit(ctx context.Context, tx Tx) error
 
-	// Claim leases up to n tasks of the partition that are due at now, earliest first, until now+lease.
-	// No other claim returns them until then. next is when the earliest task that was not claimed falls
-	// due or comes free again, so that the caller can sleep until then. It is zero if there is no such
-	// task.
+	// Claim leases up to n tasks of the partition that are due at now, earliest first, until now+lease. No
+	// other claim returns them until then. next is when the earliest unclaimed task falls due or becomes
+	// available again, so that the caller can sleep until then. It is zero if there is no such task.
 	Claim(
 		ctx context.Context, p Partition, now time.Time, lease time.Duration, n int,
 	) (tasks []Task, next time.Time, err error)
 
-	// List returns up to n items whose names begin with prefix.Name, in byte order. It begins behind the
-	// name that after says ("" for the first page).
+	// List returns up to n items whose names begin with prefix.Name, in byte order, after the name after
+	// ("" for the first page).
 	List(ctx context.Context, prefix Key, after string, n int) ([]Item, error)
 }
 
@@ -168,10 +166,9 @@ type Charge struct {
 }
 
 // Meter is a capability of stores that several instances share: it changes rate counters in one atomic
-// step. If a store lacks it, the core assumes a single instance, which may keep the counters in its
-// memory.
+// step. If a store lacks it, the core assumes a single instance, which may keep the counters in its memory.
 type Meter interface {
-	// Spend applies all charges, or none if one of them exceeds its burst. It returns the TATs as they
-	// were before, in the order of charges. A counter that does not exist yet has the zero time.
+	// Spend applies all charges, or none if one of them exceeds its burst. It returns the previous TATs, in
+	// the order of charges. A missing counter has the zero time.
 	Spend(ctx context.Context, p Partition, now time.Time, charges []Charge) ([]time.Time, error)
 }

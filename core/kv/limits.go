@@ -2,9 +2,8 @@ package kv
 
 import "fmt"
 
-// Validate reports the first limit that tx breaks. Adapters call it before they do anything, so that a
-// caller that breaks a limit learns it in tests on any store. The error wraps ErrUnavailable, because
-// nothing changed.
+// Validate returns an error for the first limit that tx exceeds. Adapters call it first, so that such a
+// caller fails in tests on any store. The error wraps ErrUnavailable, because nothing changed.
 func (tx Tx) Validate() error {
 	bad := func(format string, args ...any) error {
 		return fmt.Errorf("%w: transaction %q: %s", ErrUnavailable, tx.ID, fmt.Sprintf(format, args...))

@@ -18,9 +18,9 @@ const (
 	GrantPrefix  = "svc_gt_" // of codes and access tokens of the OpenID provider
 )
 
-// FlowClaims is what redirect_url carries: ids, the way back, and nothing that can be looked up
-// elsewhere, so that the URL stays short. Texts that a publisher chooses are []byte and so base64 in
-// JSON, because JSON's own escapes could make them six times longer.
+// FlowClaims is the content of redirect_url: ids, the way back, and no data that is available elsewhere, so
+// that the URL stays short. Texts that a publisher chooses are []byte and so base64 in JSON, because JSON's
+// own escapes could make them six times longer.
 type FlowClaims struct {
 	Session  string `json:"sid"`
 	Callback []byte `json:"cb"`
@@ -32,11 +32,11 @@ type FlowClaims struct {
 	Expires  Time   `json:"exp"`
 
 	// OpenID has the PKCE challenge (S256) and the nonce of an OpenID authorization request (contract 50),
-	// with a dot between. Callback is then its redirect URI. Empty: the session was started by the API.
+	// separated by a dot. Callback is then its redirect URI. Empty: the session was started by the API.
 	OpenID []byte `json:"oi,omitempty"`
 }
 
-// marshal writes what encoding/json would write, but faster: every start needs it.
+// marshal returns the same bytes as encoding/json, but faster: every start needs it.
 func (c FlowClaims) marshal() []byte {
 	w := web.NewObjectWriter(96 + len(c.Session) + (len(c.Callback)+len(c.State)+len(c.User))/3*4 + paddedTo)
 	w.Text("sid", c.Session)
@@ -63,15 +63,15 @@ func (c FlowClaims) marshal() []byte {
 	return w.End()
 }
 
-// SetState and SetUser keep what the publisher gave. nil means not given, which differs from given and
-// empty. StateText and UserText return it.
+// SetState and SetUser store the publisher's values. nil means absent, which differs from empty. StateText
+// and UserText return them.
 func (c *FlowClaims) SetState(s *string) { c.State, c.HasState = given(s) }
 func (c *FlowClaims) SetUser(s *string)  { c.User, c.HasUser = given(s) }
 
-// StateText returns the state that was given, or nil if none was.
+// StateText returns the state, or nil if it is absent.
 func (c *FlowClaims) StateText() *string { return optional(c.State, c.HasState) }
 
-// UserText returns the external user id that was given, or nil if none was.
+// UserText returns the external user id, or nil if it is absent.
 func (c *FlowClaims) UserText() *string { return optional(c.User, c.HasUser) }
 
 func given(s *string) ([]byte, bool) {
@@ -93,15 +93,15 @@ func optional(b []byte, has bool) *string {
 // carries them in a form or, while it is at another site or waits, in a cookie.
 type StepClaims struct {
 	Session string `json:"sid"`
-	Attempt int    `json:"at,omitempty"` // of the step: how many attempts failed before it
+	Attempt int    `json:"at,omitempty"` // of the step: number of failed attempts before it
 	State   []byte `json:"st"`
 	Issued  Time   `json:"iat"`
 
 	// Method is the method's name. "" in tokens of an earlier release: the integration's first.
 	Method string `json:"mt,omitempty"`
-	// Handle is random text that only the browser with this token knows. "" for a sandbox.
+	// Handle is random text that only the browser with this token has. "" for a sandbox.
 	Handle string `json:"hd,omitempty"`
-	// Leave is the address of another site for which the browser leaves, in a cookie. "": it stays.
+	// Leave is the address of another site to which the browser goes, in a cookie. "": it stays.
 	Leave string `json:"go,omitempty"`
 
 	Pending // the response for which the browser waits, in a cookie. Zero: it does not wait
@@ -111,8 +111,8 @@ type StepClaims struct {
 // response.
 func (c StepClaims) Waits() bool { return c.Leave != "" || c.Pending != Pending{} }
 
-// Pending names a pending response: a response to a step that does not arrive through the browser that began
-// it. That browser collects the response. At most one field is set.
+// Pending names a pending response: a response to a step that does not arrive through the browser that
+// began it. That browser collects the response. At most one field is set.
 type Pending struct {
 	// Response is the handle of a response that another program, such as a wallet, posts to its response_uri
 	// (contract 34).
@@ -149,8 +149,8 @@ type PendingClaims struct {
 
 	State []byte `json:"st,omitzero"` // of the method, for a posted response
 
-	// Of a hand-off: the origin of the publisher's callback, the language as given at start, and a number
-	// that both screens show.
+	// Of a hand-off: the origin of the publisher's callback, the language from start, and a number that
+	// both screens show.
 	Site     string `json:"or,omitempty"`
 	Language string `json:"lg,omitempty"`
 	Number   string `json:"no,omitempty"`
@@ -198,7 +198,7 @@ type ResultClaims struct {
 // ResultLife is how long after completion a result token is valid.
 const ResultLife = 5 * time.Minute
 
-// Expires is the instant from which the token is no longer valid.
+// Expires returns the time from which the token is no longer valid.
 func (c ResultClaims) Expires() time.Time { return c.Completed.Time().Add(ResultLife) }
 
 // Grant is an authorization code or an access token of the OpenID provider. A code is a result token for a
@@ -207,9 +207,9 @@ func (c ResultClaims) Expires() time.Time { return c.Completed.Time().Add(Result
 type Grant struct {
 	ResultClaims
 	Issued Time `json:"at"`
-	Age    int  `json:"ag"` // that the verdict has proven
+	Age    int  `json:"ag"` // the age that the verdict has proven
 
-	// Of a code alone: the hash of the redirect URI, and FlowClaims.OpenID.
+	// Only for a code: the hash of the redirect URI, and FlowClaims.OpenID.
 	Redirect []byte `json:"ru,omitempty"`
 	OpenID   []byte `json:"oi,omitempty"`
 }
@@ -220,11 +220,10 @@ func SealFlow(s host.Sealer, c FlowClaims) (string, error) {
 }
 
 // paddedTo is the step in which flow tokens grow. Logs and referrers show the length of a link. Without
-// padding that length would reveal the total length of what the publisher gave, and so tell users
-// apart.
+// padding, that length would reveal the total length of the publisher's values, and so distinguish users.
 const paddedTo = 64
 
-// padded fills a JSON object up to the next step with spaces before its end, which no reader minds.
+// padded fills a JSON object up to the next step with spaces before its end, which readers ignore.
 func padded(object []byte) []byte {
 	object = object[:len(object)-1]
 	for (len(object)+1)%paddedTo != 0 {
@@ -233,9 +232,9 @@ func padded(object []byte) []byte {
 	return append(object, '}')
 }
 
-// OpenFlow returns the claims of an authentic flow token, expired or not, and the time until which its
-// key was in use. The caller compares that with the session's creation (host.ValidAt). The error is one
-// of Sealer.Open's.
+// OpenFlow returns the claims of an authentic flow token, expired or not, and the time until which its key
+// was in use. The caller compares that with the session's creation (host.ValidAt). The error is one of
+// Sealer.Open's.
 func OpenFlow(s host.Sealer, text string) (claims FlowClaims, until time.Time, err error) {
 	return open[FlowClaims](s, Flow, FlowPrefix, text)
 }
@@ -275,8 +274,8 @@ func SealResult(s host.Sealer, c ResultClaims) (string, error) {
 	return seal(s, Result, ResultPrefix, c)
 }
 
-// OpenResult returns the claims of an authentic result token, expired or not.
-// The error is one of Sealer.Open's.
+// OpenResult returns the claims of an authentic result token, expired or not. The error is one of
+// Sealer.Open's.
 func OpenResult(s host.Sealer, text string) (ResultClaims, error) {
 	b, until, err := openText(s, Result, ResultPrefix, text)
 	if err != nil {

@@ -28,7 +28,7 @@ func FuzzFlowClaims(f *testing.F) {
 }
 
 // The length of a link is visible. It must reveal only its step.
-func TestFlowTokensGrowInSteps(t *testing.T) {
+func TestSealFlow_LengthSteps(t *testing.T) {
 	ring := mustRing(t, vectorHost, vectorRing...)
 	lengths := map[int]int{}
 	for n := range 600 {

@@ -19,29 +19,29 @@ import (
 //	  {"id":"07c1d2e4","secret":"…","created":"…","replaced":"2026-11-20T22:11:00Z"}],
 //	 "retired":[{"id":"51d0ee82","at":"2026-11-01T08:00:00Z"}]}
 //
-// Keys are listed newest first. The newest key whose seals_from has come seals; all keys open. A key
-// without seals_from comes from an earlier release and seals from its creation. Anyone who can read the
-// file can read and make every token, so keep it like a TLS private key.
+// Keys are listed newest first. The newest key whose seals_from has come is active; all keys open. A key
+// without seals_from comes from an earlier release and is active from its creation. Anyone who can read the
+// file can read and create every token, so protect it like a TLS private key.
 type Keyring struct {
 	Keys []RingKey
 
-	// Retired names the keys that were taken out. So an instance can tell a ring that is older than the
-	// fleet's from a ring whose operator removed a key.
+	// Retired lists the removed keys. So an instance can distinguish a ring that is older than the fleet's
+	// from a ring whose operator removed a key.
 	Retired []RetiredKey
 }
 
-// RingKey is a key and the span in which it seals.
+// RingKey is a key and the time span in which it is active.
 type RingKey struct {
 	Key
 	SealsFrom time.Time // zero: from its creation
-	Replaced  time.Time // when its successor begins to seal; zero for the newest
+	Replaced  time.Time // when its successor becomes active; zero for the newest
 
-	// Bound says that a release made the key which binds session ids to the host name and stores
-	// nothing without a MAC. In a file, a key is bound if it has seals_from.
+	// Bound is set for keys of releases that bind session ids to the host name and store nothing without a
+	// MAC. In a file, a key is bound if it has seals_from.
 	Bound bool
 
-	// Alone says that everything that is kept for long was signed again with this key. Then an older key
-	// of the ring no longer authenticates it (CheckLongLived). The file does not have it.
+	// Alone is set after all long-lived records were signed again with this key. After that, an older key
+	// of the ring no longer authenticates them (CheckLongLived). The file does not contain it.
 	Alone bool
 }
 
@@ -65,15 +65,15 @@ type keyFile struct {
 	Replaced  *time.Time `json:"replaced,omitempty"`
 }
 
-// GenerateKeyring makes a ring of one fresh key, which seals at once.
+// GenerateKeyring returns a ring with one new key, which is active immediately.
 func GenerateKeyring(random io.Reader, now time.Time) (Keyring, error) {
 	var kr Keyring
-	// not in the return, because Go does not say which operand it evaluates first
+	// not in the return statement, because Go does not specify which operand it evaluates first
 	err := kr.Rotate(random, now, 0)
 	return kr, err
 }
 
-// ParseKeyring reads the file's bytes. Its errors never repeat a secret.
+// ParseKeyring parses the file's bytes. Its errors never contain a secret.
 func ParseKeyring(b []byte) (Keyring, error) {
 	var f keyringFile
 	if err := json.Unmarshal(b, &f); err != nil {
@@ -88,7 +88,7 @@ func ParseKeyring(b []byte) (Keyring, error) {
 	}
 	var kr Keyring
 	for i, k := range f.Keys {
-		// The id is not repeated either: if the operator mixed up the members, it holds the secret.
+		// The error does not contain the id either: if the operator mixed up the fields, it is the secret.
 		if _, err := parseKeyID(k.ID); err != nil {
 			return Keyring{}, fmt.Errorf("key ring: key %d: %w", i+1, err)
 		}
@@ -123,7 +123,7 @@ func ParseKeyring(b []byte) (Keyring, error) {
 	return kr, nil
 }
 
-// Marshal returns the file's bytes, which ParseKeyring reads.
+// Marshal returns the file's bytes, which ParseKeyring accepts.
 func (kr Keyring) Marshal() ([]byte, error) {
 	f := keyringFile{Version: 1, Retired: kr.Retired}
 	for _, k := range kr.Keys {
@@ -140,8 +140,9 @@ func (kr Keyring) Marshal() ([]byte, error) {
 	return append(b, '\n'), err
 }
 
-// Rotate puts a new key first, which seals after the delay. What older keys sealed stays valid. It
-// refuses while another key waits for its time, because keys must take over in the order of the list.
+// Rotate adds a new first key, which becomes active after the delay. Tokens of older keys stay valid. It
+// returns an error while another key waits for its time, because keys must become active in the order of
+// the list.
 func (kr *Keyring) Rotate(random io.Reader, now time.Time, delay time.Duration) error {
 	if len(kr.Keys) > 0 && now.Before(kr.Keys[0].SealsFrom) {
 		return fmt.Errorf("key ring: key %s waits already and seals from %s; wait for it, or retire it first",
@@ -152,10 +153,10 @@ func (kr *Keyring) Rotate(random io.Reader, now time.Time, delay time.Duration) 
 		return err
 	}
 	fresh := RingKey{Key: k, SealsFrom: k.Created.Add(delay), Bound: true}
-	kr.Keys = slices.Clone(kr.Keys) // a server may read a copy of kr meanwhile
+	kr.Keys = slices.Clone(kr.Keys) // a server may read a copy of kr concurrently
 	if len(kr.Keys) > 0 {
-		// The time is rounded up: the older key seals until now, and Created may lie up to a second
-		// before.
+		// The time is rounded up: the older key is active until now, and Created may be up to a second
+		// earlier.
 		fresh.SealsFrom = fresh.SealsFrom.Add(time.Second)
 		kr.Keys[0].Replaced = fresh.SealsFrom
 	}
@@ -163,7 +164,7 @@ func (kr *Keyring) Rotate(random io.Reader, now time.Time, delay time.Duration) 
 	return nil
 }
 
-// Sealing returns the index of the key that seals at now: the newest whose time has come, or the oldest
+// Sealing returns the index of the key that is active at now: the newest whose time has come, or the oldest
 // if none has.
 func (kr Keyring) Sealing(now time.Time) int {
 	i := slices.IndexFunc(kr.Keys, func(k RingKey) bool { return !now.Before(k.SealsFrom) })
@@ -173,9 +174,9 @@ func (kr Keyring) Sealing(now time.Time) int {
 	return i
 }
 
-// Retire removes a key. Without force it refuses while anyone can still ask for something that the key
-// sealed or authenticated. life is the longest such span: a session's life and the time for which its
-// outcome is kept. A key that never sealed can be retired at any time.
+// Retire removes a key. Without force it returns an error while tokens or records of the key can still be
+// requested. life is the longest such span: a session's lifetime and the time for which its outcome is
+// kept. A key that was never active can be retired at any time.
 func (kr *Keyring) Retire(id string, now time.Time, life time.Duration, force bool) error {
 	i := slices.IndexFunc(kr.Keys, func(k RingKey) bool { return k.ID == id })
 	sealing := kr.Sealing(now)
@@ -191,7 +192,7 @@ func (kr *Keyring) Retire(id string, now time.Time, life time.Duration, force bo
 		return fmt.Errorf("key ring: sessions of key %s can be asked for until %s; "+
 			"retire it then, or force it and lose them", id, alive.UTC().Format(time.RFC3339))
 	}
-	kr.Keys = slices.Clone(kr.Keys) // a server may read a copy of kr meanwhile
+	kr.Keys = slices.Clone(kr.Keys) // a server may read a copy of kr concurrently
 	if i > 0 {
 		// The predecessor's time ends when the next newer key's begins.
 		for n := i + 1; n < len(kr.Keys) && kr.Keys[n].Replaced.Equal(kr.Keys[i].SealsFrom); n++ {
@@ -204,8 +205,7 @@ func (kr *Keyring) Retire(id string, now time.Time, life time.Duration, force bo
 	return nil
 }
 
-// Ring returns the ring for one host name. It seals and opens by the times of the keys. now is the
-// clock.
+// Ring returns the ring for one host name. It seals and opens by the times of the keys. now is the clock.
 func (kr Keyring) Ring(host string, random io.Reader, now func() time.Time) (*Ring, error) {
 	return newRing(host, random, now, kr.Keys)
 }

@@ -43,11 +43,11 @@ func TestKeyringRoundTrip(t *testing.T) {
 		t.Errorf("came back as\n%+v\nwant\n%+v", back, kr)
 	}
 	if !kr.Keys[0].Replaced.IsZero() || kr.Keys[1].Replaced.IsZero() || kr.Keys[2].Replaced.IsZero() {
-		t.Error("contract 16: all keys but the first are replaced")
+		t.Error("contract 16: all keys except the first are replaced")
 	}
 }
 
-func TestGenerateKeyringReturnsTheKey(t *testing.T) {
+func TestGenerateKeyring_Key(t *testing.T) {
 	kr, err := GenerateKeyring(&coretest.Random{}, ringTime)
 	if err != nil || len(kr.Keys) != 1 {
 		t.Fatalf("%d keys, %v", len(kr.Keys), err)
@@ -56,11 +56,11 @@ func TestGenerateKeyringReturnsTheKey(t *testing.T) {
 		t.Error(err)
 	}
 	if kr, err := GenerateKeyring(failingReader{}, ringTime); err == nil {
-		t.Errorf("without randomness a ring of %d keys was made", len(kr.Keys))
+		t.Errorf("without randomness a ring of %d keys was created", len(kr.Keys))
 	}
 }
 
-func TestRotationKeepsWhatOlderKeysSealed(t *testing.T) {
+func TestRotate_OldTokens(t *testing.T) {
 	random := &coretest.Random{}
 	kr, err := GenerateKeyring(random, ringTime)
 	if err != nil {
@@ -75,7 +75,7 @@ func TestRotationKeepsWhatOlderKeysSealed(t *testing.T) {
 		sealed = append(sealed, mustSeal(t, ring, Flow))
 		for age, s := range sealed {
 			if _, _, err := ring.Open(Flow, s); err != nil {
-				t.Errorf("contract 16: after %d rotations, what the ring sealed after %d does not open", n,
+				t.Errorf("contract 16: after %d rotations, a token of the ring after %d does not open", n,
 					age)
 			}
 		}
@@ -92,10 +92,10 @@ func TestRotationKeepsWhatOlderKeysSealed(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, _, err := ring.Open(Flow, sealed[0]); err != host.ErrNotAuthentic {
-		t.Errorf("contract 16: what a retired key sealed still opens: %v", err)
+		t.Errorf("contract 16: a retired key's token still opens: %v", err)
 	}
 	if _, _, err := ring.Open(Flow, sealed[1]); err != nil {
-		t.Errorf("contract 16: retiring one key took another with it: %v", err)
+		t.Errorf("contract 16: retiring one key removed another: %v", err)
 	}
 }
 
@@ -114,12 +114,12 @@ func TestRetire(t *testing.T) {
 		force bool
 		want  string // part of the error; "" for none
 	}{
-		{"contract 16: an instant too early", second, free.Add(-time.Nanosecond), false, "until"},
+		{"contract 16: a moment too early", second, free.Add(-time.Nanosecond), false, "until"},
 		{"contract 16: at the boundary", second, free, false, ""},
 		{"contract 16: later", second, free.Add(life), false, ""},
 		{"contract 16: too early, forced", second, ringTime, true, ""},
-		{"contract 16: the key that seals", first, free.Add(life), false, "rotate first"},
-		{"contract 16: the key that seals, forced", first, ringTime, true, ""},
+		{"contract 16: the active key", first, free.Add(life), false, "rotate first"},
+		{"contract 16: the active key, forced", first, ringTime, true, ""},
 		{"contract 16: no such key", "00000000", free, true, "no key 00000000"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -127,7 +127,7 @@ func TestRetire(t *testing.T) {
 			err := kr.Retire(c.id, c.now, life, c.force)
 			if c.want != "" {
 				if err == nil || !strings.Contains(err.Error(), c.want) {
-					t.Errorf("error %v, want one that says %q", err, c.want)
+					t.Errorf("error %v, want an error with %q", err, c.want)
 				}
 				if len(kr.Keys) != 3 {
 					t.Errorf("refused, but %d keys are left", len(kr.Keys))
@@ -139,7 +139,7 @@ func TestRetire(t *testing.T) {
 			}
 			for i, k := range kr.Keys {
 				if k.ID == c.id {
-					t.Error("the retired key is still there")
+					t.Error("the retired key still exists")
 				}
 				if k.Replaced.IsZero() != (i == 0) {
 					t.Errorf("key %d: replaced at %v; want only the first to seal", i, k.Replaced)
@@ -156,8 +156,8 @@ func TestRetire(t *testing.T) {
 	}
 }
 
-// A key that was replaced in the middle of a second has sealed in that second.
-func TestReplacedIsNeverBeforeTheLastSealing(t *testing.T) {
+// A key that was replaced in the middle of a second was active in that second.
+func TestRotate_ReplacedTime(t *testing.T) {
 	random := new(coretest.Random)
 	kr, err := GenerateKeyring(random, ringTime)
 	if err != nil {
@@ -172,7 +172,7 @@ func TestReplacedIsNeverBeforeTheLastSealing(t *testing.T) {
 	}
 }
 
-func TestParseKeyringRefuses(t *testing.T) {
+func TestParseKeyring_Errors(t *testing.T) {
 	const secret = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8"
 	key := `{"id":"9f02ab31","secret":"` + secret + `","created":"2026-11-20T22:10:00Z"}`
 	for _, c := range []struct{ name, file, want string }{
@@ -185,7 +185,7 @@ func TestParseKeyringRefuses(t *testing.T) {
 		{"contract 16: an array", `[` + key + `]`, "form"},
 		{"contract 16: a secret that is a number", `{"version":1,"keys":[{"id":"9f02ab31","secret":5}]}`, "form"},
 		{
-			"contract 16: a time that is none",
+			"contract 16: an invalid time",
 			`{"version":1,"keys":[{"id":"9f02ab31","secret":"` + secret + `","created":"` + secret + `"}]}`,
 			"form",
 		},
@@ -229,16 +229,16 @@ func TestParseKeyringRefuses(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := ParseKeyring([]byte(c.file))
 			if err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Fatalf("error %v, want one that says %q", err, c.want)
+				t.Fatalf("error %v, want an error with %q", err, c.want)
 			}
 			if strings.Contains(err.Error(), secret[:20]) {
-				t.Errorf("contract 13: the error repeats a secret: %v", err)
+				t.Errorf("contract 13: the error contains a secret: %v", err)
 			}
 		})
 	}
 }
 
-func TestErrorsOfARingNeverRepeatASecret(t *testing.T) {
+func TestNewRing_ErrorsWithoutSecret(t *testing.T) {
 	secret := base64.RawURLEncoding.EncodeToString(vectorRing[0].Secret)
 	for _, k := range []Key{
 		{ID: secret, Secret: vectorRing[0].Secret},
@@ -246,7 +246,7 @@ func TestErrorsOfARingNeverRepeatASecret(t *testing.T) {
 	} {
 		_, err := NewRing(vectorHost, nil, k)
 		if err == nil {
-			t.Fatalf("contract 13: the ring took the key %v", k)
+			t.Fatalf("contract 13: the ring accepted the key %v", k)
 		}
 		if strings.Contains(err.Error(), secret[:20]) || strings.Contains(err.Error(), fmt.Sprint(k.Secret)) {
 			t.Errorf("contract 13: error %v", err)
@@ -284,9 +284,9 @@ func FuzzParseKeyring(f *testing.F) {
 	})
 }
 
-// TestAReplacedKeyForgesNothingNew: contract 16. An attacker with a ring that leaked and was rotated
-// can make only tokens that look older than the rotation.
-func TestAReplacedKeyForgesNothingNew(t *testing.T) {
+// Contract 16. An attacker with a leaked and rotated ring can create only tokens that look older than the
+// rotation.
+func TestOpen_ReplacedKey(t *testing.T) {
 	random := &coretest.Random{}
 	ring, err := GenerateKeyring(random, ringTime)
 	if err != nil {

@@ -10,14 +10,14 @@ import (
 	"github.com/verge-id/verge/core/host"
 )
 
-// A JSON item in the store ends with a MAC of its own, which binds it to the name under which it is
-// stored (contract 19):
+// A JSON item in the store ends with its own MAC, which binds it to the name under which it is stored
+// (contract 19):
 //
 //	{"s":"completed","t":1795212600123,"m":"<27 base64url digits>"}
 //
-// The MAC covers the name, a zero byte, and the object up to the comma before "m". So someone who can
-// write to the store can delete an item or put an older one back, but can neither make an item nor move
-// it. An earlier release does not know "m" and reads such an object anyway.
+// The MAC covers the name, a zero byte, and the object up to the comma before "m". So an attacker who can
+// write to the store can delete an item or restore an older one, but can neither create nor move an item.
+// An earlier release ignores "m" and reads such an object anyway.
 
 const (
 	recordOpen  = `,"m":"`
@@ -26,15 +26,15 @@ const (
 
 var recordTail = len(recordOpen) + text.EncodedLen(host.MACSize) + len(recordClose)
 
-// ErrRecord says that no instance of this fleet wrote what the store holds there.
+// ErrRecord is returned for a stored item that no instance of this fleet wrote.
 var ErrRecord = errors.New("token: the store's item is not authentic")
 
-// errSuperseded says that a key has signed a record which counts for nothing that is kept for long any more.
-// The record comes from a backup, or somebody has made it with a ring that leaked.
+// errSuperseded is the error for a record that was signed with a key that no longer authenticates
+// long-lived records. The record comes from a backup, or an attacker has created it with a leaked ring.
 var errSuperseded = errors.New("an older key of the ring signed it, and since then everything " +
 	"was signed again")
 
-// SignRecord returns a JSON object with its MAC added. The object must have members.
+// SignRecord returns a JSON object with its MAC added. The object must have fields.
 func SignRecord(s host.Sealer, name string, object []byte) ([]byte, error) {
 	body, ok := bytes.CutSuffix(object, []byte("}"))
 	if !ok || len(body) < 2 {
@@ -49,10 +49,10 @@ func SignRecord(s host.Sealer, name string, object []byte) ([]byte, error) {
 	return append(text.AppendEncode(out, mac), recordClose...), nil
 }
 
-// CheckRecord checks an object that is stored under the name. It returns the time until which the key
-// that signed it was in use. The caller compares that with the object's own date (host.ValidAt). An
-// object without a MAC is from an earlier release, and until is the latest time when such an object can
-// have been written. The error is ErrRecord or host.ErrKeyAwaited.
+// CheckRecord checks an object that is stored under the name. It returns the time until which the key that
+// signed it was in use. The caller compares that with the object's own date (host.ValidAt). An object
+// without a MAC is from an earlier release, and until is the latest time when such an object can have been
+// written. The error is ErrRecord or host.ErrKeyAwaited.
 func CheckRecord(s host.Sealer, name string, value []byte) (until time.Time, err error) {
 	body, mac := splitRecord(value)
 	until, err = s.CheckMAC(recordMAC, recordMessage(name, body), mac)
@@ -62,11 +62,11 @@ func CheckRecord(s host.Sealer, name string, value []byte) (until time.Time, err
 	return until, err
 }
 
-// CheckLongLived is CheckRecord for records that are kept for long and signed again after each rotation of
-// the ring. Once all of them are signed with a new key, a record that an older key has signed is no longer
+// CheckLongLived is CheckRecord for long-lived records, which are signed again after each rotation of the
+// ring. Once all of them are signed with a new key, a record that an older key has signed is no longer
 // authentic: the error is then both ErrRecord and errSuperseded. Otherwise an attacker with a leaked ring
-// could make such records, with a date from before the rotation, for as long as the old key is kept for old
-// tokens.
+// could create such records, with a date from before the rotation, for as long as the old key is kept for
+// old tokens.
 func CheckLongLived(s host.Sealer, name string, value []byte) (until time.Time, err error) {
 	until, err = CheckRecord(s, name, value)
 	_, mac := splitRecord(value)
@@ -82,7 +82,7 @@ func CheckLongLived(s host.Sealer, name string, value []byte) (until time.Time, 
 	return until, nil
 }
 
-// Refusal returns the reason for the log why CheckRecord, or CheckLongLived, did not accept a record.
+// Refusal returns the reason, for the log, why CheckRecord or CheckLongLived rejected a record.
 func Refusal(err error) string {
 	if errors.Is(err, errSuperseded) {
 		return "the store holds a record that an older key of the ring has signed, though " +
@@ -92,10 +92,10 @@ func Refusal(err error) string {
 	return "the store holds what this service did not write"
 }
 
-// ResignRecord returns an object that is kept for long under the name, signed again with the key that seals.
-// An object that has a date has it in the member at. The error is ErrRecord if CheckLongLived does not accept
-// the object, if it has no MAC, or one by a key that was no longer in use at that date. Otherwise what
-// somebody made with a leaked key, after it was replaced, would become as good as what the service made.
+// ResignRecord returns a long-lived object under the name, signed again with the active key. If the object
+// has a date, it is in the field at. The error is ErrRecord if CheckLongLived rejects the object, if it has
+// no MAC, or if its key was no longer in use at that date. Otherwise an object that an attacker created
+// with a leaked key, after it was replaced, would become fully valid.
 func ResignRecord(s host.Sealer, name string, value []byte) ([]byte, error) {
 	body, mac := splitRecord(value)
 	if mac == nil {
@@ -120,8 +120,8 @@ func RecordedWith(value []byte) string {
 	return MACedWith(mac)
 }
 
-// splitRecord returns the bytes that the MAC covers, and the MAC, or nil if there is none. Only the
-// form that SignRecord writes counts as a MAC.
+// splitRecord returns the bytes that the MAC covers, and the MAC, or nil if it is missing. Only the form
+// that SignRecord writes counts as a MAC.
 func splitRecord(value []byte) (body, mac []byte) {
 	at := len(value) - recordTail
 	if at < 2 {
@@ -142,9 +142,9 @@ func recordMessage(name string, body []byte) []byte {
 	return append(append(append(b, name...), 0), body...)
 }
 
-// RecordsUnsigned reports whether other instances may still run a release that signs no records: that
-// is so as long as no bound key of the ring has begun to seal. Until then nothing may be written that
-// such a release could not read.
+// RecordsUnsigned reports whether other instances may still run a release that does not sign records: this
+// is possible until a bound key of the ring has become active. Until then, data that such a release cannot
+// read must not be written.
 func RecordsUnsigned(s host.Sealer, now time.Time) bool {
 	until, err := s.CheckMAC(recordMAC, nil, nil)
 	return err == nil && (until.IsZero() || now.Before(until))

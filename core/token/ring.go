@@ -24,20 +24,20 @@ const (
 	secretSize = 32
 )
 
-// Key is one root secret of a ring. It seals nothing itself: a key is derived from it for each purpose.
+// Key is one root secret of a ring. It is not used directly: a key is derived from it for each purpose.
 type Key struct {
 	ID      string // 8 hexadecimal digits
 	Secret  []byte // 32 bytes
 	Created time.Time
 }
 
-// String names the key. It never shows the secret.
+// String returns the key's name. It never contains the secret.
 func (k Key) String() string { return "key " + k.ID }
 
-// GoString returns what String returns, for %#v.
+// GoString returns the result of String, for %#v.
 func (k Key) GoString() string { return k.String() }
 
-// generateKey makes a fresh key.
+// generateKey returns a new key.
 func generateKey(random io.Reader, now time.Time) (Key, error) {
 	b := make([]byte, keyIDSize+secretSize)
 	if _, err := io.ReadFull(random, b); err != nil {
@@ -50,9 +50,8 @@ func generateKey(random io.Reader, now time.Time) (Key, error) {
 	}, nil
 }
 
-// Fingerprint tells keys apart without showing them: 16 hexadecimal digits that are derived from the
-// secret and do not reveal it. Two keys can have the same id, by chance or by copying. They never have
-// the same fingerprint.
+// Fingerprint identifies a key without revealing it: 16 hexadecimal digits that are derived from the
+// secret. Two keys can have the same id, by chance or by copying. They never have the same fingerprint.
 func (k Key) Fingerprint() string {
 	sum, err := hkdf.Key(sha256.New, k.Secret, nil, labelFingerprint, 8)
 	if err != nil {
@@ -61,8 +60,8 @@ func (k Key) Fingerprint() string {
 	return hex.EncodeToString(sum)
 }
 
-// Vouch returns a MAC over a message about the ring itself. Holders of this key recognise the message
-// by it.
+// Vouch returns a MAC over a message about the ring itself. Holders of this key can verify the message with
+// it.
 func (k Key) Vouch(message []byte) []byte {
 	key, err := hkdf.Key(sha256.New, k.Secret, nil, labelMAC+keySet, secretSize)
 	if err != nil {
@@ -74,16 +73,16 @@ func (k Key) Vouch(message []byte) []byte {
 // SameMAC compares MACs in constant time.
 func SameMAC(a, b []byte) bool { return hmac.Equal(a, b) }
 
-// Ring is the key ring of one host name. The newest key whose time has come seals; all keys open. It
+// Ring is the key ring of one host name. The newest key whose time has come is active; all keys open. It
 // implements host.Sealer and may be used concurrently.
 type Ring struct {
 	host   string
 	random io.Reader
-	now    func() time.Time // nil: every key's time has come
+	now    func() time.Time // nil: all keys' times have come
 	keys   []*derived       // newest first
 
-	// absent is the time until which items without a MAC were stored: when the first bound key began to
-	// seal. missing says that the ring has no key from before, so that no item without a MAC was ever
+	// absent is the time until which items without a MAC were stored: when the first bound key became
+	// active. missing is set if the ring has no key from before, so that no item without a MAC was ever
 	// stored with it.
 	absent  time.Time
 	missing bool
@@ -93,11 +92,11 @@ type Ring struct {
 
 var _ host.Sealer = (*Ring)(nil)
 
-// derived holds the keys of all purposes for one root key. Nothing is derived while a request waits.
+// derived has the keys of all purposes for one root key. They are derived before requests need them.
 type derived struct {
 	id    [keyIDSize]byte
-	from  time.Time // when the key begins to seal; zero: it has begun
-	until time.Time // when its successor begins to seal; zero: there is none
+	from  time.Time // when the key becomes active; zero: already
+	until time.Time // when its successor becomes active; zero: it has no successor
 	alone bool      // RingKey.Alone
 	past  bool      // a newer key is alone
 	use   map[string]purposeKeys
@@ -108,10 +107,10 @@ type purposeKeys struct {
 	header []byte // of every JWS
 	jws    []byte
 	mac    *macer
-	prefix []byte // of every message that is MACed
+	prefix []byte // of every message with a MAC
 }
 
-// NewRing returns the ring of keys, of which the first seals. Tokens are bound to the host name: a
+// NewRing returns the ring of keys, of which the first is active. Tokens are bound to the host name: a
 // staging deployment that shares its keys with production still cannot open production's tokens.
 func NewRing(host string, random io.Reader, keys ...Key) (*Ring, error) {
 	timeless := make([]RingKey, len(keys))
@@ -138,7 +137,7 @@ func newRing(host string, random io.Reader, now func() time.Time, keys []RingKey
 		d.from, d.until, d.alone, d.past = k.SealsFrom, k.Replaced, k.Alone, past
 		past = past || k.Alone
 		if k.Bound {
-			r.absent, r.missing = k.SealsFrom, true // unless there is an older key
+			r.absent, r.missing = k.SealsFrom, true // unless the ring has an older key
 		} else {
 			r.missing = false
 		}
@@ -148,8 +147,8 @@ func newRing(host string, random io.Reader, now func() time.Time, keys []RingKey
 	return r, nil
 }
 
-// sealing returns the key that seals now: the newest whose time has come, or the oldest if none has. Where a
-// key is alone, its time has come, whatever this clock says.
+// sealing returns the active key: the newest whose time has come, or the oldest if none has. If a key is
+// alone, its time has come, regardless of this clock.
 func (r *Ring) sealing() *derived {
 	last := len(r.keys) - 1
 	if r.now == nil || r.keys[0].from.IsZero() {
@@ -164,7 +163,7 @@ func (r *Ring) sealing() *derived {
 	return r.keys[last]
 }
 
-// SealingKey returns the id of the key that seals now.
+// SealingKey returns the id of the active key.
 func (r *Ring) SealingKey() string {
 	id := r.sealing().id
 	return hex.EncodeToString(id[:])
@@ -177,7 +176,7 @@ func derive(k RingKey, host string) (*derived, error) {
 		return nil, fmt.Errorf("token: %w", err)
 	}
 	if len(k.Secret) != secretSize {
-		// The error must not show the secret, not even a wrong one.
+		// The error must not contain the secret, not even an invalid one.
 		return nil, fmt.Errorf("token: key %s: the secret has %d bytes, not %d", k.ID, len(k.Secret),
 			secretSize)
 	}
@@ -206,7 +205,7 @@ func derive(k RingKey, host string) (*derived, error) {
 	return d, nil
 }
 
-// parseKeyID reads a key's id. The error does not repeat it.
+// parseKeyID parses a key's id. The error does not contain it.
 func parseKeyID(s string) (id [keyIDSize]byte, err error) {
 	b, err := hex.DecodeString(s)
 	if err != nil || len(b) != keyIDSize || hex.EncodeToString(b) != s {
@@ -215,7 +214,7 @@ func parseKeyID(s string) (id [keyIDSize]byte, err error) {
 	return [keyIDSize]byte(b), nil
 }
 
-// MAC implements host.Sealer: the key's id, then HMAC-SHA256 cut to 128 bits.
+// MAC implements host.Sealer: the key's id, followed by HMAC-SHA256 truncated to 128 bits.
 func (r *Ring) MAC(purpose string, message []byte) ([]byte, error) {
 	d := r.sealing()
 	pk, ok := d.use[purpose]
@@ -247,8 +246,8 @@ func (r *Ring) CheckMAC(purpose string, message, mac []byte) (until time.Time, e
 	return d.until, nil
 }
 
-// SealedWith returns the id of the key that made a sealed token, or "" if the bytes are no token. It
-// does not check whether the token is authentic.
+// SealedWith returns the id of the key that sealed a token, or "" if the bytes are not a token. It does not
+// check whether the token is authentic.
 func SealedWith(sealed []byte) string {
 	if len(sealed) < sealHead || sealed[0] != sealVersion {
 		return ""
@@ -256,7 +255,7 @@ func SealedWith(sealed []byte) string {
 	return hex.EncodeToString(sealed[1 : 1+keyIDSize])
 }
 
-// MACedWith returns the id of the key that made a MAC, or "" if the bytes are no MAC.
+// MACedWith returns the id of the key that made a MAC, or "" if the bytes are not a MAC.
 func MACedWith(mac []byte) string {
 	if len(mac) != host.MACSize {
 		return ""
@@ -266,8 +265,8 @@ func MACedWith(mac []byte) string {
 
 const tagSize = host.MACSize - keyIDSize
 
-// macer makes MACs with one key. It keeps hashes that have the key in them already: for a short message,
-// to put the key in takes longer than all the rest.
+// macer makes MACs with one key. It keeps hashes that are already initialized with the key: for a short
+// message, this initialization takes longer than the rest.
 type macer struct{ hashes sync.Pool }
 
 func newMACer(key []byte) *macer {

@@ -16,22 +16,22 @@ import (
 	"github.com/verge-id/verge/core/host"
 )
 
-// Purposes. Each has keys of its own and is bound into what it seals.
+// Purposes. Each has its own keys and is bound into the sealed data.
 const (
 	Flow      = "flow"           // redirect_url
 	Step      = "provider"       // svc_pt_: a step of a method
 	Result    = "result"         // svc_rt_
 	SessionID = "session-id"     // MAC of svc_sess_
-	TestID    = "test-id"        // MAC of the svc_sess_ of a webhook test, for which there is no session
+	TestID    = "test-id"        // MAC of the svc_sess_ of a webhook test, which has no session
 	Secret    = "webhook-secret" // webhook secrets at rest
-	Replay    = "replay"         // answers kept for an Idempotency-Key
+	Replay    = "replay"         // responses kept for an Idempotency-Key
 	Event     = "event"          // events at rest
-	Ceremony  = "ceremony"       // what a form of the console carries while a passkey answers
+	Ceremony  = "ceremony"       // the data in a form of the console during a passkey ceremony
 	Code      = "openid-code"    // authorization codes
 	Access    = "openid-access"  // access tokens
 	response  = "box"            // KV items of pending responses that are posted
 	handOff   = "hand"           // KV items of hand-offs to a phone
-	recordMAC = "record"         // MAC of what the store holds
+	recordMAC = "record"         // MAC of records in the store
 
 	methodSecret = host.MethodSecret // secrets of methods in a guest's configuration
 )
@@ -47,9 +47,9 @@ const (
 	labelFingerprint = "verge/v1/fingerprint"
 )
 
-// superseded is no purpose of a key. CheckMAC answers with it whether a newer key has replaced the key that
-// made a MAC for all that is kept for long (RingKey.Alone). It is asked like this, so that a host that does
-// not know the question says no.
+// superseded is not the purpose of a key. With it, CheckMAC reports whether a newer key has replaced the
+// MAC's key for all long-lived records (RingKey.Alone). It is a purpose so that a host that does not
+// support it rejects the call.
 const superseded = "superseded"
 
 // keySet is the purpose of Key.Vouch. A Sealer does not have it.
@@ -98,11 +98,11 @@ func (r *Ring) seal(purpose string, claims, nonce []byte) ([]byte, error) {
 	return pk.aead.Seal(out, nonce, packed, r.associated(d, purpose)), nil
 }
 
-// Open implements host.Sealer. It checks, in this order: the version; that the key id is known; the
-// AEAD tag under the purpose's key, with purpose and host as associated data; the packing; the JWS
-// header; the JWS signature. The header must be exactly the one that Seal writes for this key and
-// purpose, so that no header can choose an algorithm or a key. Open does not judge times: an expired
-// token is authentic, and the caller checks its claims.
+// Open implements host.Sealer. It checks, in this order: the version; that the key id is known; the AEAD
+// tag under the purpose's key, with purpose and host as associated data; the packing; the JWS header; the
+// JWS signature. The header must be exactly the one that Seal writes for this key and purpose, so that no
+// header can choose an algorithm or a key. Open does not check times: an expired token is authentic, and
+// the caller checks its claims.
 func (r *Ring) Open(purpose string, sealed []byte) (claims []byte, until time.Time, err error) {
 	if len(sealed) < sealHead+chacha20poly1305.Overhead || sealed[0] != sealVersion {
 		return nil, until, host.ErrNotAuthentic
@@ -128,7 +128,7 @@ func (r *Ring) Open(purpose string, sealed []byte) (claims []byte, until time.Ti
 	return claims, d.until, nil
 }
 
-// jwsHeader is the protected header of every JWS of one key and purpose.
+// jwsHeader returns the protected header of every JWS of one key and purpose.
 func jwsHeader(keyID, purpose string) []byte {
 	return []byte(`{"alg":"HS256","kid":"` + keyID + `","typ":"verge-` + purpose + `+jwt"}`)
 }
@@ -187,7 +187,7 @@ func unpack(b []byte) (header, claims, signature []byte, ok bool) {
 	return header, claims, b, claims != nil
 }
 
-// maxText is the longest sealed token in text that is looked at.
+// maxText is the maximum length of a sealed token in text.
 const maxText = 8 * 1024
 
 // text is a strict encoding: unpadded base64url with zero trailing bits.
@@ -199,16 +199,15 @@ func EncodeText(prefix string, sealed []byte) string {
 	return string(text.AppendEncode(append(b, prefix...), sealed))
 }
 
-// DecodeText reverses EncodeText. One token has one text: another text that decodes to the same bytes
-// is refused.
+// DecodeText reverses EncodeText. Each token has exactly one text: other texts that decode to the same
+// bytes are rejected.
 func DecodeText(prefix, s string) ([]byte, bool) {
 	body, ok := strings.CutPrefix(s, prefix)
 	if !ok || len(s) > maxText {
 		return nil, false
 	}
 	b, err := text.DecodeString(body)
-	// The decoder skips line breaks, so a text with line breaks is longer than the encoding of its
-	// bytes.
+	// The decoder skips line breaks, so a text with line breaks is longer than the encoding of its bytes.
 	if err != nil || text.EncodedLen(len(b)) != len(body) {
 		return nil, false
 	}

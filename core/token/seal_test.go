@@ -23,7 +23,7 @@ func mustSeal(t testing.TB, r *Ring, purpose string) []byte {
 	return sealed
 }
 
-func TestEveryBitOfATokenCounts(t *testing.T) {
+func TestOpen_FlippedBits(t *testing.T) {
 	ring := mustRing(t, vectorHost, vectorRing...)
 	sealed := mustSeal(t, ring, Result)
 	if claims, _, err := ring.Open(Result, sealed); err != nil || !bytes.Equal(claims, testClaims) {
@@ -45,11 +45,11 @@ func TestEveryBitOfATokenCounts(t *testing.T) {
 		}
 	}
 	if _, _, err := ring.Open(Result, append(bytes.Clone(sealed), 0)); err != host.ErrNotAuthentic {
-		t.Errorf("contract 15: with a byte more: error %v", err)
+		t.Errorf("contract 15: with one byte more: error %v", err)
 	}
 }
 
-func TestATokenOfOnePurposeOpensAsNoOther(t *testing.T) {
+func TestOpen_OtherPurpose(t *testing.T) {
 	ring := mustRing(t, vectorHost, vectorRing...)
 	for _, made := range purposes {
 		sealed := mustSeal(t, ring, made)
@@ -68,7 +68,7 @@ func TestATokenOfOnePurposeOpensAsNoOther(t *testing.T) {
 	}
 }
 
-func TestTokensAreBoundToTheHost(t *testing.T) {
+func TestOpen_OtherHost(t *testing.T) {
 	sealed := mustSeal(t, mustRing(t, "a.example", vectorRing...), Flow)
 	for _, other := range []string{"b.example", "", "a.example.", "A.example", "a.example\x00"} {
 		if _, _, err := mustRing(t, other, vectorRing...).Open(Flow, sealed); err != host.ErrNotAuthentic {
@@ -77,7 +77,7 @@ func TestTokensAreBoundToTheHost(t *testing.T) {
 	}
 }
 
-func TestAnOldKeyOpensAndOnlyTheFirstSeals(t *testing.T) {
+func TestRing_OldKey(t *testing.T) {
 	before := mustRing(t, vectorHost, vectorRing[1])
 	after := mustRing(t, vectorHost, vectorRing...)
 	if _, _, err := after.Open(Result, mustSeal(t, before, Result)); err != nil {
@@ -88,11 +88,11 @@ func TestAnOldKeyOpensAndOnlyTheFirstSeals(t *testing.T) {
 	}
 	mac, err := before.MAC(SessionID, []byte("m"))
 	if err != nil || !isMAC(after, SessionID, []byte("m"), mac) {
-		t.Errorf("contract 16: an id made before a rotation is refused after it (%v)", err)
+		t.Errorf("contract 16: an id from before a rotation is rejected after it (%v)", err)
 	}
 }
 
-func TestSealingTwiceGivesTwoTokens(t *testing.T) {
+func TestSeal_DistinctTokens(t *testing.T) {
 	ring := mustRing(t, vectorHost, vectorRing...)
 	if bytes.Equal(mustSeal(t, ring, Result), mustSeal(t, ring, Result)) {
 		t.Error("a nonce was used twice")
@@ -110,7 +110,7 @@ type failingReader struct{}
 
 func (failingReader) Read(p []byte) (int, error) { return len(p) / 2, errors.New("no randomness") }
 
-func TestClaimsThatDoNotFitAreRefusedWhenSealing(t *testing.T) {
+func TestSeal_TooLarge(t *testing.T) {
 	ring := mustRing(t, vectorHost, vectorRing...)
 	long := []byte(`{"s":"` + strings.Repeat("x", 0x10000) + `"}`)
 	if _, err := ring.Seal(Replay, long); err == nil {
@@ -138,7 +138,7 @@ func TestMAC(t *testing.T) {
 		t.Errorf("the same message has two MACs (%v)", err)
 	}
 	if !isMAC(ring, SessionID, message, mac) {
-		t.Error("its own MAC is refused")
+		t.Error("its own MAC is rejected")
 	}
 	for at := range mac {
 		for bit := range 8 {
@@ -174,7 +174,7 @@ func TestMAC(t *testing.T) {
 	}
 }
 
-func TestNewRingRefuses(t *testing.T) {
+func TestNewRing_Errors(t *testing.T) {
 	k := vectorRing[0]
 	for _, c := range []struct {
 		name string
@@ -224,7 +224,7 @@ func TestTypedTokens(t *testing.T) {
 		}
 		for name, back := range map[string]*string{"state": got.StateText(), "user": got.UserText()} {
 			if (back == nil) != (given == nil) || back != nil && *back != *given {
-				t.Errorf("contract 8: %s %v came back as %v: given and empty differs from not given", name,
+				t.Errorf("contract 8: %s %v came back as %v: empty differs from absent", name,
 					given, back)
 			}
 		}
@@ -255,14 +255,14 @@ func TestTypedTokens(t *testing.T) {
 	}
 }
 
-func TestResultTokensExpireFiveMinutesAfterCompletion(t *testing.T) {
+func TestResultClaims_Expires(t *testing.T) {
 	c := ResultClaims{Completed: 1795212600123}
 	if got := c.Expires().Sub(c.Completed.Time()).String(); got != "5m0s" {
 		t.Errorf("spec, Limits: a result token lives %s, want 5m0s", got)
 	}
 }
 
-func TestDecodeTextTakesOneTextPerToken(t *testing.T) {
+func TestDecodeText_OneText(t *testing.T) {
 	const p = ResultPrefix
 	for _, c := range []struct {
 		name, text string
@@ -272,7 +272,7 @@ func TestDecodeTextTakesOneTextPerToken(t *testing.T) {
 		{"contract 15: one byte", p + "AA", true},
 		{"contract 15: three bytes", p + "AAAA", true},
 		{"contract 15: unused bits set", p + "AB", false},
-		{"contract 15: a character too many", p + "AAAAA", false},
+		{"contract 15: one character too many", p + "AAAAA", false},
 		{"contract 15: padding", p + "AA==", false},
 		{"contract 15: line feed", p + "AA\nAA", false},
 		{"contract 15: carriage return", p + "AAAA\r", false},
@@ -280,7 +280,7 @@ func TestDecodeTextTakesOneTextPerToken(t *testing.T) {
 		{"contract 15: standard alphabet", p + "+/+/", false},
 		{"contract 15: wrong prefix", FlowPrefix + "AAAA", false},
 		{"contract 15: prefix in upper case", strings.ToUpper(p) + "AAAA", false},
-		{"contract 15: as long as may be", p + strings.Repeat("A", maxText-len(p)-maxText%4-1), true},
+		{"contract 15: the maximum length", p + strings.Repeat("A", maxText-len(p)-maxText%4-1), true},
 		{"contract 15: too long", p + strings.Repeat("A", maxText), false},
 	} {
 		t.Run(c.name, func(t *testing.T) {

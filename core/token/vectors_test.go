@@ -24,7 +24,7 @@ import (
 	"github.com/verge-id/verge/core/internal/coretest"
 )
 
-var update = flag.Bool("update", false, "write testdata/tokens.json anew")
+var update = flag.Bool("update", false, "rewrite testdata/tokens.json")
 
 // vectorFile is testdata/tokens.json.
 type vectorFile struct {
@@ -106,7 +106,7 @@ func counting(n int, from byte) []byte {
 
 func mustRing(t testing.TB, host string, keys ...Key) *Ring {
 	t.Helper()
-	// If the reader runs out, a later call panics. A weak nonce cannot result.
+	// If the reader is exhausted, a later call panics. A weak nonce cannot result.
 	r, err := NewRing(host, &coretest.Random{}, keys...)
 	if err != nil {
 		t.Fatal(err)
@@ -125,17 +125,17 @@ func vectorKeys(k Key, purpose string) (aead, jws, mac []byte) {
 	return derived("verge/v1/aead/"), derived("verge/v1/jws/"), derived("verge/v1/mac/")
 }
 
-// craft makes a token from its description, so that one part can be wrong while all others are right.
+// craft builds a token from its description, so that one part can be wrong while all others are right.
 type craft struct {
 	key       Key
-	purpose   string // of the keys and the associated data
+	purpose   string // purpose of the keys and the associated data
 	host      string
 	version   byte
 	header    string
 	payload   string
-	jwsKey    []byte              // nil: the right one
+	jwsKey    []byte              // nil: the correct one
 	signature func([]byte) []byte // of the signing input; nil: HS256
-	packed    func([]byte) []byte // what is made of the packed JWS; nil: nothing
+	packed    func([]byte) []byte // transforms the packed JWS; nil: unchanged
 }
 
 func good(purpose string) craft {
@@ -284,7 +284,7 @@ func (f *vectorFile) bad(name, reason, token string) {
 	f.Invalid = append(f.Invalid, invalidVector{name, reason, Result, ResultPrefix, token})
 }
 
-// addMisplaced adds tokens that were sealed for something else, or of which a bit has changed.
+// addMisplaced adds tokens that were sealed for another purpose, or with a flipped bit.
 func (f *vectorFile) addMisplaced(t *testing.T) {
 	right := good(Result)
 	if base64.RawURLEncoding.EncodedLen(len(right.bytes()))%4 == 0 {
@@ -325,7 +325,7 @@ func (f *vectorFile) addMisplaced(t *testing.T) {
 	f.bad("flipped bit in the tag", "bit 0 of the last byte", flipped(-1, 1))
 }
 
-// addMiswritten adds good tokens whose text is not the one that this format has for them.
+// addMiswritten adds valid tokens with another text than this format's.
 func (f *vectorFile) addMiswritten(t *testing.T) {
 	right := good(Result)
 	text := right.text()
@@ -364,7 +364,7 @@ func (f *vectorFile) addMiswritten(t *testing.T) {
 		}())
 }
 
-// inside adds a token whose envelope is good.
+// inside adds a token with a valid envelope.
 func (f *vectorFile) inside(name, reason string, change func(*craft)) {
 	c := good(Result)
 	change(&c)
@@ -486,9 +486,9 @@ func readVectors(t testing.TB) (f vectorFile) {
 	return f
 }
 
-// The published file is a promise: every later release opens what it holds. So the test compares it and
-// does not write it again, unless -update says that the format has a new version.
-func TestVectorsAreAsPublished(t *testing.T) {
+// The published file is a promise: every later release opens its tokens. So the test compares it and
+// rewrites it only with -update, for a new version of the format.
+func TestVectors_Unchanged(t *testing.T) {
 	want := encodeVectors(t, makeVectors(t))
 	if *update {
 		if err := os.WriteFile(vectorPath, want, 0o644); err != nil {
@@ -500,7 +500,7 @@ func TestVectorsAreAsPublished(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got, want) {
-		t.Errorf("%s differs from what this code seals and derives: that breaks every token alive; "+
+		t.Errorf("%s differs from this code's output: that breaks all existing tokens; "+
 			"a new format needs a new version", vectorPath)
 	}
 }
@@ -525,8 +525,8 @@ func TestValidVectors(t *testing.T) {
 	}
 }
 
-// independent opens a valid vector by the file's description only, without this package. So the
-// description is known to suffice.
+// independent opens a valid vector by the file's description only, without this package. This shows that
+// the description is sufficient.
 func independent(f vectorFile, v validVector) string {
 	sealed, err := base64.RawURLEncoding.DecodeString(strings.TrimPrefix(v.Token, v.Prefix))
 	if err != nil {
@@ -569,10 +569,10 @@ func independent(f vectorFile, v validVector) string {
 func TestInvalidVectors(t *testing.T) {
 	f := readVectors(t)
 	ring := mustRing(t, f.Host, fileKeys(t, f)...)
-	// A craft without a mistake must make a valid token. Otherwise the invalid vectors would fail for
+	// A craft without a fault must create a valid token. Otherwise the invalid vectors would fail for
 	// another reason.
 	if _, err := OpenResult(ring, good(Result).text()); err != nil {
-		t.Fatalf("the token from which the invalid ones are made does not open: %v", err)
+		t.Fatalf("the base of the invalid tokens does not open: %v", err)
 	}
 	for _, v := range f.Invalid {
 		t.Run("contract 15: "+v.Name, func(t *testing.T) {

@@ -72,7 +72,7 @@ var wallet = foothold{"An attacker who builds a wallet", []row{
 		tries: "bytes that are expensive to parse: deep nesting, lengths beyond the end, thousands of keys",
 		gets:  "400 after little work",
 		proof: []string{"core/internal/mdoc:TestHostileResponsesCostLittle", "core/cbor:TestVectors",
-			"core/cbor:TestManyKeys", "core/cbor:TestItemsAreLimited"},
+			"core/cbor:TestRead_ManyKeys", "core/cbor:TestRead_ItemLimit"},
 	},
 	{
 		says: "An anchor that the operator removes is no proof after that, even for a response " +

@@ -206,7 +206,7 @@ var browser = foothold{"A browser", []row{
 	{
 		tries: "to guess the publisher's data from the length of its link",
 		gets:  "the sum of the lengths, to 64 bytes",
-		proof: []string{"core/token:TestFlowTokensGrowInSteps"},
+		proof: []string{"core/token:TestSealFlow_LengthSteps"},
 	},
 	{
 		tries: "an altered link",

@@ -60,10 +60,10 @@
 //	     TestKillOfRedisUnderAThousandEvents redis, with the times of production
 //	I11  TestI11OnlyReceiversUseUpAttempts   memory, bolt
 //	I12  cmd/verge/internal/cli: TestRotationInAFleet  redis, postgres: three instances, one file or copies
-//	     core/keyset: TestARotationFailsNoRequest  memory: copies that come late, clocks apart
+//	     core/keyset: TestRotation_NoFailures  memory: copies that come late, clocks apart
 //	     edge/workers: TestTheRingInTheSecretsNextVersion  workerd: the secret's next version
 //	I13  cmd/verge/internal/cli: TestAStrangerDoesNotJoin  redis
-//	     core/keyset: TestAStrangersRingChangesNothing  memory; an earlier release's store, too
+//	     core/keyset: TestRing_Stranger  memory; an earlier release's store, too
 //	     edge/workers: TestTheRingInTheSecretsNextVersion  workerd
 //	I14  TestFaultsOfRedis, TestFaultsOfPostgres which restart nothing; and, of
 //	     cmd/verge/internal/cli, over the binary and a bolt file,

@@ -1,11 +1,10 @@
-// Package abi is the wire format between the core as a WASM guest and its host. Both sides use it.
-// ../ABI.md describes the same format for authors of hosts in other languages. Tests check that the two
-// agree.
+// Package abi is the wire format between the core as a WASM guest and its host. Both use it. ../ABI.md
+// describes the same format for authors of hosts in other languages. Tests check that the two agree.
 //
-// A guest never blocks and never calls its host for I/O. The host submits a request. The guest runs it
-// as far as it can, puts the effects that it wants into an outbox, and returns. When an effect is done
-// the host completes it, and the guest goes on with that request. Any number of requests can be under
-// way in one instance, but only one export runs at a time.
+// A guest never blocks and never calls its host for I/O. The host submits a request. The guest runs it as
+// far as it can, writes its effects to an outbox, and returns. When an effect is done, the host completes
+// it, and the guest continues that request. Any number of requests can be in progress in one instance, but
+// only one export runs at a time.
 package abi
 
 import (
@@ -15,25 +14,25 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// Version is what verge_abi returns. A host refuses a module with another version.
+// Version is the result of verge_abi. A host rejects a module with another version.
 const Version = 4
 
-// MaxOutbox is the largest number of bytes that one export may leave in the outbox.
+// MaxOutbox is the maximum number of bytes in the outbox of one export.
 const MaxOutbox = 32 << 20
 
-// MaxInbox is the largest number of bytes that verge_reserve grants. A page of the largest items that a
-// List may return fits into it.
+// MaxInbox is the maximum number of bytes that verge_reserve grants. A page of the largest items of a List
+// fits into it.
 const MaxInbox = 16 << 20
 
-// CanaryPath is a path of the public API that every module answers with 200 and
-// a body, and without an effect. A host asks it to see that a module runs.
+// CanaryPath is a path of the public API to which every module responds with 200 and a body, without an
+// effect. A host requests it to check that a module runs.
 const CanaryPath = "/api/v1/openapi.yaml"
 
 // TestKey is the name of the key with which the self-test asks to sign. No key may have it, so the host
-// replies that there is no such key, and the guest says in Self what it has understood.
+// replies NotFound, and the guest reports in Self the status that it has received.
 const TestKey = "self-test"
 
-// Entry is what a host submits, the first byte of the inbox.
+// Entry is the kind of a submitted message, the first byte of the inbox.
 type Entry uint8
 
 const (
@@ -42,25 +41,26 @@ const (
 	Ready    Entry = 3 // whether the KV answers: nothing → Outcome
 	ClaimDue Entry = 4 // lease due tasks: ClaimJobs → Jobs
 	Run      Entry = 5 // run a leased task: Job → Outcome
-	Defer    Entry = 6 // give a leased task back until a time: Job → Outcome
-	RunDue   Entry = 7 // run everything that is due, one after the other: nothing → Jobs
-	SelfTest Entry = 8 // what the guest takes for random, for the time and for a refusal: nothing → Self
-	Apply    Entry = 9 // put publishers and integrations into the KV, unless they are there: JSON → Outcome
+	Defer    Entry = 6 // return a leased task until a time: Job → Outcome
+	RunDue   Entry = 7 // run all due tasks, one at a time: nothing → Jobs
+	SelfTest Entry = 8 // the guest's randomness, time and rejected signature: nothing → Self
+	Apply    Entry = 9 // write publishers and integrations to the KV, unless they exist: JSON → Outcome
 
-	// RecordUsage writes sums of the tallies that guests have noted: Totals → Outcome. A guest that notes
-	// tallies has this entry, and a host that gets none does not need it. So both came without a new version.
+	// RecordUsage writes sums of the tallies that guests have reported: Totals → Outcome. A guest that
+	// reports tallies has this entry, and a host that receives none does not need it. So both were added
+	// without a new version.
 	RecordUsage Entry = 10
 
-	// HandleAgain is Handle for a request that the host has held, with Request.Again (core/web). Only a guest
-	// that says which requests may be held has such requests, and has this entry. So it came without a new
-	// version, too.
+	// HandleAgain is Handle for a request that the host has delayed, with Request.Again (core/web). Only a
+	// guest that reports which requests may be delayed has such requests, and it has this entry. So it was
+	// added without a new version, too.
 	HandleAgain Entry = 11
 )
 
-// Kind says what a record of the outbox is.
+// Kind is the kind of a record in the outbox.
 type Kind uint8
 
-// Effects. The host answers each with verge_complete.
+// Effects. The host replies to each with verge_complete.
 const (
 	KVGet    Kind = 1 // Key → Item
 	KVCommit Kind = 2 // Tx → nothing, or Conflict
@@ -72,19 +72,19 @@ const (
 	Verify   Kind = 8 // VerifyRequest → Verified
 )
 
-// Notices. They have no answer.
+// Notices. They have no reply.
 const (
-	Respond Kind = 16 // the request is over; what its entry returns
+	Respond Kind = 16 // the request has ended: the result of its entry
 	Log     Kind = 17 // a line for the log: LogRecord
 	Count   Kind = 18 // an event worth a metric: its name, the whole body
 	Wake    Kind = 19 // a task now falls due: Wake
 	Measure Kind = 20 // an event of a verification method: MethodEvent
-	Tally   Kind = 21 // what counts as usage: Tally
-	About   Kind = 22 // what the request is about, for the host's log: About
+	Tally   Kind = 21 // counts as usage: Tally
+	About   Kind = 22 // request info for the host's log: About
 )
 
-// Status is how an effect ended. It is the argument of verge_complete. It also says how a request
-// without a Response ended.
+// Status is the outcome of an effect: an argument of verge_complete. It is also the outcome of a request
+// without a Response.
 type Status uint8
 
 const (
@@ -94,7 +94,7 @@ const (
 	Unavailable Status = 3 // nothing changed; the text of the error follows
 	Unknown     Status = 4 // KVCommit: may or may not have happened; the text follows
 	NoAnswer    Status = 5 // Fetch: FetchError follows
-	Failed      Status = 6 // only of a request: none of the above; the text follows
+	Failed      Status = 6 // only for a request: none of the above; the text follows
 )
 
 // Reason is why the host cancels a request.
@@ -124,7 +124,7 @@ func OutcomeOf(err error) Outcome {
 	return Outcome{Failed, err.Error()}
 }
 
-// Err turns the Outcome back into an error, as far as errors.Is can tell.
+// Err turns the Outcome back into an error, as far as errors.Is can distinguish.
 func (o Outcome) Err() error {
 	switch o.Status {
 	case OK:
@@ -137,7 +137,7 @@ func (o Outcome) Err() error {
 	return errors.New(o.Text)
 }
 
-// remote is an error from the other side: its whole text, and the error that it is.
+// remote is an error of the peer: its whole text, and the error that it is.
 type remote struct {
 	text string
 	is   error
@@ -146,16 +146,16 @@ type remote struct {
 func (e remote) Error() string { return e.text }
 func (e remote) Unwrap() error { return e.is }
 
-// FetchErrorOf returns the error of a Fetch without an answer.
+// FetchErrorOf returns the error of a Fetch without a response.
 func FetchErrorOf(reason, text string) error {
 	return &host.FetchError{Reason: reason, Err: errors.New(text)}
 }
 
-// Results of the sealing imports that are below zero.
+// Negative results of the sealing imports.
 const (
 	SealNotOffered   = -1 // the guest must use the keys of its configuration
 	SealNotAuthentic = -2
 	SealFailed       = -3
-	SealTooSmall     = -4 // the room for the result is too small
+	SealTooSmall     = -4 // the result does not fit
 	SealKeyAwaited   = -5 // other instances use the key, and this one does not have it yet
 )

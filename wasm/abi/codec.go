@@ -10,7 +10,7 @@ import (
 	"github.com/verge-id/verge/wasm/cursor"
 )
 
-// ErrMalformed says that bytes are not a message of this version.
+// ErrMalformed is returned for bytes that are not a message of this version.
 var ErrMalformed = errors.New("abi: malformed message")
 
 // writer appends the primitives of ABI.md to b.
@@ -50,18 +50,17 @@ func list[T any](w *writer, all []T, one func(T)) {
 	}
 }
 
-// reader takes the primitives off a message.
+// reader reads the primitives of a message.
 type reader struct {
 	cursor.Cursor
 
-	// the message again, from its first text on; texts are parts of it, so that they need no memory of their
-	// own
+	// the message again, from its first text; texts are parts of it, so they need no separate memory
 	all string
 }
 
 func read(b []byte) reader { return reader{Cursor: cursor.Cursor{Left: b}} }
 
-// failed returns what is wrong with the message so far.
+// failed returns the error of the message so far.
 func (r *reader) failed() error {
 	if err := r.Err(); err != nil {
 		return fmt.Errorf("%w: %w", ErrMalformed, err)
@@ -83,8 +82,8 @@ func (r *reader) i64() int64 {
 	return 0
 }
 
-// count reads a length. Each of the things that follow has at least one byte, so a false length
-// reserves no memory.
+// count reads a length. Each of the following elements has at least one byte, so a false length reserves no
+// memory.
 func (r *reader) count() int {
 	n := r.u32()
 	if int64(n) > int64(len(r.Left)) {
@@ -131,7 +130,7 @@ func (r *reader) time() time.Time {
 		return time.Time{}
 	}
 	t := time.Unix(s, int64(ns)).UTC()
-	// The zero time has only one form. A time that Unix cannot return is refused.
+	// The zero time has only one form. A time that Unix cannot return is rejected.
 	if ns >= 1e9 || t.IsZero() || t.Unix() != s {
 		r.Failf("no time: %d s and %d ns", s, ns)
 		return time.Time{}
@@ -139,8 +138,8 @@ func (r *reader) time() time.Time {
 	return t
 }
 
-// reserved is for how many members of a list memory is reserved at first, because a list can claim more
-// members than it has.
+// reserved is the number of members of a list for which memory is reserved at first, because a list can
+// declare more members than it has.
 const reserved = 16
 
 func readList[T any](r *reader, one func() T) []T {
@@ -159,7 +158,7 @@ func readList[T any](r *reader, one func() T) []T {
 	return all
 }
 
-// end returns the error. Bytes that are left over are an error too.
+// end returns the error. Remaining bytes are an error too.
 func (r *reader) end() error {
 	if len(r.Left) > 0 {
 		r.Failf("%d bytes left over", len(r.Left))

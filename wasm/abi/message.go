@@ -15,8 +15,9 @@ import (
 // Append has a method for each message, which adds it to a buffer: Append.Request(b, q).
 var Append appender
 
-// Read has a method for each message, which accepts exactly the bytes that Append writes: Read.Request(b). A
-// message that is read and appended again has the same bytes. The result may point into the argument.
+// Read has a method for each message, which accepts exactly the bytes that Append writes: Read.Request(b).
+// A message that is read and appended again has the same bytes. The result may refer to the argument's
+// memory.
 var Read parser
 
 type (
@@ -65,7 +66,7 @@ func (parser) Response(b []byte) (*web.Response, error) {
 	return p, r.end()
 }
 
-// header writes names in byte order, so that equal headers give equal bytes.
+// header writes names in byte order, so that equal headers have equal bytes.
 func (w *writer) header(h web.Header) {
 	names := make([]string, 0, 16) // on the stack; it is enough for requests and answers
 	for name := range h {
@@ -199,7 +200,7 @@ func (r *reader) task() kv.Task {
 	return kv.Task{ID: r.str(), Due: r.time(), Payload: r.bytes(), Lease: r.str()}
 }
 
-// Conflict appends the reply to a Commit that was refused.
+// Conflict appends the reply to a Commit that was rejected.
 func (appender) Conflict(b []byte, c *kv.Conflict) []byte {
 	w := writer{b}
 	list(&w, c.Items, w.item)
@@ -207,13 +208,13 @@ func (appender) Conflict(b []byte, c *kv.Conflict) []byte {
 	return w.b
 }
 
-// Conflict reads the reply to a Commit that was refused.
+// Conflict reads the reply to a Commit that was rejected.
 func (parser) Conflict(b []byte) (*kv.Conflict, error) {
 	r := read(b)
 	return &kv.Conflict{Items: readList(&r, r.item), Lost: readList(&r, r.str)}, r.end()
 }
 
-// Claim holds the arguments of kv.KV's Claim.
+// Claim has the arguments of kv.KV's Claim.
 type Claim struct {
 	Partition kv.Partition
 	Now       time.Time
@@ -257,7 +258,7 @@ func (parser) Tasks(b []byte) (tasks []kv.Task, next time.Time, err error) {
 	return tasks, next, r.end()
 }
 
-// List holds the arguments of kv.KV's List.
+// List has the arguments of kv.KV's List.
 type List struct {
 	Prefix kv.Key
 	After  string
@@ -292,7 +293,7 @@ func (parser) Items(b []byte) ([]kv.Item, error) {
 	return readList(&r, r.item), r.end()
 }
 
-// Spend holds the arguments of kv.Meter's Spend.
+// Spend has the arguments of kv.Meter's Spend.
 type Spend struct {
 	Partition kv.Partition
 	Now       time.Time
@@ -391,7 +392,7 @@ func (r *reader) fields() map[string]string {
 	return f
 }
 
-// FetchError appends the reply to a Fetch without an answer.
+// FetchError appends the reply to a Fetch without a response.
 func (appender) FetchError(b []byte, reason, text string) []byte {
 	w := writer{b}
 	w.str(reason)
@@ -399,14 +400,14 @@ func (appender) FetchError(b []byte, reason, text string) []byte {
 	return w.b
 }
 
-// FetchError reads the reply to a Fetch without an answer.
+// FetchError reads the reply to a Fetch without a response.
 func (parser) FetchError(b []byte) (reason, text string, err error) {
 	r := read(b)
 	reason, text = r.str(), r.str()
 	return reason, text, r.end()
 }
 
-// SignRequest holds the arguments of host.Host's Sign.
+// SignRequest has the arguments of host.Host's Sign.
 type SignRequest struct {
 	Key       string
 	Algorithm string
@@ -428,7 +429,7 @@ func (parser) Sign(b []byte) (SignRequest, error) {
 	return SignRequest{Key: r.str(), Algorithm: r.str(), Message: r.bytes()}, r.end()
 }
 
-// VerifyRequest holds the arguments of host.Host's Verify.
+// VerifyRequest has the arguments of host.Host's Verify.
 type VerifyRequest struct {
 	Algorithm string
 	PublicKey []byte
@@ -468,7 +469,7 @@ func (parser) Verified(b []byte) (ok bool, err error) {
 	return b[0] == 1, nil
 }
 
-// ClaimJobs holds the arguments of the service's Claim.
+// ClaimJobs has the arguments of the service's Claim.
 type ClaimJobs struct {
 	Partition kv.Partition
 	N         int
@@ -571,8 +572,8 @@ type Self struct {
 	Random []byte // 32 bytes
 	Now    time.Time
 
-	// Signed is the status of the reply to the signature that the self-test asks for, as the guest has
-	// understood it: NotFound, since TestKey is no key's name.
+	// Signed is the status of the reply to the self-test's signature, as the guest has received it:
+	// NotFound, since TestKey is not the name of a key.
 	Signed Status
 }
 
@@ -634,7 +635,7 @@ func (appender) Tally(b []byte, t host.Tally) []byte {
 	return w.b
 }
 
-// Tally reads the notice Tally. host.Tally's Valid says whether a core can have noted it.
+// Tally reads the notice Tally. host.Tally's Valid reports whether a core can have sent it.
 func (parser) Tally(b []byte) (host.Tally, error) {
 	r := read(b)
 	return host.Tally{Integration: r.str(), Outcome: r.str(), Key: r.str()}, r.end()
@@ -651,7 +652,7 @@ func (appender) About(b []byte, a host.RequestInfo) []byte {
 	return w.b
 }
 
-// About reads the notice About. host.RequestInfo's MethodEvent leaves out what no core says.
+// About reads the notice About. host.RequestInfo's Sanitized removes values that no core reports.
 func (parser) About(b []byte) (host.RequestInfo, error) {
 	r := read(b)
 	return host.RequestInfo{Session: r.str(), Integration: r.str(), Publisher: r.str(), Key: r.str(),
@@ -666,8 +667,8 @@ func (appender) Totals(b []byte, t host.Totals) []byte {
 	return w.b
 }
 
-// Totals reads the argument of the entry RecordUsage. It leaves out counts of outcomes that it does not
-// know, because the host may be newer.
+// Totals reads the argument of the entry RecordUsage. It skips counts of unknown outcomes, because the host
+// may be newer.
 func (parser) Totals(b []byte) (host.Totals, error) {
 	r := read(b)
 	return host.Totals{
@@ -756,7 +757,7 @@ func (appender) Record(b []byte, rec Record) []byte {
 	return w.b
 }
 
-// Record takes the first record off an outbox.
+// Record returns the first record of an outbox.
 func (parser) Record(b []byte) (rec Record, rest []byte, err error) {
 	r := read(b)
 	rec = Record{Request: r.u32(), Op: r.u32(), Kind: Kind(r.Byte()), Body: r.bytes()}

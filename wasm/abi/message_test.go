@@ -175,7 +175,7 @@ var messages = []message{
 	}),
 }
 
-var update = flag.Bool("update", false, "write testdata/vectors.json anew")
+var update = flag.Bool("update", false, "rewrite testdata/vectors.json")
 
 const vectorsFile = "testdata/vectors.json"
 
@@ -184,8 +184,8 @@ type vector struct {
 	Hex     string `json:"hex"`
 }
 
-// The samples must give the bytes of vectors.json, with which hosts in other languages can be tested.
-// The bytes must read back as the samples.
+// The samples must encode to the bytes of vectors.json, with which hosts in other languages can be tested.
+// The bytes must decode to the samples.
 func TestVectors(t *testing.T) {
 	var vectors []vector
 	if *update {
@@ -222,8 +222,8 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-// A message that is cut short anywhere, or has a byte more, must be refused.
-func TestNoMessageIsAPartOfAnother(t *testing.T) {
+// A truncated message, or one with an additional byte, must be rejected.
+func TestRead_Truncated(t *testing.T) {
 	for _, m := range messages {
 		whole := m.append(m.sample)
 		for n := range whole {
@@ -237,7 +237,7 @@ func TestNoMessageIsAPartOfAnother(t *testing.T) {
 	}
 }
 
-func TestWhatIsRefused(t *testing.T) {
+func TestRead_Malformed(t *testing.T) {
 	header := func(names ...string) []byte {
 		w := writer{}
 		w.u32(200)
@@ -304,8 +304,8 @@ func TestWhatIsRefused(t *testing.T) {
 	}
 }
 
-// Either side reads what the other sends, and the other may be hostile. No bytes may make it panic, and
-// bytes that it accepts must have only one meaning.
+// Each side reads the other's messages, and the other may be hostile. No bytes may make it panic, and
+// accepted bytes must have only one meaning.
 func FuzzRead(f *testing.F) {
 	for i, m := range messages {
 		f.Add(uint8(i), m.append(m.sample))
@@ -325,7 +325,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-func TestOutcomeIsTheErrorAgain(t *testing.T) {
+func TestOutcome_RoundTrip(t *testing.T) {
 	for _, c := range []struct {
 		err  error
 		want Status

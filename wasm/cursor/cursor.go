@@ -1,25 +1,25 @@
-// Package cursor takes bytes and numbers off the front of a message. The wire format is read with it, and so
-// are WebAssembly modules. Whoever reads one adds what its own format has.
+// Package cursor reads bytes and numbers from the front of a message. It is the base of the readers of the
+// wire format and of WebAssembly modules.
 //
-// A message may come from a module that nobody trusts. So nothing is read beyond its end, whatever length it
-// claims.
+// A message may come from an untrusted module. So a [Cursor] never reads beyond its end, regardless of the
+// lengths in it.
 package cursor
 
 import "fmt"
 
-// Cursor stands in a message. Left is what follows. After the first failure nothing is left, and everything
-// that the Cursor returns is zero.
+// Cursor is a position in a message. Left is the rest. After the first failure, Left is empty, and all
+// results of the Cursor are zero.
 type Cursor struct {
 	Left []byte
 	err  error
 }
 
-// Malformed says why a message is not in its format.
+// Malformed is the reason why a message is not in its format.
 type Malformed string
 
 func (m Malformed) Error() string { return string(m) }
 
-// Err returns the first failure, nil if there was none.
+// Err returns the first failure, or nil.
 func (c *Cursor) Err() error { return c.err }
 
 // Fail ends the reading with err, unless it has failed before.
@@ -33,7 +33,7 @@ func (c *Cursor) Fail(err error) {
 // Failf is Fail with a Malformed.
 func (c *Cursor) Failf(format string, args ...any) { c.Fail(Malformed(fmt.Sprintf(format, args...))) }
 
-// Take returns the next n bytes, or nil if there are fewer. It copies nothing.
+// Take returns the next n bytes without a copy, or nil if there are fewer.
 func (c *Cursor) Take(n int) []byte {
 	if uint(n) > uint(len(c.Left)) {
 		c.Failf("%d bytes are wanted, %d are left", n, len(c.Left))
@@ -52,7 +52,7 @@ func (c *Cursor) Byte() byte {
 	return 0
 }
 
-// Uint returns the next unsigned number in LEB128, as modules have them. It has at most so many bits.
+// Uint returns the next unsigned number in LEB128, as in modules, with at most that many bits.
 func (c *Cursor) Uint(bits int) uint64 {
 	var v uint64
 	for shift := 0; shift < bits; shift += 7 {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestNothingIsReadBeyondTheEnd(t *testing.T) {
+func TestCursor_End(t *testing.T) {
 	for _, c := range []struct {
 		name, says string
 		read       func(*Cursor) bool // whether it returned zero
@@ -31,17 +31,17 @@ func TestNothingIsReadBeyondTheEnd(t *testing.T) {
 				t.Errorf("%v, want %q", r.Err(), c.says)
 			}
 			if !zero || r.Left != nil || r.Byte() != 0 || r.Take(1) != nil {
-				t.Error("after the failure something is read")
+				t.Error("bytes are read after the failure")
 			}
 			r.Fail(errors.New("another"))
 			if r.Err() != error(wrong) {
-				t.Errorf("the first failure is forgotten: %v", r.Err())
+				t.Errorf("the first failure is lost: %v", r.Err())
 			}
 		})
 	}
 }
 
-func TestNumbers(t *testing.T) {
+func TestCursor_Numbers(t *testing.T) {
 	for _, n := range []uint64{0, 1, 127, 128, 300, math.MaxUint32, math.MaxUint32 + 1, math.MaxUint64} {
 		b := binary.AppendUvarint(nil, n)
 		r := &Cursor{Left: append(b, 0xff)}
@@ -62,7 +62,7 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-func TestWhatIsTakenIsAPartOfTheMessage(t *testing.T) {
+func TestTake_NoCopy(t *testing.T) {
 	message := []byte("abcdef")
 	r := &Cursor{Left: message}
 	part := r.Take(3)
@@ -70,6 +70,6 @@ func TestWhatIsTakenIsAPartOfTheMessage(t *testing.T) {
 		t.Errorf("took %q, a copy: %v", part, &part[0] != &message[0])
 	}
 	if _ = append(part, 'X'); string(r.Left) != "def" {
-		t.Errorf("what is appended to a part changes what follows: %q", r.Left)
+		t.Errorf("appending to a part changes the bytes after it: %q", r.Left)
 	}
 }

@@ -1,7 +1,7 @@
-// Package effect carries the calls of the core's ports over the wire format of package abi. It has both
-// sides. A guest uses Store, Fetcher, Signer and Verifier, which turn each call of the core into an effect
-// and the reply into the call's result. A host uses Ports, which carry effects out. The two sides are inverse
-// to each other.
+// Package effect transports the calls of the core's ports over the wire format of package abi, on both
+// sides. A guest uses [Store], [Fetcher], [Signer] and [Verifier], which turn each call of the core into an
+// effect and the reply into the call's result. A host uses [Ports], which execute effects. The two sides
+// are inverse to each other.
 package effect
 
 import (
@@ -14,15 +14,15 @@ import (
 	"github.com/verge-id/verge/wasm/abi"
 )
 
-// Func makes the other side carry out an effect and returns the reply.
+// Func makes the host carry out an effect and returns the reply.
 type Func func(kind abi.Kind, body []byte) (abi.Status, []byte)
 
-// room returns a buffer that is large enough for nearly every call, because growing a buffer is
-// expensive in a guest.
+// room returns a buffer that is large enough for nearly every call, because growing a buffer is expensive
+// in a guest.
 func room() []byte { return make([]byte, 0, 256) }
 
-// Store is a KV and a Meter. Each call of it is an effect. If a reply makes no sense, the outcome is
-// unknown, which grants nothing.
+// Store is a KV and a Meter. Each of its calls is an effect. If a reply is malformed, the outcome is
+// unknown, which denies.
 type Store Func
 
 var (
@@ -106,8 +106,8 @@ func read[T any](
 	return v, nil
 }
 
-// failure returns the error of a reply with another status than OK. otherwise is the error for a status
-// that does not belong here.
+// failure returns the error of a reply with a status other than OK. otherwise is the error for an
+// unexpected status.
 func failure(status abi.Status, reply []byte, otherwise error) error {
 	switch {
 	case status == abi.Unavailable:
@@ -118,7 +118,7 @@ func failure(status abi.Status, reply []byte, otherwise error) error {
 	return fmt.Errorf("%w: the host answers with status %d", otherwise, status)
 }
 
-// Fetcher is a host.Fetcher. Each call of it is an effect.
+// Fetcher is a host.Fetcher. Each of its calls is an effect.
 type Fetcher Func
 
 var _ host.Fetcher = Fetcher(nil)
@@ -144,7 +144,7 @@ func (f Fetcher) Fetch(_ context.Context, req host.FetchRequest) (host.FetchResp
 	}
 }
 
-// Signer signs as host.Host's Sign does. Each call of it is an effect.
+// Signer signs as host.Host's Sign does. Each of its calls is an effect.
 type Signer Func
 
 // Sign is host.Host's Sign.
@@ -162,8 +162,8 @@ func (s Signer) Sign(_ context.Context, key, algorithm string, message []byte) (
 	return nil, fmt.Errorf("the host answers a signature with status %d and %d bytes", status, len(reply))
 }
 
-// Verifier verifies signatures as host.Host's Verify does. Each call of it is an effect. A malformed reply is
-// an error, and never a good signature.
+// Verifier verifies signatures as host.Host's Verify does. Each of its calls is an effect. A malformed
+// reply is an error, never a valid signature.
 type Verifier Func
 
 // Verify is host.Host's Verify.

@@ -9,19 +9,19 @@ import (
 	"github.com/verge-id/verge/wasm/abi"
 )
 
-// Ports carry effects out. All fields but Sign are needed.
+// Ports carry out effects. All fields except Sign are required.
 type Ports struct {
 	KV    kv.KV
 	Meter kv.Meter
 	Fetch host.Fetcher
 
-	// Sign is host.Host's. Nil: there are no keys.
+	// Sign is host.Host's. Nil: no keys.
 	Sign func(ctx context.Context, key, algorithm string, message []byte) ([]byte, error)
 
 	Verify host.VerifyFunc
 }
 
-// Do carries out one effect and returns the reply. If the effect cannot be read, it does nothing.
+// Do carries out one effect and returns the reply. If the effect is malformed, it has no effect.
 func (p *Ports) Do(ctx context.Context, kind abi.Kind, body []byte) (abi.Status, []byte) {
 	status, reply, err := p.Carry(ctx, kind, body)
 	if err != nil {
@@ -30,8 +30,8 @@ func (p *Ports) Do(ctx context.Context, kind abi.Kind, body []byte) (abi.Status,
 	return status, reply
 }
 
-// Carry is Do for a host that gives up a guest whose effects ask for more than the core ever does. The
-// error says what was excessive; then nothing was done.
+// Carry is Do for a host that abandons a guest whose effects exceed the core's. The error is the excess;
+// the effect was then not carried out.
 func (p *Ports) Carry(ctx context.Context, kind abi.Kind, body []byte) (abi.Status, []byte, error) {
 	switch kind {
 	case abi.KVGet:

@@ -19,8 +19,7 @@ var (
 	at  = time.Date(2026, 11, 20, 22, 10, 0, 0, time.UTC)
 )
 
-// port is a store, a meter and a fetcher. It returns the answers that a test sets and keeps the
-// arguments.
+// port is a store, a meter and a fetcher. It returns the test's results and records the arguments.
 type port struct {
 	asked []any
 	err   error
@@ -63,13 +62,13 @@ func (p *port) verify(
 	return err == nil && string(signature) == "good", err
 }
 
-// ports returns the host's side, with p behind each port.
+// ports returns the host's side, with p as each port.
 func (p *port) ports() *effect.Ports {
 	return &effect.Ports{KV: p, Meter: p, Fetch: p, Sign: p.sign, Verify: p.verify}
 }
 
-// The arguments at one end must arrive at the other, and the answers must come back, including errors.
-func TestThereAndBack(t *testing.T) {
+// The arguments at one end must arrive at the other, and the results must return, including errors.
+func TestPorts_RoundTrip(t *testing.T) {
 	p := &port{}
 	carry := p.ports()
 	do := func(k abi.Kind, body []byte) (abi.Status, []byte) { return carry.Do(ctx, k, body) }
@@ -92,7 +91,7 @@ func TestThereAndBack(t *testing.T) {
 		call   func() ([]any, error)
 		asked  []any
 		want   []any
-		errors []error // that must come back as the same errors
+		errors []error // must return as the same errors
 	}{
 		{"get", func() ([]any, error) {
 			v, err := store.Get(ctx, anItem.Key)
@@ -138,10 +137,10 @@ func TestThereAndBack(t *testing.T) {
 
 	p.err = errors.New("boom")
 	if _, err := store.Get(ctx, anItem.Key); !errors.Is(err, kv.ErrUnavailable) || err.Error() != "boom" {
-		t.Errorf("an error that a store should not have: %v", err)
+		t.Errorf("an unexpected error of a store: %v", err)
 	}
 	if _, err := signer.Sign(ctx, "client", "RS256", nil); err == nil || err.Error() != "boom" {
-		t.Errorf("a key that cannot sign so: %v", err)
+		t.Errorf("a key that cannot sign by this algorithm: %v", err)
 	}
 	p.err = &kv.Conflict{Items: []kv.Item{anItem}, Lost: []string{"t"}}
 	var conflict *kv.Conflict
@@ -164,8 +163,8 @@ func TestThereAndBack(t *testing.T) {
 	}
 }
 
-// An effect that cannot be read must not be carried out.
-func TestWhatCannotBeRead(t *testing.T) {
+// A malformed effect must not be carried out.
+func TestCarry_Malformed(t *testing.T) {
 	p := &port{}
 	carry := p.ports()
 	for _, k := range []abi.Kind{
@@ -187,14 +186,13 @@ func TestWhatCannotBeRead(t *testing.T) {
 	}
 }
 
-// What the core may ask for is carried out. Anything beyond that is not.
-// asked is an effect that a guest asks for.
+// asked is an effect that a guest requests.
 type asked struct {
 	kind abi.Kind
 	body []byte
 }
 
-// limit is an effect that must be carried out, and one a little above it that must not.
+// limit is an effect that must be carried out, and one slightly above it that must not.
 type limit struct {
 	of   string
 	good asked
@@ -203,7 +201,7 @@ type limit struct {
 
 func text(n int) string { return strings.Repeat("x", n) }
 
-func TestWhatIsExcessive(t *testing.T) {
+func TestCarry_Excessive(t *testing.T) {
 	last := time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
 	over := last.Add(time.Second)
 	year := 366 * 24 * time.Hour
@@ -265,14 +263,14 @@ func TestWhatIsExcessive(t *testing.T) {
 			spend(at, kv.Charge{Name: text(16<<10 + 1)}),
 		},
 		{"an item's end", put(last), put(over)},
-		{"an item without end", put(time.Time{}), put(time.Unix(-1, 0))},
+		{"an item without an expiry", put(time.Time{}), put(time.Unix(-1, 0))},
 		{"a task's time", schedule(last), schedule(over)},
 	} {
 		c.holds(t)
 	}
 }
 
-func TestFetchesThatAreExcessive(t *testing.T) {
+func TestCarry_ExcessiveFetch(t *testing.T) {
 	fields := func(n int) map[string]string {
 		all := map[string]string{}
 		for i := range n {
@@ -310,7 +308,7 @@ func TestFetchesThatAreExcessive(t *testing.T) {
 	}
 }
 
-func TestSignaturesThatAreExcessive(t *testing.T) {
+func TestCarry_ExcessiveSign(t *testing.T) {
 	sign := func(key, algorithm string, message int) asked {
 		q := abi.SignRequest{Key: key, Algorithm: algorithm, Message: make([]byte, message)}
 		return asked{abi.Sign, abi.Append.Sign(nil, q)}
@@ -349,7 +347,7 @@ func TestVerifier_ThereAndBack(t *testing.T) {
 	}
 }
 
-func TestVerificationsThatAreExcessive(t *testing.T) {
+func TestCarry_ExcessiveVerify(t *testing.T) {
 	verify := func(algorithm, key, message, signature int) asked {
 		q := abi.VerifyRequest{Algorithm: text(algorithm), PublicKey: make([]byte, key),
 			Message: make([]byte, message), Signature: make([]byte, signature)}
@@ -365,7 +363,7 @@ func TestVerificationsThatAreExcessive(t *testing.T) {
 	}
 }
 
-// A reply to a verification that makes no sense is an error, and never a good signature.
+// A malformed reply to a verification is an error, never a valid signature.
 func TestVerifier_MalformedReply(t *testing.T) {
 	for _, c := range []struct {
 		status abi.Status
@@ -389,7 +387,7 @@ func TestVerifier_MalformedReply(t *testing.T) {
 	}
 }
 
-// holds asks for both effects.
+// holds requests both effects.
 func (c limit) holds(t *testing.T) {
 	t.Helper()
 	p := &port{}
@@ -409,8 +407,8 @@ func (c limit) holds(t *testing.T) {
 }
 
 // The self-test asks for a signature with a key that does not exist. No host may sign with a key of that
-// name, and a host without keys answers the same.
-func TestThereIsNoKeyForTheSelfTest(t *testing.T) {
+// name, and a host without keys returns the same status.
+func TestSign_SelfTestKey(t *testing.T) {
 	p := &port{}
 	without := p.ports()
 	without.Sign = nil
@@ -431,8 +429,8 @@ func TestThereIsNoKeyForTheSelfTest(t *testing.T) {
 	}
 }
 
-// A reply to a signature that makes no sense is an error, and never a signature.
-func TestSignaturesThatAreNone(t *testing.T) {
+// A malformed reply to a signature is an error, never a signature.
+func TestSigner_MalformedReply(t *testing.T) {
 	for _, c := range []struct {
 		status abi.Status
 		reply  string

@@ -10,11 +10,11 @@ import (
 	"github.com/verge-id/verge/wasm/abi"
 )
 
-// errExcessive reports an effect that exceeds what the core ever requests. Then the guest is not the core,
+// errExcessive is the error for an effect that exceeds all of the core's. The guest is then not the core,
 // or it is broken.
 var errExcessive = errors.New("effect: asks for more than is granted")
 
-// The most that an effect may ask for. A Tx has limits of its own, which every store checks.
+// Limits of effects. A Tx has its own limits, which every store checks.
 const (
 	maxPage    = 1024                 // items of a List, tasks of a Claim
 	maxName    = 16 << 10             // bytes of a name to look up, which may contain a request's whole URL
@@ -25,9 +25,9 @@ const (
 	maxHeader  = 80 << 10             // bytes of all header fields together; an access token may have 64 KiB
 	maxBody    = 2 << 20              // bytes of a Fetch's body
 	maxShort   = 64                   // bytes of the name of a verification method or of a key
-	maxMessage = 4 << 20              // bytes of a signed message, which may hold a Fetch's body in base64
+	maxMessage = 4 << 20              // bytes of a signed message, which may contain a Fetch's body in base64
 	maxPublic  = 4 << 10              // bytes of a public key, in DER
-	maxProof   = 1 << 10              // bytes of a signature to verify: that of an RSA key with 8,192 bits
+	maxProof   = 1 << 10              // bytes of a signature to verify; RSA with 8,192 bits has the largest
 	maxSpan    = 366 * 24 * time.Hour // of a lease, a counter's step or its burst
 	lastSecond = 253402300799         // of the year 9999; RFC 3339 cannot express later times
 )
@@ -36,8 +36,8 @@ func excessive(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", errExcessive, fmt.Sprintf(format, args...))
 }
 
-// Plausible reports whether a time is the zero time or lies between 1970 and 9999. Other times overflow
-// the numbers of stores and schedules.
+// Plausible reports whether a time is the zero time or is between 1970 and 9999. Other times overflow the
+// numbers of stores and schedules.
 func Plausible(t time.Time) bool {
 	return t.IsZero() || t.Unix() >= 0 && t.Unix() <= lastSecond
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/verge-id/verge/wasm/settings"
 )
 
-// configure makes the guest that a configuration describes. sealer is the host's; it is used if the
-// configuration has no key ring.
+// configure returns the guest for a configuration. sealer is the host's; it is used if the configuration
+// has no key ring.
 func configure(message []byte, sealer host.Sealer) (*guest, error) {
 	c, err := settings.Read(message)
 	if err != nil {
@@ -51,7 +51,7 @@ func configure(message []byte, sealer host.Sealer) (*guest, error) {
 	return g, nil
 }
 
-// seal makes the guest seal by itself, with the configuration's key ring.
+// seal makes the guest seal with the configuration's key ring.
 func (g *guest) seal(h *host.Host, c settings.Config) error {
 	file, err := token.ParseKeyring(c.Keyring)
 	if err != nil {
@@ -69,8 +69,8 @@ func (g *guest) seal(h *host.Host, c settings.Config) error {
 	return nil
 }
 
-// tending returns a store that tends the ring before each call, if that is due. A guest gets no time of
-// its own, and a request that does not ask the store needs no set of keys.
+// tending returns a store that refreshes the ring before a call, if that is due. A guest has no timer, and
+// a request that does not use the store needs no set of keys.
 func (g *guest) tending(store kv.KV) kv.KV {
 	t := tending{store, g}
 	if m, ok := store.(kv.Meter); ok {
@@ -115,8 +115,8 @@ func (t meteredTending) Spend(ctx context.Context, p kv.Partition, now time.Time
 	return t.meter.Spend(ctx, p, now, charges)
 }
 
-// complaint returns what is wrong with the ring, or "" if nothing is. If the ring lacks a key that does
-// not seal yet, the complaint is a warning.
+// complaint returns the error of the ring, or "". If the ring lacks a key that is not active yet, the
+// complaint is a warning.
 func (g *guest) complaint() (text string, level int) {
 	if err := g.ring.Ready(); err != nil {
 		return err.Error(), int(slog.LevelError)
@@ -127,14 +127,14 @@ func (g *guest) complaint() (text string, level int) {
 	return "", 0
 }
 
-// tendEach is how often the guest looks at the store's set of keys. No request relies on a look that is
-// twice as old. Both times are well below keyset.Settle, so the guest learns of a key before anything
-// is sealed with it.
+// tendEach is the interval at which the guest reads the store's set of keys. No request relies on a read
+// that is twice as old. Both times are well below keyset.Settle, so the guest has a key before it becomes
+// active.
 const tendEach = 3 * time.Second
 
-// tend compares the ring with the store's set of keys, if that is due. One request at a time does all
-// of the work. The others use the result of the last look. If that is too old, as after a time without
-// requests, each of them looks itself: otherwise it could treat a key as unknown that has begun to seal
+// tend compares the ring with the store's set of keys, if that is due. One request at a time does all of
+// the work. The others use the result of the last comparison. If that is too old, as after a time without
+// requests, each of them compares itself: otherwise it could treat a key as unknown that has become active
 // since.
 func (g *guest) tend(ctx context.Context) {
 	if g.ring == nil {

@@ -10,7 +10,7 @@ import (
 // taskContext is a context that the host ends, because the host keeps the time. The zero value has not
 // ended.
 type taskContext struct {
-	done chan struct{} // made when Done is first called, which is rare
+	done chan struct{} // created when Done is first called, which is rare
 	err  error
 }
 

@@ -12,17 +12,17 @@ import (
 var (
 	instance *guest // nil until configured
 	inbox    []byte
-	complain []byte // why the last verge_config failed
+	complain []byte // the error of the last verge_config
 
-	// header holds what exports return the address of: address and length of the outbox, and the number
-	// of requests under way.
+	// header is the memory at the address that exports return: address and length of the outbox, and the
+	// number of requests in progress.
 	header [3]uint32
 )
 
 func address(b []byte) uint32 { return uint32(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }
 
-// message takes the first n bytes of the inbox. Each message has memory of its own, because values that
-// are read from it may point into it for any length of time.
+// message removes the first n bytes of the inbox. Each message has separate memory, because values that are
+// read from it may refer to it for any length of time.
 func message(n int32) []byte {
 	if n < 0 || int(n) > len(inbox) {
 		panic("more bytes than were reserved")

@@ -32,12 +32,12 @@ type service interface {
 
 var _ service = (*core.Service)(nil)
 
-// guest runs requests side by side on one thread. Each is a coroutine, which is parked while the host
-// carries out an effect of it. The exports call its methods, one at a time.
+// guest runs requests concurrently on one thread. Each is a coroutine, which is parked while the host
+// carries out one of its effects. The exports call its methods, one at a time.
 type guest struct {
 	service service
 	tasks   map[uint32]*task
-	running *task // its coroutine has the thread
+	running *task // the task whose coroutine has the thread
 	ops     uint32
 	idle    []*routine
 	out     []byte // the outbox
@@ -45,11 +45,11 @@ type guest struct {
 
 	ring      *keyset.Ring // nil: the host seals, or no other guest uses the ring
 	met       time.Time    // when the ring was last compared with the store's set of keys
-	tended    time.Time    // when that was last tried
+	tended    time.Time    // time of the last attempt
 	lastError string       // the last reported error of the ring
 }
 
-// task is a request under way.
+// task is a request in progress.
 type task struct {
 	id      uint32
 	ctx     taskContext
@@ -63,10 +63,10 @@ type task struct {
 
 func newGuest(s service) *guest { return &guest{service: s, tasks: map[uint32]*task{}} }
 
-// submit begins a request and runs it until it is over or parked.
+// submit begins a request and runs it until it has ended or is parked.
 func (g *guest) submit(id uint32, message []byte) {
 	if g.tasks[id] != nil {
-		// the host has lost count, so nothing that it says can be trusted
+		// the host has an invalid state, so its messages cannot be trusted
 		panic(fmt.Sprintf("request %d is under way already", id))
 	}
 	t := &task{id: id}
@@ -79,7 +79,7 @@ func (g *guest) submit(id uint32, message []byte) {
 	g.resume(t)
 }
 
-// complete gives a task the reply to its effect. If the request was cancelled meanwhile, the reply is
+// complete gives a task the reply to its effect. If the request was cancelled in the meantime, the reply is
 // dropped.
 func (g *guest) complete(id, op uint32, status abi.Status, reply []byte) {
 	if t := g.tasks[id]; t != nil && t.op == op && op != 0 {
@@ -88,8 +88,8 @@ func (g *guest) complete(id, op uint32, status abi.Status, reply []byte) {
 	}
 }
 
-// cancel ends the context of a request. The effect for which it waits counts as lost. Effects that it
-// asks for afterwards are not sent.
+// cancel ends the context of a request. The effect for which it waits counts as lost. Its later effects are
+// not sent.
 func (g *guest) cancel(id uint32, reason abi.Reason) {
 	t := g.tasks[id]
 	if t == nil {
@@ -113,7 +113,7 @@ func abandoned(k abi.Kind, err error) (abi.Status, []byte) {
 	return abi.Unavailable, []byte(err.Error())
 }
 
-// resume gives the thread to a task until it is over or parked.
+// resume gives the thread to a task until it has ended or is parked.
 func (g *guest) resume(t *task) {
 	t.op = 0
 	before := g.running
@@ -127,7 +127,7 @@ func (g *guest) resume(t *task) {
 	}
 }
 
-// effect makes the host do something for the running task and returns the reply.
+// effect makes the host carry out an effect of the running task and returns the reply.
 func (g *guest) effect(k abi.Kind, body []byte) (abi.Status, []byte) {
 	t := g.running
 	if err := t.ctx.Err(); err != nil {
@@ -147,7 +147,7 @@ func (g *guest) effect(k abi.Kind, body []byte) (abi.Status, []byte) {
 	return t.status, reply
 }
 
-// notice tells the host something in the name of the running task.
+// notice sends the host a notice of the running task.
 func (g *guest) notice(k abi.Kind, body []byte) {
 	id := uint32(0)
 	if g.running != nil {
@@ -166,15 +166,14 @@ func (g *guest) put(request, op uint32, k abi.Kind, body []byte) {
 // body returns an empty buffer for the body of the next record. put keeps the buffer with its size.
 func (g *guest) body() []byte { return g.scratch[:0] }
 
-// maxKept is the largest size of a buffer that is used again, so that one large page of a list does not
-// keep its memory for ever.
+// maxKept is the maximum size of a buffer that is reused, so that one large page of a list does not keep
+// its memory indefinitely.
 const maxKept = 64 << 10
 
-// finish ends a request that panicked with an answer that grants nothing. The other requests do not
-// notice.
+// finish ends a request that panicked with a response that denies. The other requests are unaffected.
 func (g *guest) finish(t *task) {
 	if v := recover(); v != nil {
-		// The value may quote the request, so only its type and its place are logged.
+		// The value may quote the request, so only its type and its stack are logged.
 		g.log(abi.LogRecord{Level: 8, Message: "panic in a request", Attrs: []abi.LogAttr{
 			{Key: "type", Value: quoted(fmt.Sprintf("%T", v))},
 			{Key: "stack", Value: quoted(string(debug.Stack()))}}})
@@ -183,8 +182,8 @@ func (g *guest) finish(t *task) {
 	t.over = true
 }
 
-// serve runs the entry of a request and puts its result into the outbox. An empty result means that
-// there is none.
+// serve runs the entry of a request and writes its result to the outbox. An empty result means that there
+// is no result.
 func (g *guest) serve(t *task, message []byte) {
 	respond := func(body []byte) { g.put(t.id, 0, abi.Respond, body) }
 	malformed := func(err error) {
@@ -244,7 +243,7 @@ func (g *guest) serve(t *task, message []byte) {
 		next, err := g.service.RunDue(&t.ctx)
 		respond(abi.Append.Jobs(nil, abi.Jobs{Next: next, Outcome: abi.OutcomeOf(err)}))
 	case abi.Apply:
-		g.tend(&t.ctx) // so that the site is marked with the key that seals in the whole fleet
+		g.tend(&t.ctx) // the site must be marked with the active key of the whole fleet
 		respond(abi.Append.Outcome(nil, abi.OutcomeOf(g.service.Apply(&t.ctx, body))))
 	case abi.RecordUsage:
 		totals, err := abi.Read.Totals(body)
@@ -270,7 +269,7 @@ func (g *guest) serve(t *task, message []byte) {
 	}
 }
 
-// take returns what has gathered in the outbox. It is valid until the next export is called.
+// take returns the content of the outbox. It is valid until the next export is called.
 func (g *guest) take() []byte {
 	out := g.out
 	if g.out = g.out[:0]; cap(out) > maxKept {

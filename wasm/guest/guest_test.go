@@ -60,8 +60,8 @@ func (f *fake) RunDue(context.Context) (time.Time, error) { return at, kv.ErrUna
 
 var at = time.Date(2026, 11, 20, 22, 10, 0, 0, time.UTC)
 
-// newFake returns a guest whose Handle reads the key that the path names, once for each byte of the
-// query, and answers with what it got.
+// newFake returns a guest whose Handle reads the key in the path, once for each byte of the query, and
+// responds with the results.
 func newFake() *fake {
 	f := &fake{guest: newGuest(nil)}
 	f.service = f
@@ -76,7 +76,7 @@ func newFake() *fake {
 	return f
 }
 
-// outbox returns what the last call has left in the outbox.
+// outbox returns the outbox of the last call.
 func (f *fake) outbox(t *testing.T) (all []abi.Record) {
 	t.Helper()
 	for rest := f.take(); len(rest) > 0; {
@@ -116,7 +116,7 @@ func wantBody(t *testing.T, rec abi.Record, id uint32, body string) {
 func item(value string) []byte { return abi.Append.Item(nil, kv.Item{Value: []byte(value)}) }
 
 // The guest must do exactly what the example in ABI.md shows, byte for byte.
-func TestTheExampleOfTheDocument(t *testing.T) {
+func TestABIDocument_Example(t *testing.T) {
 	doc, err := os.ReadFile("../ABI.md")
 	if err != nil {
 		t.Fatal(err)
@@ -146,7 +146,7 @@ func TestTheExampleOfTheDocument(t *testing.T) {
 	}
 }
 
-func TestRequestsAreSideBySide(t *testing.T) {
+func TestGuest_ConcurrentRequests(t *testing.T) {
 	f := newFake()
 	const n = 1000
 	ops := map[uint32]uint32{}
@@ -160,7 +160,7 @@ func TestRequestsAreSideBySide(t *testing.T) {
 		ops[id] = rec.Op
 	}
 	if len(f.tasks) != n {
-		t.Errorf("%d requests under way, want %d", len(f.tasks), n)
+		t.Errorf("%d requests in progress, want %d", len(f.tasks), n)
 	}
 	for id := uint32(n); id >= 1; id-- { // in reverse order
 		f.complete(id, ops[id], abi.OK, item(fmt.Sprint("a", id)))
@@ -175,11 +175,11 @@ func TestRequestsAreSideBySide(t *testing.T) {
 	}
 	f.begin(n+1, "k", "x")
 	if f.one(t); len(f.idle) != n-1 {
-		t.Errorf("a new coroutine was made, though %d are idle", len(f.idle))
+		t.Errorf("a new coroutine was created, though %d are idle", len(f.idle))
 	}
 }
 
-func TestARequestWithoutEffectsIsOverAtOnce(t *testing.T) {
+func TestGuest_RequestWithoutEffects(t *testing.T) {
 	f := newFake()
 	f.begin(7, "k", "")
 	wantBody(t, f.one(t), 7, "")
@@ -188,7 +188,7 @@ func TestARequestWithoutEffectsIsOverAtOnce(t *testing.T) {
 	}
 }
 
-func TestRepliesToCancelledOrFinishedRequestsChangeNothing(t *testing.T) {
+func TestComplete_EndedRequest(t *testing.T) {
 	f := newFake()
 	f.begin(1, "k", "x")
 	op := f.one(t).Op
@@ -202,11 +202,11 @@ func TestRepliesToCancelledOrFinishedRequestsChangeNothing(t *testing.T) {
 	wantBody(t, f.one(t), 1, "v<nil>")
 	f.complete(1, op, abi.OK, item("again"))
 	if all := f.outbox(t); len(all) != 0 {
-		t.Errorf("a request that is over: %+v", all)
+		t.Errorf("a request that has ended: %+v", all)
 	}
 }
 
-func TestAPanicEndsOnlyItsRequest(t *testing.T) {
+func TestGuest_Panic(t *testing.T) {
 	f := newFake()
 	well := f.handle
 	f.handle = func(ctx context.Context, req *web.Request) *web.Response {
@@ -295,8 +295,8 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// Whatever the host replies, the core must get one of the errors that its ports name. A commit whose
-// reply makes no sense is unknown.
+// For any reply of the host, the core must get one of the errors of its ports. A commit with a malformed
+// reply is unknown.
 func TestReplies(t *testing.T) {
 	conflict := &kv.Conflict{
 		Items: []kv.Item{{Key: kv.Key{Partition: "p", Name: "n"}, Tx: "x"}},
@@ -399,7 +399,7 @@ func TestFetchReplies(t *testing.T) {
 	}
 }
 
-// contract 30: only an entry of its own says that a request is not counted again.
+// contract 30: only a separate entry prevents that a request is counted again.
 func TestHandleAgain(t *testing.T) {
 	f := newFake()
 	again := map[abi.Entry]bool{}
@@ -415,7 +415,7 @@ func TestHandleAgain(t *testing.T) {
 		again[entry] = resp.Header.Get("Again") == "true"
 	}
 	if again[abi.Handle] || !again[abi.HandleAgain] {
-		t.Errorf("contract 30: a request is not counted again: %v, want that for entry 11 alone", again)
+		t.Errorf("contract 30: a request is not counted again: %v, want that only for entry 11", again)
 	}
 }
 
@@ -523,7 +523,7 @@ func TestLog(t *testing.T) {
 	l, err := abi.Read.Log(all[0].Body)
 	got := fmt.Sprintf("%d %s", l.Level, l.Message)
 	for _, a := range l.Attrs {
-		if !strings.HasPrefix(a.Key, "g.f") { // a function is logged as some text, no matter which
+		if !strings.HasPrefix(a.Key, "g.f") { // a function is logged as any text
 			got += fmt.Sprintf(" %s=%s", a.Key, a.Value)
 		}
 	}
@@ -533,7 +533,7 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// sealing is a Sealer that opens what begins with "sealed:" and seals nothing.
+// sealing is a Sealer that opens values with the prefix "sealed:" and cannot seal.
 type sealing struct{ host.Sealer }
 
 func (sealing) Open(purpose string, sealed []byte) ([]byte, time.Time, error) {
@@ -544,18 +544,18 @@ func (sealing) Open(purpose string, sealed []byte) ([]byte, time.Time, error) {
 	return []byte(claims), time.Time{}, nil
 }
 
-// A guest whose host seals opens the secrets of its methods when it is configured, and refuses one that does
-// not open.
-func TestSecretsOfMethods(t *testing.T) {
+// A guest whose host seals opens the secrets of its methods when it is configured, and rejects an invalid
+// one.
+func TestConfigure_MethodSecrets(t *testing.T) {
 	const claims = `{"method":"test","name":"client_secret","secret":"canary7"}`
 	good := base64.RawURLEncoding.EncodeToString([]byte("sealed:" + claims))
 	for _, c := range []struct {
 		name, secret string
 		opens        bool
 	}{
-		{"one that the host has sealed", good, true},
+		{"a secret that the host has sealed", good, true},
 		{"a plain one", "canary7", false},
-		{"one that somebody has altered", good[1:], false},
+		{"an altered secret", good[1:], false},
 	} {
 		config := `{"base_url":"https://verge.example","test":true,` +
 			`"methods":[{"name":"test","kind":"sandbox","secrets":{"client_secret":"` + c.secret + `"}}]}`
@@ -592,13 +592,13 @@ func TestConfigure(t *testing.T) {
 		`"host":"verge.example"`
 	for _, c := range []struct{ name, config, err string }{
 		{
-			"a key ring of its own",
+			"its own key ring",
 			`{"base_url":"https://verge.example","test":true,` + ring + `,"retries_ms":[5000],"secret_per_ip":5}`,
 			"",
 		},
 		{"no way to seal", `{"base_url":"https://verge.example","test":true}`, "the host does not seal"},
 		{"an unknown member", `{"base":"x"}`, "unknown field"},
-		{"what the core refuses", `{"base_url":"http://verge.example","test":true,` + ring + `}`, "base_url: "},
+		{"a configuration that the core rejects", `{"base_url":"http://verge.example","test":true,` + ring + `}`, "base_url: "},
 		{"no method outside of test", `{"base_url":"https://verge.example",` + ring + `}`,
 			"no verification method"},
 		{"a damaged ring", `{"base_url":"https://verge.example","test":true,"keyring":{"version":7}}`, "key ring"},
@@ -611,9 +611,9 @@ func TestConfigure(t *testing.T) {
 			g.submit(1, abi.Append.Request([]byte{byte(abi.Handle)},
 				&web.Request{Method: "GET", Path: "/nowhere"}))
 			f := &fake{guest: g}
-			told := f.outbox(t) // what the request is about, and the answer
+			told := f.outbox(t) // the request info, and the response
 			if len(told) != 2 || told[0].Kind != abi.About {
-				t.Fatalf("%s: %+v, want a notice and an answer", c.name, told)
+				t.Fatalf("%s: %+v, want a notice and a response", c.name, told)
 			}
 			if resp, err := abi.Read.Response(told[1].Body); err != nil || resp.Status != 404 {
 				t.Errorf("%s: %+v, %v", c.name, resp, err)

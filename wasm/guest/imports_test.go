@@ -11,9 +11,9 @@ import (
 	"github.com/verge-id/verge/testharness/kit"
 )
 
-// A Worker gives the guest what wasi.js has, and not one function more. What a library brings in must not
-// need files or a network: crypto/x509 reads directories as soon as a path is built by it.
-func TestTheModuleImportsWhatWorkersHave(t *testing.T) {
+// A Worker gives the guest the functions in wasi.js and no others. An added library must not need files or
+// a network: crypto/x509 reads directories as soon as a path is built with it.
+func TestModule_ImportsOfWorkers(t *testing.T) {
 	source, err := os.ReadFile(filepath.Join("..", "..", "edge", "workers", "src", "wasi.js"))
 	if err != nil {
 		t.Fatal(err)
@@ -43,7 +43,7 @@ type imported struct{ module, name string }
 func imports(t *testing.T, module []byte) (all []imported) {
 	t.Helper()
 	const section = 2
-	at := 8 // behind the magic number and the version
+	at := 8 // after the magic number and the version
 	number := func() int {
 		n, size := binary.Uvarint(module[at:])
 		if size <= 0 {

@@ -9,7 +9,7 @@ import (
 	"github.com/verge-id/verge/wasm/abi"
 )
 
-// logger gives records to the host, which knows the time and the destination.
+// logger passes records to the host, which knows the time and the destination.
 type logger struct {
 	*guest
 	level slog.Level
@@ -48,7 +48,7 @@ func (l logger) WithGroup(name string) slog.Handler {
 	return l
 }
 
-// flatten adds an attribute. The name of a group is put in front of the names of its attributes.
+// flatten adds an attribute. The name of a group is prepended to the names of its attributes.
 func flatten(attrs []abi.LogAttr, group string, a slog.Attr) []abi.LogAttr {
 	v := a.Value.Resolve()
 	if v.Kind() == slog.KindGroup {

@@ -7,7 +7,6 @@ import "runtime/debug"
 // main is not called, because a reactor has exports instead.
 func main() {}
 
-// The live data of a guest is small compared with what a request allocates. With twice the heap a
-// request takes a twentieth less work. That costs little: a thousand requests waiting in two guests
-// take 1 MiB more.
+// The live data of a guest is small compared with a request's allocations. With twice the heap, a request
+// takes a twentieth less work. The cost is small: a thousand requests waiting in two guests use 1 MiB more.
 func init() { debug.SetGCPercent(200) }

@@ -2,8 +2,8 @@ package main
 
 import "iter"
 
-// routine is a coroutine that does one job after another. Making one costs a goroutine, so they are
-// used again.
+// routine is a coroutine that runs one job after another. Creating one costs a goroutine, so they are
+// reused.
 type routine struct {
 	job  func()
 	park func()
@@ -27,5 +27,5 @@ func (g *guest) routine() *routine {
 	return r
 }
 
-// resume runs the job and returns when it is parked or over.
+// resume runs the job and returns when it is parked or has ended.
 func (r *routine) resume() { r.next() }

@@ -12,8 +12,8 @@ import (
 	"github.com/verge-id/verge/wasm/abi"
 )
 
-// The host's imports. Each writes its result to out, which has room for that many bytes, and returns
-// the result's length or one of the negative results of package abi.
+// The host's imports. Each writes its result to out, which has the capacity room, and returns the result's
+// length or one of the negative results of package abi.
 
 //go:wasmimport verge seal
 //go:noescape
@@ -40,7 +40,7 @@ func importCheckMAC(purpose unsafe.Pointer, purposeLen uint32, message unsafe.Po
 // hostSealer is a Sealer whose keys stay in the host.
 type hostSealer struct{}
 
-// offered returns the host's Sealer, or nil if it offers none.
+// offered returns the host's Sealer, or nil if it has none.
 func offered() host.Sealer {
 	var s hostSealer
 	if _, err := s.MAC("self-test", nil); errors.Is(err, errNotOffered) {
@@ -59,14 +59,14 @@ func slice(b []byte) (unsafe.Pointer, uint32) {
 	return unsafe.Pointer(unsafe.SliceData(b)), uint32(len(b))
 }
 
-// envelope returns how much room the result of seal or open needs for n bytes: an envelope is a third
-// longer than its content and has a header.
+// envelope returns the capacity for the result of seal or open of n bytes: an envelope is a third longer
+// than its content and has a header.
 func envelope(n int) int { return 2*n + 512 }
 
-// macRoom is room for a MAC.
+// macRoom is the capacity for a MAC.
 const macRoom = 64
 
-// sealed calls an import with room for its result.
+// sealed calls an import with capacity for its result.
 func sealed(
 	f func(purpose unsafe.Pointer, purposeLen uint32, in unsafe.Pointer, inLen uint32, out unsafe.Pointer,
 		room uint32) int32, purpose string, in []byte, room int,

@@ -8,8 +8,8 @@ import (
 	"github.com/verge-id/verge/testharness/kit"
 )
 
-// A Worker of the smallest plan may have 3 MiB with gzip: the platform counts so when it refuses one. 50,000
-// bytes are left for the glue. All kinds of methods share the rest: `make wasm` says what each one adds.
+// A Worker of the smallest plan may have 3 MiB with gzip: the platform rejects larger ones. 50,000 bytes
+// are left for the glue. All kinds of methods share the rest: `make wasm` reports the size of each one.
 func TestTheModuleIsSmall(t *testing.T) {
 	const most = 3<<20 - 50_000
 	module := kit.Module(t)

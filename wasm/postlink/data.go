@@ -6,9 +6,9 @@ import (
 	"github.com/verge-id/verge/wasm/cursor"
 )
 
-// Go's linker leaves zeros out of a data section wherever eight or more stand together. So it writes 100,000
-// segments. A file is smaller by that, but gzip is not helped: it packs zeros into nearly nothing, and the
-// addresses of the segments not at all. So only long runs of zeros are left out here.
+// Go's linker leaves zeros out of a data section wherever there are eight or more in a row. So it writes
+// 100,000 segments. This reduces the file, but not its gzip: gzip compresses zeros to almost nothing, but
+// not the addresses of the segments. So only long runs of zeros are left out here.
 const gap = 256
 
 const (
@@ -56,7 +56,7 @@ func readSegments(body []byte) ([]segment, error) {
 	return all, nil
 }
 
-// memory is what a module's memory holds from an address on, when its data has been written.
+// memory is the content of a module's memory from an address, after its data has been written.
 type memory struct {
 	from  int64
 	bytes []byte
@@ -93,7 +93,7 @@ func (m memory) segments() []byte {
 		if m.bytes[at] == 0 {
 			continue
 		}
-		end := at + 1 // behind the last byte that is not zero
+		end := at + 1 // after the last byte that is not zero
 		for i := end; i < len(m.bytes) && i-end < gap; i++ {
 			if m.bytes[i] != 0 {
 				end = i + 1

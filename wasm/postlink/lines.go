@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Go's linker writes a table of the program's functions into the data (pclntab, as of Go 1.20). The runtime
+// Go's linker writes a table of the program's functions into the data (pclntab, since Go 1.20). The runtime
 // finds names, stack maps and lines there:
 //
 //	header   magic, pointer size, number of functions, where the parts begin
@@ -22,18 +22,18 @@ const (
 	magic       = "\xf1\xff\xff\xff\x00\x00\x01\x08" // no padding; instructions of 1 byte, pointers of 8
 	headerSize  = 8 + 8*8
 	entrySize   = 8
-	recordName  = 4 // where a record has what
+	recordName  = 4 // offsets in a record
 	recordSP    = 16
 	recordFile  = 20
 	recordLine  = 24
-	recordMore  = 28 // how many further lists
+	recordMore  = 28 // number of further lists
 	recordLists = 44
 )
 
-// ours begins the names of functions whose lines stay: those by which users are verified.
+// ours are the prefixes of functions whose lines stay: those that verify users.
 var ours = []string{"main.", "github.com/verge-id/verge/"}
 
-// named are parts of names of functions that keep no lines all the same: pages, which are generated, the
+// named are parts of names of functions that keep no lines nevertheless: pages, which are generated, the
 // dashboard, and readers of settings. Their functions are short enough to be found by their names.
 var named = []string{"/pages.", "/core/internal/console.", "/core/admin.", "/core/operate.",
 	"/core/internal/member.", "/core/internal/audit.", "/core/internal/usage.", "/core/integration.",
@@ -49,8 +49,8 @@ func keepsLines(name string) bool {
 	return false
 }
 
-// dropLines overwrites, with zeros, the files and lines of functions that are not ours. It changes nothing
-// where it does not know the table.
+// dropLines overwrites, with zeros, the files and lines of functions that are not ours. It does not modify
+// a table that it does not recognise.
 func dropLines(data []byte) {
 	at := bytes.Index(data, []byte(magic))
 	if at < 0 || bytes.Contains(data[at+1:], []byte(magic)) {
@@ -68,17 +68,17 @@ func dropLines(data []byte) {
 	}
 }
 
-// table is what dropLines has to know of the table of functions.
+// table is dropLines' view of the table of functions.
 type table struct {
 	deltas  []byte
-	kept    map[uint32]bool // where the lists begin that something needs
-	lines   map[uint32]bool // where the lists of files and lines begin that are not needed by their function
-	dropped [][]byte        // where the records say so
+	kept    map[uint32]bool // offsets of required lists
+	lines   map[uint32]bool // offsets of the lists of files and lines that their function does not need
+	dropped [][]byte        // the records' references to them
 }
 
 func readTable(data []byte) (t table, ok bool) {
 	defer func() {
-		if recover() != nil { // an offset that leads out of the data
+		if recover() != nil { // an offset beyond the data
 			t, ok = table{}, false
 		}
 	}()
@@ -122,7 +122,7 @@ func readTable(data []byte) (t table, ok bool) {
 	return t, true
 }
 
-// list returns the list of deltas that begins there: pairs of numbers, and a zero.
+// list returns the list of deltas at an offset: pairs of numbers, and a zero.
 func (t table) list(at uint32) (list []byte, ends bool) {
 	rest := t.deltas[at:]
 	for first := true; ; first = false {
@@ -142,7 +142,7 @@ func (t table) list(at uint32) (list []byte, ends bool) {
 	}
 }
 
-// unused returns the lists that nothing needs. Functions share lists that are equal.
+// unused returns the lists that are not required. Functions share equal lists.
 func (t table) unused() [][]byte {
 	var all [][]byte
 	for at := range t.lines {

@@ -83,8 +83,8 @@ func TestModule_DataSections(t *testing.T) {
 	far := strings.Repeat("\x00", 300)
 	for _, c := range []struct{ name, section, want, wrong string }{
 		{"no segment", "\x01\x00", "\x01\x00", ""},
-		{"one of zeros alone", "\x08\x01\x00\x41\x08\x0b\x02\x00\x00", "\x01\x00", ""},
-		{"two that are near become one, whatever their order",
+		{"one with zeros only", "\x08\x01\x00\x41\x08\x0b\x02\x00\x00", "\x01\x00", ""},
+		{"two that are near become one, in any order",
 			"\x0d\x02\x00\x41\x0c\x0b\x01b\x00\x41\x08\x0b\x01a",
 			"\x0b\x01\x00\x41\x08\x0b\x05a\x00\x00\x00b", ""},
 		{"two that are far apart stay two", "\x0e\x02\x00\x41\x08\x0b\x01a\x00\x41\x88\x04\x0b\x01b",
@@ -95,8 +95,8 @@ func TestModule_DataSections(t *testing.T) {
 		{"two that overlap, no more", "\x0e\x02\x00\x41\x08\x0b\x02ab\x00\x41\x09\x0b\x01c", "", "overlap"},
 		{"a passive segment", "\x04\x01\x01\x01a", "", "not written as"},
 		{"one before the memory", "\x07\x01\x00\x41\x7f\x0b\x01a", "", "not written as"},
-		{"one behind all memory", "\x0b\x01\x00\x41\x80\x80\x80\x80\x08\x0b\x01a", "", "not written as"},
-		{"one that is cut", "\x07\x01\x00\x41\x08\x0b\x02a", "", "truncated"},
+		{"one after all memory", "\x0b\x01\x00\x41\x80\x80\x80\x80\x08\x0b\x01a", "", "not written as"},
+		{"a truncated one", "\x07\x01\x00\x41\x08\x0b\x02a", "", "truncated"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := postlink.Module([]byte(header + "\x0b" + c.section))
@@ -142,7 +142,7 @@ func packed(t *testing.T, b []byte) int {
 	return out.Len()
 }
 
-// run returns what a command prints.
+// run returns the output of a command.
 func run(t *testing.T, wasm []byte) string {
 	t.Helper()
 	ctx := context.Background()

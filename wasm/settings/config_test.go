@@ -103,7 +103,7 @@ func FuzzRead(f *testing.F) {
 			t.Fatal(err)
 		}
 		if d, err := Read(again); err != nil {
-			t.Errorf("%s is accepted, but written again as %s it is refused: %v (%+v)", b, again, err, d)
+			t.Errorf("%s is accepted, but written again as %s it is rejected: %v (%+v)", b, again, err, d)
 		}
 	})
 }

@@ -11,19 +11,19 @@ import (
 	"github.com/verge-id/verge/core/host"
 )
 
-// secret is what a host seals for a guest. It says of which method it is and what the method calls it, so
-// that no secret opens in the place of another one.
+// secret is the data that a host seals for a guest. It includes the method and the secret's name, so that
+// one secret never opens as another.
 type secret struct {
 	Method string `json:"method"`
 	Name   string `json:"name"`
 	Secret string `json:"secret"`
 }
 
-// SealSecrets returns the configuration with the secrets of its methods sealed, for a guest whose host seals.
-// Then whoever reads the configuration reads no secret. A configuration with a Keyring is returned as it is:
-// the keys would lie beside what they seal.
+// SealSecrets returns the configuration with the secrets of its methods sealed, for a guest whose host
+// seals. A reader of the configuration then cannot read the secrets. A configuration with a Keyring is
+// returned unchanged: the keys would be next to the sealed data.
 //
-// The host seals them anew for each guest that it starts, because a ring drops keys with time.
+// The host seals them again for each guest that it starts, because a ring drops keys with time.
 func SealSecrets(c Config, s host.Sealer) (Config, error) {
 	return eachSecret(c, func(method, name, plain string) (string, error) {
 		claims, err := json.Marshal(secret{method, name, plain})
@@ -36,7 +36,7 @@ func SealSecrets(c Config, s host.Sealer) (Config, error) {
 }
 
 // OpenSecrets is the reverse of SealSecrets, for the guest. Its errors name the method and the secret, and
-// quote nothing.
+// quote no values.
 func OpenSecrets(c Config, s host.Sealer) (Config, error) {
 	return eachSecret(c, func(method, name, text string) (string, error) {
 		sealed, err := base64.RawURLEncoding.Strict().DecodeString(text)

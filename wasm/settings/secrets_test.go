@@ -15,7 +15,7 @@ import (
 	"github.com/verge-id/verge/core/method"
 )
 
-// mask is a Sealer of tests. It hides the claims behind the purpose, so that another purpose does not open
+// mask is a Sealer for tests. It hides the claims after the purpose, so that another purpose does not open
 // them.
 type mask struct{ host.Sealer }
 
@@ -52,7 +52,7 @@ func twoMethods() Config {
 	}}}
 }
 
-func TestSecretsOfMethods(t *testing.T) {
+func TestSealSecrets_RoundTrip(t *testing.T) {
 	plain := twoMethods()
 	sealed, err := SealSecrets(plain, mask{})
 	if err != nil {
@@ -63,7 +63,7 @@ func TestSecretsOfMethods(t *testing.T) {
 		t.Errorf("a secret is in the configuration: %s, %v", text, err)
 	}
 	if !reflect.DeepEqual(plain, twoMethods()) {
-		t.Errorf("the configuration that was given has changed: %+v", plain)
+		t.Errorf("the original configuration has changed: %+v", plain)
 	}
 	if opened, err := OpenSecrets(sealed, mask{}); err != nil || !reflect.DeepEqual(opened, plain) {
 		t.Errorf("%+v, %v", opened, err)
@@ -75,7 +75,7 @@ func TestSecretsOfMethods(t *testing.T) {
 		"sealed": SealSecrets, "opened": OpenSecrets,
 	} {
 		if got, err := f(beside, mask{}); err != nil || !reflect.DeepEqual(got, beside) {
-			t.Errorf("beside a key ring they are %s: %+v, %v", name, got, err)
+			t.Errorf("next to a key ring they are %s: %+v, %v", name, got, err)
 		}
 	}
 	if c, err := SealSecrets(plain, broken{}); err == nil || len(c.Methods) > 0 {
@@ -83,7 +83,7 @@ func TestSecretsOfMethods(t *testing.T) {
 	}
 }
 
-func TestSecretsThatDoNotOpen(t *testing.T) {
+func TestOpenSecrets_Errors(t *testing.T) {
 	sealed := func(purpose, method, name string) string {
 		claims, err := json.Marshal(secret{method, name, "canary7"})
 		if err != nil {

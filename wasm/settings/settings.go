@@ -20,16 +20,16 @@ type Config struct {
 
 	LogLevel int8 `setting:"log_level" zero:"value"` // the lowest level that is logged, as in abi.LogRecord
 
-	// Keyring is a key ring file, for a guest that seals with its own keys. Without it the host seals,
+	// Keyring is a key ring file, for a guest that seals with its own keys. Without it, the host seals
 	// through the imports.
 	Keyring json.RawMessage `setting:"keyring"`
 
 	// Host is the host name to which tokens are bound. It is required with Keyring.
 	Host string `setting:"host"`
 
-	// KeySet makes the guest compare its Keyring with the set of keys in the store. It is for a host
-	// that runs several guests, each of which may have another version of the ring (contract 16). Such
-	// a guest reads the set from the store every few seconds, during a request.
+	// KeySet makes the guest compare its Keyring with the set of keys in the store. It is for a host that
+	// runs several guests, each of which may have another version of the ring (contract 16). Such a guest
+	// reads the set from the store every few seconds, during a request.
 	KeySet bool `setting:"key_set"`
 }
 
@@ -43,8 +43,8 @@ func (c *Config) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// Read reads the argument of verge_config. An omitted setting has its default. An unknown field is an error,
-// and so is a number that is 0. Errors quote no value.
+// Read parses the argument of verge_config. An omitted setting has its default. An unknown field is an
+// error, and so is a number that is 0. Errors quote no values.
 func Read(b []byte) (c Config, err error) {
 	zeros, err := setting.Unmarshal(b, &c)
 	var syntax *json.SyntaxError

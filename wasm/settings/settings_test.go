@@ -103,8 +103,8 @@ func TestConfig_InexpressibleValue(t *testing.T) {
 	}
 }
 
-// A problem in a guest's configuration is told by the ABI's name of the member.
-func TestProblemsHaveTheNamesOfTheABI(t *testing.T) {
+// A problem in a guest's configuration has the ABI's name of the field.
+func TestExplain_FieldNames(t *testing.T) {
 	fields := map[string]bool{}
 	for _, s := range setting.Of(new(settings.Config)) {
 		fields[s.Name] = true
@@ -125,7 +125,7 @@ func TestProblemsHaveTheNamesOfTheABI(t *testing.T) {
 		}
 		for _, p := range told {
 			if !fields[p.Member] {
-				t.Errorf("%q is no member of the ABI's configuration", p.Member)
+				t.Errorf("%q is not a field of the ABI's configuration", p.Member)
 			}
 		}
 	}
@@ -135,5 +135,5 @@ func TestProblemsHaveTheNamesOfTheABI(t *testing.T) {
 	}
 }
 
-// none allows nothing.
+// none is a limit that allows nothing.
 var none = ratelimit.PerMinute(-1)

@@ -29,21 +29,21 @@ const (
 	void = 0x40 // the type of a block without results
 )
 
-// A label names the target of a branch: a block, loop or if. Each has a label of its own. WebAssembly
-// counts them from the inside instead; encode converts them.
+// A label names the target of a branch: a block, loop or if. Each has its own label. WebAssembly counts
+// them from the inside instead; encode converts them.
 type label int
 
 // instr is an instruction, or a whole jump of Go's compiler.
 type instr struct {
 	op     byte
-	raw    []byte  // as it was written; nil if this package made it
+	raw    []byte  // the original bytes; nil if this package created it
 	n      int64   // constant, or index of a local
-	label  label   // its own, of block, loop, if and end; the target, of a branch
+	label  label   // its own, for block, loop, if and end; the target, for a branch
 	labels []label // of br_table
 	jump   *jump   // of opJump
 }
 
-// opJump stands for "i32.const PC_B, local.set $PC_B, br $dispatch", and for the same inside an if. No
+// opJump represents "i32.const PC_B, local.set $PC_B, br $dispatch", and the same inside an if. No
 // instruction has this number.
 const opJump = 0xff
 
@@ -127,7 +127,7 @@ func decode(b []byte) (code []instr, err error) {
 	return code, err
 }
 
-// encode is the inverse of decode. It fails if a branch leads to a block that is not around it, or if a
+// encode is the inverse of decode. It fails if a branch refers to a block that is not around it, or if a
 // jump of Go's is left.
 func encode(b []byte, code []instr) (_ []byte, err error) {
 	open := []label{0}

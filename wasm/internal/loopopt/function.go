@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// function is a function of the shape that the package comment shows.
+// function is a function of the form in the package comment.
 type function struct {
 	locals   []byte
 	head     []instr // before the dispatch
-	dispatch label   // of the loop around it; -1: there is no jump
+	dispatch label   // of the loop around it; -1: no jumps
 	table    []*basic
 	blocks   []*basic // in the order they are written in
 	tail     []instr  // after the last block and the loop's end
@@ -19,13 +19,13 @@ type function struct {
 type basic struct {
 	label   label
 	code    []instr
-	at      int  // its place among the blocks
-	entered bool // a goroutine may come back to here, or a jump to here goes through the table
+	at      int  // its index in the blocks
+	entered bool // a goroutine may return to here, or a jump to here goes through the table
 	loop    int  // number of blocks of the loop that begins here, including this one
-	forward bool // a forward jump goes here
+	forward bool // a forward jump leads here
 }
 
-// parse returns nil if the body has another shape.
+// parse returns nil if the body has another form.
 func parse(body []byte) (*function, error) {
 	r := read(body)
 	for n := r.uint(); n > 0 && !r.failed(); n-- {
@@ -118,8 +118,8 @@ func parse(body []byte) (*function, error) {
 // localPC reports whether an instruction uses PC_B, the first parameter.
 func localPC(i instr, op byte) bool { return i.op == op && i.n == 0 }
 
-// findJumps replaces the instructions of each jump with one jump. It returns false if anything else
-// uses PC_B, the loop or the blocks.
+// findJumps replaces the instructions of each jump with one jump. It returns false if other code uses PC_B,
+// the loop or the blocks.
 func (f *function) findJumps(b *basic) bool {
 	var out []instr
 	for i := 0; i < len(b.code); i++ {
@@ -153,7 +153,7 @@ func (f *function) findJumps(b *basic) bool {
 	return true
 }
 
-// owns reports whether the label is that of the dispatch loop or of one of the table's blocks.
+// owns reports whether the label is the dispatch loop's or a table block's.
 func (f *function) owns(l label) bool {
 	return l == f.dispatch || slices.ContainsFunc(f.blocks, func(b *basic) bool { return b.label == l })
 }
@@ -163,7 +163,7 @@ func (f *function) block(pc int64) *basic {
 	return f.table[min(uint64(pc), uint64(len(f.table)-1))]
 }
 
-// falls reports whether a block goes on to the next one.
+// falls reports whether a block continues with the next one.
 func (b *basic) falls() bool {
 	if len(b.code) == 0 {
 		return true
@@ -189,14 +189,14 @@ func (f *function) jumps(yield func(from *basic, j *jump) bool) {
 }
 
 // findLoops finds the blocks that can be entered and the jumps that are loops. It orders the blocks so that
-// those of a loop are adjacent, with its head first.
+// a loop's blocks are adjacent, with its head first.
 func (f *function) findLoops(pc uint64) {
 	f.blocks[0].entered = true
 	for _, b := range f.blocks {
 		for _, i := range b.code {
 			if i.op == opI64Const && uint64(i.n)>>16 == pc {
-				// The block of a call's return address can be entered. So can the one before it, where
-				// a function goes on after a recovered panic.
+				// The block of a call's return address can be entered. So can the previous one, where a
+				// function continues after a recovered panic.
 				back := i.n & math.MaxUint16
 				f.block(back).entered = true
 				f.block(max(back, 1) - 1).entered = true
@@ -225,9 +225,9 @@ func (f *function) goesBackTo(to *basic) bool {
 	return false
 }
 
-// makeLoop makes a loop of the blocks from first to the last one that jumps back to it, if nothing else
-// enters any of them except the head. The head is first, or a later block if Go's compiler has put a
-// loop's last blocks in front of its head.
+// makeLoop makes a loop of the blocks from first to the last one that jumps back to it, if no other jump
+// enters any of them except the head. The head is first, or a later block if Go's compiler has put a loop's
+// last blocks in front of its head.
 func (f *function) makeLoop(first *basic) bool {
 	last := first.at
 	for again := true; again; {
@@ -278,8 +278,8 @@ func (f *function) rotate(first, head *basic, last int) bool {
 		return false
 	}
 	for from, j := range f.jumps {
-		// A moved block must go only to the head or out of the loop. Otherwise its jump would lead back
-		// into the middle. It must not be a loop itself.
+		// A moved block must only go to the head or out of the loop. Otherwise its jump would go back into
+		// the middle. It must not be a loop itself.
 		moved := from.at >= first.at && from.at < head.at
 		if moved && (j.to.at > head.at && j.to.at <= last || j.to == first) {
 			return false

@@ -70,7 +70,7 @@ func TestModule_Flow(t *testing.T) {
 	})
 }
 
-// run returns what a command prints.
+// run returns the output of a command.
 func run(t *testing.T, wasm []byte) string {
 	t.Helper()
 	ctx := context.Background()

@@ -35,9 +35,9 @@ func split(b []byte) ([]section, error) {
 	return all, nil
 }
 
-// functionPCs returns the upper part of the addresses inside each function (PC_F), by the function's
-// place in the code section. The upper part is the function's slot in the table. The lower 16 bits of
-// an address are PC_B.
+// functionPCs returns the upper part of the addresses inside each function (PC_F), by the function's index
+// in the code section. The upper part is the function's slot in the table. The lower 16 bits of an address
+// are PC_B.
 func functionPCs(sections []section) (map[int]uint64, error) {
 	imported := uint64(0)
 	pcs := map[int]uint64{}

@@ -13,9 +13,9 @@ import (
 	"github.com/verge-id/verge/testharness/long"
 )
 
-// TestModule_RandomFunctions compares random functions of Go's shape, with jumps from anywhere to anywhere,
-// before and after. They must do the same for all conditions and at any place where a goroutine returns to
-// them.
+// TestModule_RandomFunctions compares random functions of Go's form, with jumps from anywhere to anywhere,
+// before and after. They must behave the same for all conditions and at any place where a goroutine returns
+// to them.
 func TestModule_RandomFunctions(t *testing.T) {
 	t.Parallel()
 	const runs = 6
@@ -54,8 +54,8 @@ func TestModule_RandomFunctions(t *testing.T) {
 	}
 }
 
-// randomFunction returns a function whose basic blocks report that they run. Each ends with a jump, one
-// or two conditional jumps, a call, a return, or the next block.
+// randomFunction returns a function whose basic blocks report that they run. Each ends with a jump, one or
+// two conditional jumps, a call, a return, or the next block.
 func randomFunction(r *rand.Rand) string {
 	var out strings.Builder
 	p := func(format string, a ...any) { fmt.Fprintf(&out, format+"\n", a...) }
@@ -112,8 +112,8 @@ func randomFunction(r *rand.Rand) string {
 }
 
 // callable returns a module that exports a function with this body as f. The function may call three
-// functions of its host: one notes that a block ran, one returns the next condition, and one notes the
-// address to which a goroutine comes back.
+// functions of its host: one records that a block ran, one returns the next condition, and one records the
+// address to which a goroutine returns.
 func callable(b []byte) []byte {
 	section := func(id byte, b string) string {
 		return string(append(appendUint([]byte{id}, uint64(len(b))), b...))
@@ -129,7 +129,7 @@ func callable(b []byte) []byte {
 		section(codeSection, code))
 }
 
-// machine runs such modules and notes what they do.
+// machine runs such modules and records their events.
 type machine struct {
 	runtime wazero.Runtime
 	random  *rand.Rand
@@ -137,7 +137,7 @@ type machine struct {
 	back    int64
 }
 
-const enough = 120 // most events of one run
+const enough = 120 // maximum number of events of one run
 
 func newMachine(t *testing.T) *machine {
 	ctx := context.Background()
@@ -159,8 +159,8 @@ func newMachine(t *testing.T) *machine {
 	return m
 }
 
-// trace calls f. If f stops in the middle, trace calls it again with the address of its last call or,
-// as after a recovered panic, with the one before it.
+// trace calls f. If f stops in the middle, trace calls it again with the address of its last call or, as
+// after a recovered panic, with the previous one.
 func (m *machine) trace(t *testing.T, wasm []byte, run uint64) string {
 	ctx := context.Background()
 	guest, err := m.runtime.InstantiateWithConfig(ctx, wasm, wazero.NewModuleConfig().WithName(""))

@@ -13,7 +13,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
-var update = flag.Bool("update", false, "write what the functions become into testdata/shapes")
+var update = flag.Bool("update", false, "write the optimized functions to testdata/shapes")
 
 // TestModule_Shapes compares the function at 0x10000 of each file with the expected result in the file.
 // Labels have names. In the result the names follow the order in which the labels open.
@@ -153,7 +153,7 @@ func TestModule_Malformed(t *testing.T) {
 		{"more functions than are possible", moduleOf([]byte(huge + "\x01\x02\x03")...), "truncated"},
 		{"bytes behind the last function", moduleOf(0, 1, 2, 3), "bytes behind the last function"},
 		{
-			"a table that claims all that is left",
+			"a table that declares all remaining bytes",
 			moduleOf([]byte("\x01\x13\x00\x02\x40\x20\x00\x0e" + huge + "\x0b\x0b")...),
 			"truncated",
 		},
@@ -170,7 +170,7 @@ func TestModule_Malformed(t *testing.T) {
 	}
 }
 
-// For any bytes the result must be a module or an error. A module that Go did not make must stay
+// For any bytes the result must be a module or an error. A module that Go did not create must stay
 // unchanged.
 func FuzzModule(f *testing.F) {
 	a, err := txtar.ParseFile("testdata/shapes/call.txtar")
@@ -184,13 +184,13 @@ func FuzzModule(f *testing.F) {
 		before := bytes.Clone(in)
 		out, err := Module(in)
 		if !bytes.Equal(in, before) {
-			t.Error("the input was changed")
+			t.Error("the input was modified")
 		}
 		if err != nil {
 			return
 		}
 		if again, err := Module(out); err != nil {
-			t.Errorf("the result is refused: %v", err)
+			t.Errorf("the result is rejected: %v", err)
 		} else if third, err := Module(again); err != nil || len(third) > len(again)+len(again)/2 {
 			t.Errorf("it grows each time: %d, %d, %d bytes (%v)", len(out), len(again), len(third), err)
 		}

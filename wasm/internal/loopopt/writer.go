@@ -11,7 +11,7 @@ type writer struct {
 	out   []instr
 	loops map[*basic]label // labels of the open loops, by their heads
 	next  label
-	again bool // a jump goes through the table
+	again bool // a jump uses the table
 }
 
 func (w *writer) add(op byte, l label) { w.out = append(w.out, instr{op: op, label: l}) }
@@ -35,7 +35,7 @@ func (f *function) encode() ([]byte, error) {
 		}
 	}
 	if !w.again && !slices.ContainsFunc(f.blocks[1:], func(b *basic) bool { return b.entered }) {
-		table, unused = nil, false // the function is called, and no goroutine comes back to it
+		table, unused = nil, false // the function is called, and no goroutine returns to it
 	}
 	if w.again {
 		w.add(opLoop, f.dispatch)
@@ -57,8 +57,8 @@ func (f *function) encode() ([]byte, error) {
 	return encode(append([]byte(nil), f.locals...), w.out)
 }
 
-// table returns where the addresses of the function lead. The last entry is for all later addresses. It
-// traps, and so do the entries of blocks that nothing enters.
+// table returns the targets of the function's addresses. The last entry is for all later addresses. It
+// traps, and so do the entries of blocks that are never entered.
 func (w *writer) table(dead label) (labels []label, unused bool) {
 	for _, b := range w.f.table {
 		l := b.label
@@ -81,13 +81,13 @@ func around(head, b *basic) bool {
 	return b.at >= head.at && b.at < head.at+head.loop
 }
 
-// throughTable reports whether a jump must go through the table, because it goes neither forward nor to
-// the head of a loop around it.
+// throughTable reports whether a jump must use the table, because it goes neither forward nor to the head
+// of a loop around it.
 func throughTable(from *basic, j *jump) bool {
 	return j.to.at <= from.at && !around(j.to, from)
 }
 
-// blocks writes the blocks from one place to another: those of a loop, or all.
+// blocks writes the blocks from one index to another: a loop's, or all.
 func (w *writer) blocks(from, to int, table []label) {
 	all := w.f.blocks
 	// A block that is entered or jumped to begins where another ends.
@@ -105,8 +105,8 @@ func (w *writer) blocks(from, to int, table []label) {
 		w.add(opBlock, begins[i].label)
 	}
 	if table != nil {
-		// The function is called far more often than it is resumed. A branch that is almost always
-		// taken costs less than the table.
+		// The function is called far more often than it is resumed. A branch that is almost always taken
+		// costs less than the table.
 		pc := instr{op: opLocalGet, raw: []byte{opLocalGet, 0}}
 		w.out = append(w.out, pc, instr{op: opI32Eqz, raw: []byte{opI32Eqz}},
 			instr{op: opBrIf, label: table[0]}, pc, instr{op: opBrTable, labels: table})

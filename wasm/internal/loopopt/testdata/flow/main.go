@@ -1,5 +1,5 @@
-// Command flow uses every kind of control flow of a Go program and prints what it saw. It must print
-// the same with and without the optimization.
+// Command flow uses every kind of control flow of a Go program and prints the results. It must print the
+// same with and without the optimization.
 package main
 
 import (
