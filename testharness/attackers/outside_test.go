@@ -713,7 +713,7 @@ var receiver = foothold{"A webhook receiver", []row{
 	{
 		tries: "a name that has a private address, immediately or after the look-up",
 		gets:  "no connection: the service dials the address that it has checked",
-		proof: []string{"edge/egress:TestNamesWithPrivateAddressesAreBlocked", "edge/egress:TestRebinding",
-			"edge/egress:TestPrivateDestinationsAreBlocked"},
+		proof: []string{"edge/egress:TestGuard_NamesWithPrivateAddresses", "edge/egress:TestRebinding",
+			"edge/egress:TestGuard_PrivateDestinations"},
 	},
 }}

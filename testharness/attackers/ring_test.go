@@ -144,7 +144,7 @@ var replacedRing = foothold{"The holder of a replaced key ring", []row{
 	{
 		tries: "the same, if secrets were set before the rotation",
 		gets:  "none, after the instance with the new active key has checked the store",
-		proof: []string{"core/keyset:TestSecretsAreSealedAgainOnlyWithAKeyThatSeals",
+		proof: []string{"core/keyset:TestReseal_ActiveKeyOnly",
 			"core/integration:TestResealLeavesNothingToAnOldKey"},
 	},
 	{
@@ -227,8 +227,8 @@ var replacedRing = foothold{"The holder of a replaced key ring", []row{
 		gets: "no effect: a running instance restores the set, a starting instance uses the set " +
 			"signed with the " +
 			"new key, and a set without the MAC of a key that it lists makes instances not ready",
-		proof: []string{"core/keyset:TestAReplacedRingMakesNothingThatLasts",
-			"core/keyset:TestEverythingThatLasts", "core/keyset:TestASetOfAReplacedRing"},
+		proof: []string{"core/keyset:TestTheft_LongLivedRecords",
+			"core/keyset:TestTheft_AllRecordKinds", "core/keyset:TestSet_ReplacedRing"},
 	},
 	{
 		says: "Records that they have planted by then stay.",
@@ -256,7 +256,7 @@ var replacedRing = foothold{"The holder of a replaced key ring", []row{
 		tries: "with write access to the store: to restore both, before an instance starts",
 		gets: "the same as after the rotation: about six minutes in which planted records " +
 			"are signed again",
-		proof: []string{"core/keyset:TestAReplacedRingMakesNothingThatLasts"},
+		proof: []string{"core/keyset:TestTheft_LongLivedRecords"},
 	},
 }}
 
