@@ -156,8 +156,8 @@ func TestBodies(t *testing.T) {
 	})
 }
 
-// Every way in which one field of start can be bad. If several are bad at once,
-// the answer has to name them all.
+// Every invalid value of each field of start. If several are invalid together, the response has to name all
+// of them.
 func TestStartFields(t *testing.T) {
 	h := newHarness(t, &opts{Configure: unlimited})
 	bad := badFields(h)
@@ -175,7 +175,7 @@ func TestStartFields(t *testing.T) {
 			}
 		})
 	}
-	const title = "contract 5: details name every bad field at once, whatever the order in the body"
+	const title = "contract 5: details name every bad field together, in any order of the body"
 	t.Run(title, func(t *testing.T) {
 		everyBadField(t, h)
 	})
@@ -206,7 +206,7 @@ func TestStartFields(t *testing.T) {
 	}
 }
 
-// badField is a member of start's body that is refused, and why.
+// badField is a rejected field of start's body, with the reason.
 type badField struct {
 	name, field string
 	value       any
@@ -307,14 +307,14 @@ func TestCallbackURL(t *testing.T) {
 		}{
 			{"contract 8: https", "https://shop.example/return", true},
 			{"contract 8: https without path", "https://shop.example", true},
-			{"contract 8: with a query of its own", "https://shop.example/return?a=1&b=%20", true},
+			{"contract 8: with its own query", "https://shop.example/return?a=1&b=%20", true},
 			{"contract 8: with a port", "https://shop.example:8443/", true},
 			{"contract 8: http to a loopback host, in dev mode only", "http://localhost:3000/return",
 				!mode.production},
 			{"contract 8: http to a loopback address, in dev mode only", "http://127.0.0.1:3000/return",
 				!mode.production},
 			{"contract 8: http elsewhere", "http://shop.example/return", false},
-			{"contract 8: http to what only looks like loopback", "http://localhost.evil.example/", false},
+			{"contract 8: http to a host that resembles loopback", "http://localhost.evil.example/", false},
 			{"contract 8: callback has userinfo", "https://user:pw@shop.example/", false},
 			{"contract 8: callback has empty userinfo", "https://@shop.example/", false},
 			{"contract 8: callback has a fragment", "https://shop.example/#a", false},
@@ -454,7 +454,7 @@ var requestID = regexp.MustCompile(`^req_[0-9A-Za-z]{16,}$`)
 
 func TestRequestAndCorrelationIDs(t *testing.T) {
 	h := newHarness(t, &opts{Configure: unlimited})
-	t.Run("contract 4: every answer has a request id of its own", func(t *testing.T) {
+	t.Run("contract 4: every response has its own request id", func(t *testing.T) {
 		seen := map[string]bool{}
 		for _, r := range []*testharness.Response{h.TryStart(nil), h.TryStart(body{"state": 1}),
 			h.Validate("x"), h.Reconcile("x"),
@@ -500,7 +500,7 @@ func TestRequestAndCorrelationIDs(t *testing.T) {
 	}
 	t.Run("contract 4: none asked for, none sent", func(t *testing.T) {
 		if r := h.Validate("x"); r.Header.Get("X-Correlation-Id") != "" || r.JSON()["correlation_id"] != nil {
-			t.Errorf("the answer has a correlation id: %v %s", r.Header, r.Body)
+			t.Errorf("the response has a correlation id: %v %s", r.Header, r.Body)
 		}
 	})
 	t.Run("contract 5: refusals that the core has no part in look the same", func(t *testing.T) {
@@ -568,7 +568,7 @@ func TestCORS(t *testing.T) {
 		wantStatus(t, r, 200)
 		if r.Header.Get("Access-Control-Allow-Origin") != i.BrowserOrigin ||
 			r.Header.Get("Vary") != "Origin" {
-			t.Errorf("the page cannot read the answer: %v", r.Header)
+			t.Errorf("the page cannot read the response: %v", r.Header)
 		}
 	})
 	t.Run("contract 7: a page can read errors too", func(t *testing.T) {
@@ -611,9 +611,9 @@ func TestIdempotencyKey(t *testing.T) {
 		{"contract 11: another credential has keys of its own", h.anotherCredential},
 		{"contract 11: not with a public key, which everybody shares", h.publicKey},
 		{"contract 11: sent twice", h.twoKeys},
-		{"contract 11: many at once make one session", h.manyAtOnce},
+		{"contract 11: many concurrent starts create one session", h.manyAtOnce},
 		{"contract 11: a start that failed at the provider is repeated as it was", h.failedStart},
-		{"contract 11: validate repeats its first answer as long as the token would have lived",
+		{"contract 11: validate repeats its first response for the token's life",
 			h.sameAnswer},
 		{"contract 11: a token used without a key is not given out again with one", h.usedWithoutKey},
 		{"contract 11: the same key for two tokens is two exchanges", h.twoTokens},
@@ -810,7 +810,7 @@ func TestValidateAnswer(t *testing.T) {
 		wantStatus(t, h.Validate(token), 200)
 		wantError(t, h.ValidateAs(testharness.Bearer(h.Other.SecretKey), token), 400, "INVALID_TOKEN")
 	})
-	t.Run("contract 5: EXPIRED also if it was used", func(t *testing.T) {
+	t.Run("contract 5: EXPIRED even if it was used", func(t *testing.T) {
 		used, unused := h.Approve(h.Start(nil)).ResultToken, h.Approve(h.Start(nil)).ResultToken
 		wantStatus(t, h.Validate(used), 200)
 		h.Advance(5 * time.Minute)

@@ -132,8 +132,8 @@ func (w *canaries) walkSessions(t *testing.T) {
 	w.TryStart(body{"external_user_id": "sandbox:init_error", "state": canaryState})
 }
 
-// walkPasskeys makes a passkey of a session, uses it well and badly, and looks at what is kept, while the
-// store works and while it fails. It returns what the device has said.
+// walkPasskeys creates a passkey of a session, uses it correctly and incorrectly, and searches the stored
+// data, while the store works and while it fails. It returns the device's responses.
 func (w *canaries) walkPasskeys(t *testing.T) (said []passkeytest.Answer) {
 	w.Reconfigure(w.Publisher.L1, "",
 		func(c *integration.Integration) { c.Passkeys = integration.PasskeysService })
@@ -203,7 +203,7 @@ func (w *canaries) misuse(token string) {
 	w.Do("GET", "/"+token+"/"+w.Publisher.SecretKey+"?"+canaryQuery, nil, nil)
 }
 
-// sendBadRequests puts a secret into each place of a request where it is refused.
+// sendBadRequests puts a secret into each rejected part of a request.
 func (w *canaries) sendBadRequests() {
 	const content = canaryContent
 	for _, member := range []string{"integration_id", "callback_url", "state", "external_user_id",
@@ -264,7 +264,7 @@ func (w *canaries) failTheStore(t *testing.T) {
 	}
 }
 
-// look looks for a secret, or its beginning, in what was logged and answered.
+// look searches the logs and responses for a secret, or its beginning.
 func (w *canaries) look(t *testing.T, seen, name, secret string) {
 	t.Helper()
 	for _, form := range []string{

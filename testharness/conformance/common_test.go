@@ -19,13 +19,13 @@ type (
 	opts = testharness.Options
 )
 
-// cryptoRand has a name of its own because these tests use math/rand as well.
+// cryptoRand has its own name because these tests use math/rand as well.
 var cryptoRand = rand.Reader
 
 var headers = testharness.Headers
 
-// newHarness is testharness.New on the engine of this run. It checks every answer
-// against what the contract says of all answers, and against openapi.yaml.
+// newHarness is testharness.New on the engine of this run. It checks every response against the contract's
+// rules for all responses, and against openapi.yaml.
 func newHarness(t testing.TB, o *opts) *testharness.Harness {
 	t.Helper()
 	var with opts
@@ -49,7 +49,7 @@ func newHarness(t testing.TB, o *opts) *testharness.Harness {
 	return testharness.New(t, &with)
 }
 
-// checkAnswer checks an answer of the API against contract 1, 4 and 5.
+// checkAnswer checks a response of the API against contract 1, 4 and 5.
 func checkAnswer(t testing.TB, r *testharness.Response) {
 	t.Helper()
 	at := r.Request.Method + " " + r.Request.URL.Path
@@ -115,7 +115,7 @@ func wantJSON(t testing.TB, r *testharness.Response, status int, want map[string
 	}
 }
 
-// list is a member of an answer that is a list of objects.
+// list returns the field of a response that is a list of objects.
 func list(t testing.TB, r *testharness.Response, name string) []map[string]any {
 	t.Helper()
 	var members map[string]json.RawMessage

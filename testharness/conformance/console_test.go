@@ -20,8 +20,8 @@ import (
 	"github.com/verge-id/verge/testharness/passkeytest"
 )
 
-// visitor is a person with a browser of their own, in front of the console. It fills forms in as the pages
-// have them.
+// visitor is a person with their own browser, who uses the console. It fills forms in as the pages provide
+// them.
 type visitor struct {
 	t       *testing.T
 	h       *testharness.Harness
@@ -34,7 +34,7 @@ type visitor struct {
 	page   *html.Node
 }
 
-// newVisitor returns somebody who is not signed in. told is shared by all who look at one service.
+// newVisitor returns a person who is not signed in. told is shared by all visitors of one service.
 func newVisitor(t *testing.T, h *testharness.Harness, told *[]string) *visitor {
 	return &visitor{t: t, h: h, device: passkeytest.New(h.BaseURL), cookies: map[string]string{}, told: told}
 }
@@ -82,7 +82,7 @@ func (v *visitor) shown(path string, r *testharness.Response) {
 	v.status = r.Status
 	for _, secret := range *v.told {
 		if bytes.Contains(r.Body, []byte(secret)) {
-			v.t.Errorf("contract 45: %s shows a secret once more", v.path)
+			v.t.Errorf("contract 45: %s shows a secret again", v.path)
 		}
 	}
 	if secret := v.find("code", "data-secret", ""); secret != nil {
@@ -90,7 +90,7 @@ func (v *visitor) shown(path string, r *testharness.Response) {
 	}
 }
 
-// secret returns what the page shows this once.
+// secret returns the secret that the page shows once.
 func (v *visitor) secret() string {
 	v.t.Helper()
 	shown := v.find("code", "data-secret", "")
@@ -164,7 +164,7 @@ func (v *visitor) send(action string, pairs ...string) {
 	v.t.Fatalf("contract 45: %s (status %d) has no form %s: %s", v.path, v.status, action, v.main())
 }
 
-// prove is send with what the visitor's device answers to the form.
+// prove is send with the device's response to the form.
 func (v *visitor) prove(action string, pairs ...string) {
 	v.t.Helper()
 	for _, f := range v.forms() {
@@ -185,7 +185,7 @@ func (v *visitor) prove(action string, pairs ...string) {
 	v.t.Fatalf("contract 43: %s (status %d) has no form %s: %s", v.path, v.status, action, v.main())
 }
 
-// main is what the page says.
+// main returns the text of the page.
 func (v *visitor) main() string {
 	if n := v.find("main", "id", "main"); n != nil {
 		return words(n)
@@ -193,7 +193,7 @@ func (v *visitor) main() string {
 	return ""
 }
 
-// sees holds the page to a status and to what it says.
+// sees checks the status and the text of the page.
 func (v *visitor) sees(status int, texts ...string) {
 	v.t.Helper()
 	said := v.main()
@@ -202,7 +202,7 @@ func (v *visitor) sees(status int, texts ...string) {
 	}
 	for _, text := range texts {
 		if !strings.Contains(said, text) {
-			v.t.Fatalf("contract 44: %s does not say %q, but: %s", v.path, text, said)
+			v.t.Fatalf("contract 44: %s lacks %q: %s", v.path, text, said)
 		}
 	}
 }
@@ -259,7 +259,7 @@ type receiver struct {
 	mu       sync.Mutex
 	secrets  []string // any of them is good
 	careless bool     // takes events of any age
-	refuses  bool     // answers 410 to all
+	refuses  bool     // returns 410 to all
 	got      []received
 }
 
@@ -283,7 +283,7 @@ func (r *receiver) be(change func(*receiver)) {
 	change(r)
 }
 
-// takes returns what has come since the last call.
+// takes returns the events since the last call.
 func (r *receiver) takes() []received {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -296,7 +296,7 @@ func (r *receiver) takes() []received {
 func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, req.Body, webhook.MaxBody))
 	if err != nil {
-		return // whoever sent it is gone
+		return // the sender has left
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"github.com/verge-id/verge/testharness/internal/proof"
 )
 
-// SPEC_COVERAGE.md names only tests that exist. Each of its rows names one or says why there is none.
+// SPEC_COVERAGE.md names only existing tests. Each of its rows names one or gives the reason why none exists.
 // Each of its chapters is one of CONTRACT.md.
 func TestSpecCoverage(t *testing.T) {
 	text, err := os.ReadFile("SPEC_COVERAGE.md")
@@ -63,8 +63,8 @@ func findTests(t *testing.T, tests *proof.Finder, line int, cell string) (named 
 	return named
 }
 
-// The table of edge/deploy/README.md names tests that exist, and at least one in each row.
-func TestWhatOperatorsGetIsProven(t *testing.T) {
+// Each row of the table in edge/deploy/README.md names at least one test, and every named test exists.
+func TestDeployTable_NamesTests(t *testing.T) {
 	text, err := os.ReadFile("../../edge/deploy/README.md")
 	if err != nil {
 		t.Fatal(err)

@@ -172,13 +172,13 @@ func TestKeys(t *testing.T) {
 		run  func(t *testing.T)
 	}{
 		{"contract 12: 32 random bytes in base62 and 6 characters of checksum", k.form},
-		{"contract 12: two are valid at once, for rotation", k.twoAtOnce},
-		{"contract 12: revoked, for both kinds and at once on this instance", k.revoked},
+		{"contract 12: two are valid at the same time, for rotation", k.twoAtOnce},
+		{"contract 12: revoked, for both kinds and immediately on this instance", k.revoked},
 		{"contract 12: an expiry ends a key at its instant", k.expires},
-		{"contract 12: an expiry in the past is refused", k.expiredBefore},
-		{"contract 12: listed by their last 4 characters alone", k.listed},
+		{"contract 12: an expiry in the past is rejected", k.expiredBefore},
+		{"contract 12: listed by their last 4 characters only", k.listed},
 		{"contract 12: only a hash is kept", k.hashed},
-		{"admin: nobody without the operator's token", k.operatorOnly},
+		{"admin: no access without the operator's token", k.operatorOnly},
 	} {
 		t.Run(c.name, c.run)
 	}

@@ -24,7 +24,7 @@ type newcomer struct {
 	home          string // path of the publisher's pages
 	integration   string // its id
 	key           string
-	session       string // the one that the test console started
+	session       string // the session that the test console started
 }
 
 // The walk from an empty service to a verified session in production, with the console alone (contract 43 to
@@ -56,7 +56,7 @@ func TestConsole(t *testing.T) {
 // page is the path of one of the publisher's pages.
 func (n *newcomer) page(parts ...string) string { return n.home + "/" + strings.Join(parts, "/") }
 
-// isCreated: an operator signs in, and makes a publisher with an integration.
+// isCreated: an operator signs in, and creates a publisher with an integration.
 func (n *newcomer) isCreated() {
 	v := n.operator
 	v.open("/console")
@@ -79,8 +79,8 @@ func (n *newcomer) isCreated() {
 	v.sees(200, "1 of 5 done", "Make its webhook ready")
 }
 
-// invites: the operator hands an invitation over. The person who follows it makes a passkey, and signs in
-// with it again.
+// invites: the operator passes an invitation on. The invited person creates a passkey, and signs in with it
+// again.
 func (n *newcomer) invites(guest *visitor, name, role string) {
 	n.operator.open(n.page("members"))
 	n.operator.send("invite-member", "name", name, "role", role)
@@ -104,7 +104,7 @@ func (n *newcomer) invites(guest *visitor, name, role string) {
 	guest.sees(404)
 }
 
-// setsWebhook: the member says where events go, and gets the secret for the receiver.
+// setsWebhook: the member sets the webhook URL, and gets the secret for the receiver.
 func (n *newcomer) setsWebhook() {
 	v := n.mia
 	v.open(n.home)
@@ -118,7 +118,7 @@ func (n *newcomer) setsWebhook() {
 	n.receiver.be(func(r *receiver) { r.secrets = []string{secret} })
 }
 
-// becomesReady: a receiver that does not look at the time fails the signed test. The page says what to mend.
+// becomesReady: a receiver that does not check the time fails the signed test. The page explains the fix.
 func (n *newcomer) becomesReady() {
 	v := n.mia
 	n.receiver.be(func(r *receiver) { r.careless = true })
@@ -163,7 +163,7 @@ func (n *newcomer) triesOut() {
 	back := n.h.Open(door).Submit("approve").Callback
 	if back == nil || back.SessionID != n.session ||
 		!strings.HasPrefix(back.URL, n.h.BaseURL+n.page("test")+"?") {
-		n.t.Fatalf("contract 44: the test session leads back to %+v", back)
+		n.t.Fatalf("contract 44: the test session returns to %+v", back)
 	}
 	v.open(strings.TrimPrefix(back.URL, n.h.BaseURL))
 	v.sees(200, "You are back from your test session", "Completed")
@@ -181,7 +181,7 @@ func (n *newcomer) triesOut() {
 	v.follow("completed")
 }
 
-// repairsDelivery: an event that the receiver refuses is given up, and arrives when it is sent again.
+// repairsDelivery: an event that the receiver rejects becomes dead, and arrives when it is resent.
 func (n *newcomer) repairsDelivery() {
 	v := n.mia
 	n.receiver.takes()
@@ -278,8 +278,8 @@ func (n *newcomer) goesLive() {
 	}
 }
 
-// viewerChangesNothing: somebody has every form open as an admin, and is made a viewer. The forms are
-// refused, and no page has them any more.
+// viewerChangesNothing: a person has every form open as an admin, and becomes a viewer. The forms are
+// rejected, and no page has them any longer.
 func (n *newcomer) viewerChangesNothing() {
 	vic := newVisitor(n.t, n.h, &n.told)
 	n.invites(vic, "Vic", "admin")

@@ -31,12 +31,11 @@ import (
 	"github.com/verge-id/verge/testharness/workerd"
 )
 
-// The tests of this package run on the store that VERGE_HARNESS_KV names, and
-// on miniredis if it names none. VERGE_HARNESS_URL is the server of redis,
-// cluster or postgres. There, every harness uses its own prefix or schema, and does not remove what it wrote.
-// VERGE_HARNESS_ENGINE says what runs the core: nothing (natively), wasm (a guest of this process), or
-// workerd (a Worker, which has a store of its own). VERGE_HARNESS_TURN names the column of TestEngines whose
-// share of the methods' cases runs. If it names none, all run.
+// The tests of this package run on the store of VERGE_HARNESS_KV, by default miniredis. VERGE_HARNESS_URL is
+// the server of redis, cluster or postgres. There, every harness uses its own prefix or schema, and does not
+// remove its data. VERGE_HARNESS_ENGINE selects the engine: "" (native), wasm (a guest of this process), or
+// workerd (a Worker with its own store). VERGE_HARNESS_TURN names the column of TestEngines whose share of
+// the methods' cases runs. By default all run.
 var (
 	engineTurn = os.Getenv("VERGE_HARNESS_TURN")
 	engineName = os.Getenv("VERGE_HARNESS_KV")
@@ -45,15 +44,14 @@ var (
 	inWorker   = os.Getenv("VERGE_HARNESS_ENGINE") == "workerd"
 )
 
-// store is what TestEngines runs all tests on.
+// store is one environment of TestEngines.
 type store struct {
 	name, engine, kv, program string
 	server                    func(t *testing.T) (url string, keys func() int64)
 }
 
-// engines are what TestEngines runs all tests on: a store under the native core,
-// or another engine. If server is not nil, it starts the real program and
-// returns its URL, and a function that counts the keys there.
+// engines are the environments of TestEngines: a store under the native core, or another engine. If server is
+// not nil, it starts the real program and returns its URL, and a function that counts the keys there.
 var engines = []store{
 	{name: "memory", kv: "memory"},
 	{name: "bolt", kv: "bolt"},
@@ -62,7 +60,7 @@ var engines = []store{
 	{name: "workerd", engine: "workerd", program: "workerd",
 		server: func(t *testing.T) (string, func() int64) {
 			kit.Program(t, "workerd")
-			return "", func() int64 { return 1 } // the child starts a server of its own
+			return "", func() int64 { return 1 } // the child process starts its own server
 		}},
 	{"redis", "", "redis", "redis-server", func(t *testing.T) (string, func() int64) {
 		s := stores.StartRedis(t, stores.Durable...)
@@ -83,7 +81,7 @@ var engines = []store{
 	}},
 }
 
-// onEngine is Options.KV for the engine. It is nil if New uses that store by itself.
+// onEngine returns Options.KV for the engine. It is nil if New uses that store by default.
 func onEngine(t testing.TB) func(func() time.Time) kv.KV {
 	if inWorker || engineName == "" || engineName == "miniredis" {
 		return nil
@@ -177,7 +175,8 @@ var suites = []struct {
 		"TestURLLengths"}},
 	{"idempotency", []string{"TestIdempotencyKey"}},
 	{"validate", []string{"TestValidateAnswer", "TestSingleUse", "TestResultIdentity"}},
-	{"reconcile", []string{"TestReconcileTable", "TestReconcileErrors", "TestOutcomeLife", "TestWhatIsKept"}},
+	{"reconcile", []string{"TestReconcileTable", "TestReconcileErrors", "TestOutcomeLife",
+		"TestReconcile_StoredData"}},
 	{"credentials", []string{"TestCredentials", "TestKeys", "TestRevocationElsewhere"}},
 	{"limits", []string{"TestLimits", "TestLimitHeaders", "TestClientAddress"}},
 	{"tokens", []string{"TestTokenKinds", "TestExactExpiry", "TestKeyRing", "TestSessionID"}},
@@ -189,16 +188,16 @@ var suites = []struct {
 	{"method: estimator", []string{"TestMethodEstimator"}},
 	{"method: openid4vp", []string{"TestMethodOpenID4VP", "TestMethodOpenID4VPSigned", "TestWalletMatrix",
 		"TestWalletRevocation", "TestBrowserProtocols", "TestDocumentFaults", "TestFetchedRequests"}},
-	{"method: courier", []string{"TestMethodCourier"}},
+	{"method: courier", []string{"TestMethod_Courier"}},
 	{"OpenID provider", []string{"TestOpenIDProvider", "TestOpenIDProvider_Denied"}},
 	{"passkeys", []string{"TestPasskeys", "TestPasskeysOfOperators"}},
 	{"webhooks", []string{"TestEventGolden", "TestEventsAreDescribed", "TestSignatureHeaders", "TestSchedule",
 		"TestDeadEvents", "TestReadiness", "TestWebhooksOff"}},
-	{"test events", []string{"TestTestEvents", "TestTestEventsRefuse", "TestTestEventsHaveATag",
-		"TestTestEventsWait", "TestTestEventsWaitForSoMany", "TestAskedAgain"}},
+	{"test events", []string{"TestTestEvents", "TestTestEventsRefuse", "TestTestEvents_ETag",
+		"TestTestEvents_Wait", "TestTestEvents_WaitLimit", "TestTestEvents_Repeated"}},
 	{"faults", []string{"TestStoreFaults", "TestHangingStore", "TestFaultsUnderDelivery"}},
 	{"secrets", []string{"TestNoSecretIsTold"}},
-	{"logs", []string{"TestASessionIsFollowedThroughTheLog"}},
+	{"logs", []string{"TestLog_FollowsSession"}},
 	{"usage", []string{"TestUsage"}},
 	{"console", []string{"TestConsole"}},
 	{"operators", []string{"TestOperators"}},
@@ -209,18 +208,18 @@ var suites = []struct {
 
 // once are the tests that do not have to run on every engine, and why.
 var once = map[string]string{
-	"TestSpecCoverage":             "no store",
-	"TestWhatOperatorsGetIsProven": "no store",
-	"TestEngines":                  "runs the engines",
-	"TestEveryTestIsInASuite":      "no store",
-	"TestTally":                    "no store",
-	"TestComplaints_LongLog":       "no store",
-	"TestEngines_Short":            "no store",
-	"TestMatrix_Report":            "no store",
-	"TestWalkInAGuest":             "is about one engine",
-	"TestEveryBitOfAToken":         "in memory: asks too often, and is not about the store",
-	"TestMutatedTokens":            "in memory: asks too often, and is not about the store",
-	"TestSingleUseIsLinearizable":  "in memory: 20,000 histories",
+	"TestSpecCoverage":            "no store",
+	"TestDeployTable_NamesTests":  "no store",
+	"TestEngines":                 "runs the engines",
+	"TestSuites_Complete":         "no store",
+	"TestTally":                   "no store",
+	"TestComplaints_LongLog":      "no store",
+	"TestEngines_Short":           "no store",
+	"TestMatrix_Report":           "no store",
+	"TestWalkInAGuest":            "is about one engine",
+	"TestToken_ChangedBits":       "in memory: asks too often, and is not about the store",
+	"TestMutatedTokens":           "in memory: asks too often, and is not about the store",
+	"TestSingleUseIsLinearizable": "in memory: 20,000 histories",
 }
 
 // everywhere are the tests that the short run has on every engine. The suites of the methods have their first
@@ -545,7 +544,7 @@ func TestTally(t *testing.T) {
     --- PASS: TestPartitions/a/b (0.00s)
     --- PASS: TestPartitions/a/c (0.00s)
 === RUN   TestRestart
-    vectors_test.go:125: SKIP: memory keeps nothing
+    vectors_test.go:125: SKIP: memory stores no data
 --- SKIP: TestRestart (0.00s)
 --- PASS: TestEngineIsTheOneNamed (0.00s)
 === RUN   TestOwnReceiver
@@ -573,7 +572,7 @@ panic: the child ends here
 		{name: "redis", none: "SKIP: redis-server is not installed"}})
 	for _, want := range []string{
 		"\nwalk                FAIL 1 of 2    SKIP\n",
-		"\nrestart on memory: SKIP: memory keeps nothing\n",
+		"\nrestart on memory: SKIP: memory stores no data\n",
 		"\nredis: SKIP: redis-server is not installed\n",
 	} {
 		if !strings.Contains(text, want) {
@@ -635,8 +634,8 @@ func TestEngines_Short(t *testing.T) {
 	}
 }
 
-// A test that is new has to say whether it runs on every engine.
-func TestEveryTestIsInASuite(t *testing.T) {
+// Each new test must state whether it runs on every engine.
+func TestSuites_Complete(t *testing.T) {
 	places := map[string]int{}
 	for _, s := range suites {
 		for _, test := range s.tests {

@@ -52,9 +52,8 @@ func request(method, path, query string, body []byte, pairs ...string) *web.Requ
 	}
 }
 
-// Every request with every fault at every one of its calls to the store: it
-// answers 503 or what is true, and grants nothing that is not. When the store
-// is back, nothing is lost and nothing doubled.
+// Every request with every fault at each of its calls to the store: it returns 503 or the correct response,
+// and grants no access without a known outcome. When the store works again, no data is lost or duplicated.
 func TestStoreFaults(t *testing.T) {
 	w := newFaultyFixture(t)
 	operations := []struct {
@@ -106,16 +105,15 @@ type operation struct {
 	check func(r *web.Response, mayHaveApplied bool)
 }
 
-// failure is what goes wrong with a request: the fault, and at which of its
-// calls to the store. If stale, the directory has to ask the store as well.
+// failure is the fault of a request, and the number of its call to the store. If stale, the directory has to
+// read the store as well.
 type failure struct {
 	fault kvtest.Fault
 	at    int
 	stale bool
 }
 
-// faultyFixture is a service with a store that can fail, and what its clients
-// know of their sessions.
+// faultyFixture is a service with a store that can fail, and its clients' view of their sessions.
 type faultyFixture struct {
 	*testharness.Harness
 	store     *faults
@@ -136,9 +134,8 @@ func newFaultyFixture(t *testing.T) *faultyFixture {
 	}
 }
 
-// failAt does an operation twice, once with a store that fails at one call and
-// once with one that goes on failing. It reports whether there is such a call
-// and all went well.
+// failAt does an operation twice: with a store that fails at one call, and with a store that keeps failing.
+// It reports whether there is such a call and the results were correct.
 func (w *faultyFixture) failAt(
 	t *testing.T, name string, prepare func(t *testing.T) operation, f failure,
 ) bool {
@@ -198,7 +195,7 @@ func (w *faultyFixture) checkEvents(t *testing.T) {
 	for _, ids := range []map[string]bool{w.completed, w.told} {
 		for id := range ids {
 			if len(types[id]) == 0 {
-				t.Errorf("spec: a session that was told of has sent nothing")
+				t.Errorf("spec: an acknowledged session has sent no event")
 			}
 		}
 	}
@@ -246,7 +243,7 @@ func (w *faultyFixture) checkStarted(t *testing.T, r *web.Response) (s testharne
 	if granted(r) {
 		w.told[s.SessionID] = true
 		if status := w.status(s.SessionID); status != "PENDING" {
-			t.Errorf("a session that was told of is %q", status)
+			t.Errorf("an acknowledged session is %q", status)
 		}
 	}
 	return s
@@ -361,7 +358,7 @@ func (w *faultyFixture) post(outcome, want string) func(t *testing.T) operation 
 
 const formType = "application/x-www-form-urlencoded"
 
-// tryAgain is the user who comes back to a session and now wants to be approved.
+// tryAgain is the user who returns to a session, now to be approved.
 func (w *faultyFixture) tryAgain(t *testing.T, s testharness.Started, page *testharness.Page, status string) {
 	t.Helper()
 	if page.Kind == "method" {
@@ -379,8 +376,7 @@ func (w *faultyFixture) tryAgain(t *testing.T, s testharness.Started, page *test
 
 func granted(r *web.Response) bool { return r.Status == 200 || r.Status == 303 }
 
-// wantOr503 wants an answer of the API with that status, or the one of a store
-// that fails.
+// wantOr503 fails unless a response of the API has that status, or the 503 of a failing store.
 func wantOr503(t *testing.T, r *web.Response, good int) {
 	t.Helper()
 	if r.Status == good {
@@ -392,7 +388,7 @@ func wantOr503(t *testing.T, r *web.Response, good int) {
 		t.Errorf("contract 5: answered %d %s (Retry-After %q)", r.Status, e.Code, r.Header.Get("Retry-After"))
 	}
 	if bytes.Contains(r.Body, []byte("kv")) || bytes.Contains(r.Body, []byte("injected")) {
-		t.Errorf("contract 5: the answer repeats the cause: %s", r.Body)
+		t.Errorf("contract 5: the response repeats the cause: %s", r.Body)
 	}
 }
 
@@ -405,7 +401,7 @@ func wantPageOr503(t *testing.T, r *web.Response, good int) {
 	}
 }
 
-// What a client sees of a store that hangs, through the whole server.
+// The responses of the whole server while the store hangs.
 //
 // It runs alone: the second that a request may take is short for a machine that other tests keep busy.
 func TestHangingStore(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"github.com/verge-id/verge/testharness"
 )
 
-// What the harness promises beyond the service itself, on every engine.
+// Guarantees of the harness itself, on every engine.
 func TestOwnReceiver(t *testing.T) {
 	var h *testharness.Harness
 	var got []error
@@ -41,10 +41,10 @@ func TestAdvance(t *testing.T) {
 	}
 	h.Advance(0)
 	if n := len(h.Sink.Deliveries()); n != 3 {
-		t.Errorf("%d requests after all that was due has run, want 3", n)
+		t.Errorf("%d requests after all due tasks, want 3", n)
 	}
 	if !h.Now().Equal(testharness.Epoch.Add(time.Hour)) {
-		t.Errorf("the clock stands at %v", h.Now())
+		t.Errorf("the clock is at %v", h.Now())
 	}
 	if next := h.Settle(); !next.IsZero() {
 		t.Errorf("something is still due at %v", next)

@@ -20,7 +20,7 @@ func containsFold(s, part string) bool {
 	return strings.Contains(strings.ToLower(s), strings.ToLower(part))
 }
 
-// snapshot is everything that a GET must not change: the store, and what was sent.
+// snapshot returns the state that a GET must not change: the store, and the sent events.
 func snapshot(t testing.TB, h *testharness.Harness) string {
 	t.Helper()
 	next := h.Settle()
@@ -169,7 +169,7 @@ func TestPageHeaders(t *testing.T) {
 			}
 		})
 	}
-	t.Run("contract 22: a 303 answers the POST, to a page of ours that goes on to the callback",
+	t.Run("contract 22: the POST returns 303, to our page that continues to the callback",
 		func(t *testing.T) {
 			s := h.Start(nil)
 			r := h.Open(s.RedirectURL).Post("approve")
@@ -185,13 +185,13 @@ func TestPageHeaders(t *testing.T) {
 			}
 			refresh := `<meta http-equiv="refresh" content="0;url=` + html.EscapeString(p.Callback.URL) + `">`
 			if !strings.Contains(string(p.Body), refresh) {
-				t.Errorf("the page does not go on by itself: %s", p.Body)
+				t.Errorf("the page does not continue automatically: %s", p.Body)
 			}
 		})
 	for _, callback := range []string{
 		"https://shop.example:8443/return", "https://[2001:db8::1]/return", "https://my_shop.example/return",
 	} {
-		t.Run("contract 22: a page says nothing of where it will go on to: "+callback, func(t *testing.T) {
+		t.Run("contract 22: a page does not reveal its next address: "+callback, func(t *testing.T) {
 			s := h.Start(body{"callback_url": callback})
 			p := h.Open(s.RedirectURL)
 			check(t, "method", p.Header)
@@ -298,7 +298,7 @@ func TestOutcomes(t *testing.T) {
 		attempts  int
 	}{
 		{"contract 23: the third failed attempt is MAX_ATTEMPTS", nil, 3},
-		{"contract 23: or the one that is set", func(c *core.Config) { c.Attempts = 5 }, 5},
+		{"contract 23: or the configured number", func(c *core.Config) { c.Attempts = 5 }, 5},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			failEveryAttempt(t, newHarness(t, &opts{Configure: c.configure}), c.attempts)
@@ -389,7 +389,7 @@ func waitForTheProvider(t *testing.T, h *testharness.Harness) {
 		t.Errorf("too early: %s", again.Kind)
 	}
 	if m := h.Reconcile(s.SessionID).JSON(); m["status"] != "PENDING" {
-		t.Errorf("reconcile does not say PENDING: %v", m)
+		t.Errorf("reconcile does not return PENDING: %v", m)
 	}
 	h.Advance(3 * time.Second)
 	if again := p.Reload(); again.Kind != "progress" {
@@ -402,7 +402,7 @@ func waitForTheProvider(t *testing.T, h *testharness.Harness) {
 	wantStatus(t, h.Validate(back.ResultToken), 200)
 }
 
-// failEveryAttempt fails until none is left. The page says how many are.
+// failEveryAttempt fails until no attempt is left. The page shows the number of attempts left.
 func failEveryAttempt(t *testing.T, h *testharness.Harness, attempts int) {
 	s := h.Start(nil)
 	p := h.Open(s.RedirectURL)
@@ -415,14 +415,14 @@ func failEveryAttempt(t *testing.T, h *testharness.Harness, attempts int) {
 			left = "1 attempt left"
 		}
 		if !strings.Contains(string(p.Body), left) {
-			t.Errorf("after attempt %d the page does not say %q", n, left)
+			t.Errorf("after attempt %d the page lacks %q", n, left)
 		}
 	}
 	if p = p.Submit("fail_attempt"); p.Kind != "failed" {
 		t.Errorf("after the last: %s", p.Kind)
 	}
 	if m := h.Reconcile(s.SessionID).JSON(); m["failure_code"] != "MAX_ATTEMPTS" {
-		t.Errorf("reconcile does not say MAX_ATTEMPTS: %v", m)
+		t.Errorf("reconcile does not return MAX_ATTEMPTS: %v", m)
 	}
 }
 
@@ -480,7 +480,7 @@ func TestClicks(t *testing.T) {
 			}
 		}
 		if m := h.Reconcile(s.SessionID).JSON(); m["status"] != "PENDING" {
-			t.Errorf("reconcile does not say PENDING: %v", m)
+			t.Errorf("reconcile does not return PENDING: %v", m)
 		}
 	})
 	for _, outcome := range []string{"approve", "reject", "withdraw", "unknown", "cancel"} {
@@ -527,7 +527,7 @@ func TestForeignPosts(t *testing.T) {
 	}{
 		{"contract 22: from our own page", headers("Content-Type", formType, "Sec-Fetch-Site", "same-origin",
 			"Origin", h.BaseURL), form, 303},
-		{"contract 22: from an old browser that says nothing", headers("Content-Type", formType), form, 303},
+		{"contract 22: from an old browser", headers("Content-Type", formType), form, 303},
 		{"contract 22: from another site", headers("Content-Type", formType, "Sec-Fetch-Site", "cross-site"),
 			approve, 403},
 		{"contract 22: from a sibling", headers("Content-Type", formType, "Sec-Fetch-Site", "same-site"),
@@ -548,7 +548,7 @@ func TestForeignPosts(t *testing.T) {
 				c.status)
 		})
 	}
-	t.Run("contract 22: an outcome that the page does not offer decides nothing", func(t *testing.T) {
+	t.Run("contract 22: an outcome that the page does not offer is ignored", func(t *testing.T) {
 		f, _ := url.ParseQuery(approve)
 		for _, outcome := range []string{"", "APPROVE", "completed", "approve ", "check"} {
 			f.Set("outcome", outcome)
@@ -559,7 +559,7 @@ func TestForeignPosts(t *testing.T) {
 		}
 	})
 	if m := h.Reconcile(s.SessionID).JSON(); m["status"] != "PENDING" {
-		t.Errorf("contract 22: after all that the session is %v", m)
+		t.Errorf("contract 22: after these requests the session is %v", m)
 	}
 }
 

@@ -20,7 +20,7 @@ func from(addr string, header http.Header) http.Header {
 	return also(header, "X-Forwarded-For", addr)
 }
 
-// spend asks n times and wants no refusal, then once more and wants one.
+// spend sends n requests that must not be rejected, and then one that must be.
 func spend(t testing.TB, n int, ask func(turn int) *testharness.Response) *testharness.Response {
 	t.Helper()
 	for turn := range n {
@@ -162,7 +162,7 @@ func TestClientAddress(t *testing.T) {
 		{"contract 30: the same /64 is the same client", "2001:db8:1:2:ffff:ffff:ffff:ffff", 429},
 		{"contract 30: the next /64 is another", "2001:db8:1:3::1", 200},
 		{"contract 30: the right-most untrusted entry counts", "203.0.113.5, 192.0.2.1", 429},
-		{"contract 30: what a client writes to the left changes nothing", "8.8.8.8, 9.9.9.9, 192.0.2.1", 429},
+		{"contract 30: entries of a client to the left have no effect", "8.8.8.8, 9.9.9.9, 192.0.2.1", 429},
 		{"contract 30: trusted proxies are looked through", "192.0.2.1, 127.0.0.5", 429},
 		{"contract 30: another address is another client", "192.0.2.2", 200},
 		{"contract 30: IPv4 in IPv6 is the same client", "::ffff:192.0.2.1", 429},

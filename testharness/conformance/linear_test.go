@@ -29,11 +29,9 @@ import (
 	"github.com/verge-id/verge/testharness/wait"
 )
 
-// Single use, checked by porcupine: for every history of exchanges of one token,
-// over two instances and a store that loses requests and replies, there must be
-// an order of the exchanges in which the first one gets the result and all others
-// are told that the token is used. An exchange that was answered 503 may have got
-// the result at any later time.
+// Single use, checked by porcupine: for every history of exchanges of one token, over two instances and a
+// store that loses requests and replies, there must be an order in which the first exchange gets the result
+// and all others get 409. An exchange that returned 503 may have got the result at any later time.
 func TestSingleUseIsLinearizable(t *testing.T) {
 	seeds := long.Pick(t, "TestSingleUseIsLinearizable", 2_000, 20_000)
 	workers := min(4, runtime.GOMAXPROCS(0))
@@ -124,7 +122,7 @@ func unlimitedLimits() web.Limits {
 	return c.Limits
 }
 
-// run lets three clients exchange one token, twice each, and returns what they saw.
+// run makes three clients exchange one token, twice each, and returns their results.
 func (w *fixture) run(seed uint64) []porcupine.Operation {
 	w.seed(seed)
 	rng := rand.New(rand.NewPCG(seed, 1))
@@ -173,7 +171,7 @@ func (w *fixture) run(seed uint64) []porcupine.Operation {
 // call the store.
 type scheduler struct {
 	turn   map[int]chan struct{}
-	parked chan int // a client that waits for its turn; negative: one that has ended
+	parked chan int // a client that waits for its turn; negative: it has ended
 	client int      // whose turn it is
 }
 
@@ -215,8 +213,7 @@ func (s *scheduler) wait() {
 	wait.For(s.turn[n])
 }
 
-// stepped is a store whose callers wait for their turn before a commit and
-// before they learn what came of it.
+// stepped is a store whose callers wait for their turn before a commit and before its result.
 type stepped struct {
 	kv.KV
 	scheduler *scheduler

@@ -11,7 +11,7 @@ import (
 	"github.com/verge-id/verge/testharness"
 )
 
-// logLine is a line of the log, as whoever follows a session reads it.
+// logLine is a line of the log.
 type logLine map[string]any
 
 // linesOf returns the lines that have this session.
@@ -43,9 +43,9 @@ func having(lines []logLine, member string, value any) (some []logLine) {
 	return some
 }
 
-// Contract 48: a session is followed by its id through every line about it, on every engine, and the lines
-// agree with what the operators' API says.
-func TestASessionIsFollowedThroughTheLog(t *testing.T) {
+// Contract 48: a session can be followed by its id through every line about it, on every engine, and the
+// lines match the operators' API.
+func TestLog_FollowsSession(t *testing.T) {
 	h := newHarness(t, nil)
 	for _, how := range []string{"approve", "reject", "fail_attempt", "expire"} {
 		t.Run(how, func(t *testing.T) {

@@ -30,8 +30,8 @@ func TestMethodOpenID4VPSigned(t *testing.T) {
 	methodtest.Run(t, methodtest.SignedWallet, onThisEngine())
 }
 
-// The kind for tests that somebody else than the browser answers. A guest is built with it.
-func TestMethodCourier(t *testing.T) {
+// The kind for tests whose response does not come from the browser. A guest is built with it.
+func TestMethod_Courier(t *testing.T) {
 	if inWorker {
 		t.Skip("SKIP: the Worker of the tests has the module of this release, which has no such kind")
 	}
@@ -52,8 +52,8 @@ func onThisEngine() methodtest.Engine {
 	}
 }
 
-// takesCase says whether this run has that case of every kind. In the short run the engines of TestEngines
-// take turns, and the run that starts them has all.
+// takesCase reports whether this run has that case of every kind. In the short run the engines of TestEngines
+// take turns, and the run that starts them has all cases.
 func takesCase(n int) bool {
 	return engineTurn == "" || n == 0 || n%len(others()) == slices.Index(others(), engineTurn)
 }

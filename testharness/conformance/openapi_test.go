@@ -68,7 +68,7 @@ var readDescription = sync.OnceValues(func() (*description, error) {
 	return d, nil
 })
 
-// describer returns what judges the answer to a request, or nil if no description has its operation.
+// describer returns the validator for the response to a request, or nil if no description has its operation.
 func describer(r *testharness.Response) (validator.Validator, error) {
 	if strings.Contains(strings.ToLower(r.Request.URL.EscapedPath()), "%2f") {
 		return nil, nil // the judge takes an escaped slash for a slash, and the service does not

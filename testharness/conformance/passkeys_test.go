@@ -31,7 +31,7 @@ func newPasskeyUser(t *testing.T) *passkeyUser {
 	return &passkeyUser{h, t, passkeytest.New(h.BaseURL)}
 }
 
-// answers returns the form with which the page's script sends what the device says to its options.
+// answers returns the form of the page's script for the device's response to its options.
 func (u *passkeyUser) answers(page *testharness.Page, say func(options []byte) (passkeytest.Answer, error),
 ) testharness.Form {
 	u.t.Helper()
@@ -61,7 +61,7 @@ func (u *passkeyUser) uses(page *testharness.Page, changes ...func(*passkeytest.
 	}))
 }
 
-// asksPasskey reports whether a form is answered by a passkey.
+// asksPasskey reports whether a form needs a passkey's response.
 func asksPasskey(f testharness.Form) bool { return f.Data["options"] != "" }
 
 func offersPasskey(page *testharness.Page) bool { return slices.ContainsFunc(page.Forms, asksPasskey) }
@@ -115,7 +115,7 @@ func TestPasskeys(t *testing.T) {
 		t.Fatalf("contract 16: after a rotation: %s", done.Body)
 	}
 
-	// L1 is not enough for L2: no attempt is counted, the page says why, and the method is still there.
+	// L1 is not enough for L2: no attempt is counted, the page shows the reason, and still offers the method.
 	page, s = u.begins(u.Publisher.L2)
 	refused := u.uses(page)
 	if refused.Callback != nil || refused.Kind != "method" || !strings.Contains(string(refused.Body),
@@ -139,7 +139,7 @@ func TestPasskeys(t *testing.T) {
 		t.Errorf("contract 38: another publisher's passkey: %s", elsewhere.Body)
 	}
 
-	// What proves nothing, and a copy.
+	// Invalid responses, and a copy.
 	page, s = u.begins(u.Publisher.L1)
 	bad := u.uses(page, func(c *passkeytest.Ceremony) { c.Flags &^= passkeytest.UserVerified })
 	if bad.Status != 400 || bad.Callback != nil {
@@ -170,8 +170,8 @@ func wantFacts(t *testing.T, u *passkeyUser, back *testharness.Return, level str
 	}
 }
 
-// holdsNothing holds what the store keeps of passkeys to having nothing of a session, nobody's name and none
-// of the other texts.
+// holdsNothing checks that the stored passkeys contain no data of a session, no name and none of the other
+// texts.
 func (u *passkeyUser) holdsNothing(s testharness.Started, others ...string) {
 	u.t.Helper()
 	secrets := append(others, s.SessionID, canaryState, canaryUser, u.Publisher.L1.ID, "shop.example")

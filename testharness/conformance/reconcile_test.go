@@ -89,11 +89,11 @@ func TestReconcileErrors(t *testing.T) {
 		status   int
 		code     string
 	}{
-		{"contract 6: 400 for what is no session id", "sess_1", 400, "INVALID_REQUEST"},
+		{"contract 6: 400 for a malformed session id", "sess_1", 400, "INVALID_REQUEST"},
 		{"contract 6: 400 for the prefix alone", "svc_sess_", 400, "INVALID_REQUEST"},
-		{"contract 6: 400 for what is too long for one", "svc_sess_" + strings.Repeat("A", 248),
+		{"contract 6: 400 for a text that is too long", "svc_sess_" + strings.Repeat("A", 248),
 			400, "INVALID_REQUEST"},
-		{"contract 6: 404 for what only looks like one", "svc_sess_doesnotexist", 404, "NOT_FOUND"},
+		{"contract 6: 404 for a text that resembles one", "svc_sess_doesnotexist", 404, "NOT_FOUND"},
 		{"contract 6: 404 for a session id cut short", s.SessionID[:len(s.SessionID)-1], 404, "NOT_FOUND"},
 		{"contract 6: 404 for a session id with more", s.SessionID + "A", 404, "NOT_FOUND"},
 		{"contract 6: 400 for a session id with an encoded line break",
@@ -136,10 +136,10 @@ func TestOutcomeLife(t *testing.T) {
 			end := testharness.Epoch.Add(10*time.Minute + c.life)
 			h.AdvanceTo(end.Add(-time.Millisecond))
 			if m := h.Reconcile(completed.SessionID).JSON(); m["status"] != "COMPLETED" {
-				t.Errorf("reconcile does not say COMPLETED: %v", m)
+				t.Errorf("reconcile does not return COMPLETED: %v", m)
 			}
 			if m := h.Reconcile(pending.SessionID).JSON(); m["status"] != "EXPIRED" {
-				t.Errorf("reconcile does not say EXPIRED: %v", m)
+				t.Errorf("reconcile does not return EXPIRED: %v", m)
 			}
 			h.AdvanceTo(end)
 			wantError(t, h.Reconcile(completed.SessionID), 404, "NOT_FOUND")
@@ -148,8 +148,8 @@ func TestOutcomeLife(t *testing.T) {
 	}
 }
 
-// Contract 19: what the store holds of a session, before and after.
-func TestWhatIsKept(t *testing.T) {
+// Contract 19: the stored data of a session, before and after its end.
+func TestReconcile_StoredData(t *testing.T) {
 	h := newHarness(t, nil)
 	const state, user = "canary-state-7d1f", "canary-user-93ac"
 	s := h.Start(body{"state": state, "external_user_id": user})

@@ -16,7 +16,7 @@ func sharing(h *testharness.Harness) func(func() time.Time) kv.KV {
 	return func(func() time.Time) kv.KV { return h.KV }
 }
 
-// partitions are those of a harness by default.
+// partitions are the default partitions of a harness.
 var partitions = []kv.Partition{"c", "p0"}
 
 // everything lists the items of the store. Tasks are not among them.

@@ -29,8 +29,8 @@ func sendTest(t *testing.T, h *testharness.Harness, i *testharness.Integration) 
 		map[string]any{"type": webhook.TypeStarted}), 200)
 }
 
-// contract 49: the answer has a tag that stands for the list. Who sends it is told if the list is the same.
-func TestTestEventsHaveATag(t *testing.T) {
+// contract 49: the response has an ETag of the list. A request with it gets 304 if the list is unchanged.
+func TestTestEvents_ETag(t *testing.T) {
 	h := newHarness(t, nil)
 	i, begin := h.Publisher.L1, h.Now()
 	ask := func(since time.Time, headers ...string) *testharness.Response {
@@ -65,14 +65,14 @@ func TestTestEventsHaveATag(t *testing.T) {
 		h.Advance(time.Minute)
 	}
 	wantStatus(t, ask(h.Now(), "If-None-Match", tag), 200) // a list without the two
-	// Whoever may not see the list learns nothing of it.
+	// A caller without access to the list gets no information from the tag.
 	wantError(t, tests(h, h.Other.SecretKey, i.ID, begin, "If-None-Match", "*"), 404, "NOT_FOUND")
 	wantError(t, tests(h, "", i.ID, begin, "If-None-Match", "*"), 401, "UNAUTHORIZED")
 }
 
-// contract 49: a request that prefers to wait is answered as soon as there is an event, or when its time is
-// over, and counts once (contract 21).
-func TestTestEventsWait(t *testing.T) {
+// contract 49: a request that prefers to wait returns as soon as there is an event, or when its time is over,
+// and counts once (contract 21).
+func TestTestEvents_Wait(t *testing.T) {
 	h := newHarness(t, nil)
 	i, begin := h.Publisher.L1, h.Now()
 	tag := tests(h, h.Publisher.SecretKey, i.ID, begin).Header.Get("Etag")
@@ -80,12 +80,12 @@ func TestTestEventsWait(t *testing.T) {
 	go func() {
 		answer <- tests(h, h.Publisher.SecretKey, i.ID, begin, "If-None-Match", tag, "Prefer", "wait=20")
 	}()
-	time.Sleep(100 * time.Millisecond) // most often it waits by now; if not, it has the event at once
+	time.Sleep(100 * time.Millisecond) // usually it waits by now; if not, it gets the event immediately
 	sendTest(t, h, i)
 	r := wait.For(answer)
 	wantStatus(t, r, 200)
 	if got := list(t, r, "events"); len(got) != 1 {
-		t.Errorf("contract 49: %d events, want the one that came meanwhile", len(got))
+		t.Errorf("contract 49: %d events, want only the new event", len(got))
 	}
 	tag = r.Header.Get("Etag")
 	r = tests(h, h.Publisher.SecretKey, i.ID, begin, "If-None-Match", tag, "Prefer", "wait=3")
@@ -93,7 +93,7 @@ func TestTestEventsWait(t *testing.T) {
 	if r.Header.Get("Preference-Applied") != "wait=3" {
 		t.Errorf("contract 49: Preference-Applied is %q", r.Header.Get("Preference-Applied"))
 	}
-	// Three were counted, the last of which was asked several times.
+	// Three were counted. The last one was sent several times.
 	if left := remaining(t, r); left != 117 {
 		t.Errorf("contract 21: 3 requests have left %d of 120", left)
 	}
@@ -102,8 +102,8 @@ func TestTestEventsWait(t *testing.T) {
 	}
 }
 
-// contract 49: 16 requests of a client wait. One more is answered at once, and all have the event that comes.
-func TestTestEventsWaitForSoMany(t *testing.T) {
+// contract 49: 16 requests of a client wait. Another one returns immediately, and all get the next event.
+func TestTestEvents_WaitLimit(t *testing.T) {
 	h := newHarness(t, nil)
 	i, begin := h.Publisher.L1, h.Now()
 	tag := tests(h, h.Publisher.SecretKey, i.ID, begin).Header.Get("Etag")
@@ -127,9 +127,9 @@ func TestTestEventsWaitForSoMany(t *testing.T) {
 	}
 }
 
-// contract 12, 30: a host that asks again for a request is answered as before, nothing is counted, and the
+// contract 12, 30: a repeated request of a host gets the same response without being counted, and the
 // credential is checked.
-func TestAskedAgain(t *testing.T) {
+func TestTestEvents_Repeated(t *testing.T) {
 	h := newHarness(t, nil)
 	query := url.Values{"integration_id": {h.Publisher.L1.ID}, "since": {"2026-11-20T22:10:00.000Z"}}
 	ask := func(key string) *web.Response {
@@ -160,8 +160,8 @@ func TestAskedAgain(t *testing.T) {
 	}
 }
 
-// contract 49: a publisher reads its test events from a time on, each once, the oldest first. Nothing else is
-// there.
+// contract 49: a publisher reads its test events since a time, each once, the oldest first. The list has no
+// other events.
 func TestTestEvents(t *testing.T) {
 	h := newHarness(t, nil)
 	i, begin := h.Publisher.L1, h.Now()
@@ -185,7 +185,7 @@ func TestTestEvents(t *testing.T) {
 		}
 		for _, e := range list(t, r, "events") {
 			if e["test"] != true {
-				t.Errorf("contract 49: a real event is there: %v", e)
+				t.Errorf("contract 49: the list has a real event: %v", e)
 			}
 			all = append(all, e["type"].(string))
 		}
@@ -203,7 +203,7 @@ func TestTestEvents(t *testing.T) {
 	}
 }
 
-// remaining returns how many requests an answer says are left of the limit of its key.
+// remaining returns the number of requests left in the limit of a key, according to a response.
 func remaining(t *testing.T, r *testharness.Response) (left int) {
 	t.Helper()
 	_, rest, found := strings.Cut(r.Header.Get("RateLimit"), `"reconcile-key";r=`)

@@ -134,7 +134,7 @@ func TestTokenKinds(t *testing.T) {
 			t.Errorf("another session's provider token made it %v", status)
 		}
 	})
-	t.Run("contract 15: after all that the result token is still good, once", func(t *testing.T) {
+	t.Run("contract 15: after these requests the result token is still valid, once", func(t *testing.T) {
 		wantStatus(t, h.Validate(result), 200)
 		wantError(t, h.Validate(result), 409, "ALREADY_USED")
 	})
@@ -142,9 +142,9 @@ func TestTokenKinds(t *testing.T) {
 
 const base64url = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
-// Contract 15: a token that differs in any bit from what was issued is refused,
-// and all refusals look the same.
-func TestEveryBitOfAToken(t *testing.T) {
+// Contract 15: a token that differs in any bit from the issued one is rejected, and all rejections are
+// identical.
+func TestToken_ChangedBits(t *testing.T) {
 	h := newHarness(t, &opts{KV: inMemory, Configure: unlimited})
 	s := h.Start(body{"state": "s", "external_user_id": "u"})
 	result := h.Approve(s).ResultToken
@@ -231,7 +231,7 @@ func TestEveryBitOfAToken(t *testing.T) {
 		one(t, "reconcile, malformed", malformed)
 		one(t, "reconcile, forged", forged)
 		if n := slices.Collect(mapsValues(forged)); len(n) == 1 && n[0] < 59*8 {
-			t.Errorf("only %d of 472 flipped bits were told to be forged", n[0])
+			t.Errorf("only %d of 472 flipped bits were reported as forged", n[0])
 		}
 	})
 }
@@ -309,7 +309,7 @@ func TestResultIdentity(t *testing.T) {
 			wantError(t, h.Validate(b.ResultToken), 409, "ALREADY_USED")
 		}
 	})
-	t.Run("contract 24: a link whose token was used says so", func(t *testing.T) {
+	t.Run("contract 24: a link whose token was used shows this", func(t *testing.T) {
 		if p := h.Open(s.RedirectURL); p.Kind != "used" || p.Status != 409 {
 			t.Errorf("the page is %d %s, want 409 used", p.Status, p.Kind)
 		}
@@ -405,7 +405,7 @@ func TestLateAnswers(t *testing.T) {
 	final := map[string]string{"approve": "COMPLETED", "reject": "FAILED", "withdraw": "FAILED",
 		"unknown": "FAILED"}
 	for first, status := range final {
-		t.Run("contract 18: after "+first+" nothing changes any more", func(t *testing.T) {
+		t.Run("contract 18: after "+first+" the state no longer changes", func(t *testing.T) {
 			h := newHarness(t, &opts{Configure: unlimited})
 			s := h.Start(nil)
 			page := h.Open(s.RedirectURL)
@@ -440,12 +440,12 @@ func TestLateAnswers(t *testing.T) {
 			h.Open(s.RedirectURL).Submit("fail_attempt") // always with the first flow token
 		}
 		if m := h.Reconcile(s.SessionID).JSON(); m["failure_code"] != "MAX_ATTEMPTS" {
-			t.Errorf("reconcile does not say MAX_ATTEMPTS: %v", m)
+			t.Errorf("reconcile does not return MAX_ATTEMPTS: %v", m)
 		}
 	})
 }
 
-// Contract 17: of 64 exchanges of one result at once, one gets 200.
+// Contract 17: of 64 concurrent exchanges of one result, one gets 200.
 func TestSingleUse(t *testing.T) {
 	h := newHarness(t, &opts{Configure: unlimited})
 	for range 5 {
@@ -472,12 +472,12 @@ func TestSingleUse(t *testing.T) {
 			}
 		}
 		if won != 1 {
-			t.Errorf("%d of 64 were told that it is valid", won)
+			t.Errorf("%d of 64 responses were 200", won)
 		}
 	}
 }
 
-// Two browsers, or completion and expiry, finish one session at once.
+// Two browsers, or completion and expiry, finish one session concurrently.
 func TestRaces(t *testing.T) {
 	rounds := long.Pick(t, "TestRaces", 10, 60)
 	terminal := func(types []string) (n int) {
@@ -488,7 +488,7 @@ func TestRaces(t *testing.T) {
 		}
 		return n
 	}
-	t.Run("contract 18: approve and reject at once", func(t *testing.T) {
+	t.Run("contract 18: concurrent approve and reject", func(t *testing.T) {
 		h := newHarness(t, &opts{Configure: unlimited})
 		won := map[string]int{}
 		for range rounds {
@@ -504,7 +504,7 @@ func TestRaces(t *testing.T) {
 			won[status]++
 			completed := status == "COMPLETED"
 			if (approved.Callback != nil) != completed || (rejected.Callback != nil) != completed {
-				t.Errorf("%s, but the browsers were told otherwise", status)
+				t.Errorf("%s, but the browsers show another outcome", status)
 			}
 			types := h.Sink.Types(s.SessionID)
 			want := "verification." + strings.ToLower(status)
@@ -514,7 +514,7 @@ func TestRaces(t *testing.T) {
 		}
 		t.Log(won)
 	})
-	t.Run("contract 18: completion and expiry at once", func(t *testing.T) {
+	t.Run("contract 18: concurrent completion and expiry", func(t *testing.T) {
 		h := newHarness(t, &opts{Configure: unlimited})
 		for range rounds {
 			s := h.Start(nil)
@@ -528,7 +528,7 @@ func TestRaces(t *testing.T) {
 			h.Settle()
 			status := h.Reconcile(s.SessionID).Text("status")
 			if (p.Callback != nil) != (status == "COMPLETED") {
-				t.Errorf("%s, but the browser was told otherwise", status)
+				t.Errorf("%s, but the browser shows another outcome", status)
 			}
 			types := h.Sink.Types(s.SessionID)
 			want := "verification." + strings.ToLower(status)
@@ -537,7 +537,7 @@ func TestRaces(t *testing.T) {
 			}
 		}
 	})
-	t.Run("contract 23: one form posted at once counts once", func(t *testing.T) {
+	t.Run("contract 23: one form posted concurrently counts once", func(t *testing.T) {
 		h := newHarness(t, &opts{Configure: unlimited})
 		for range rounds / 2 {
 			s := h.Start(nil)
@@ -559,7 +559,7 @@ func TestRaces(t *testing.T) {
 				for _, p := range pages {
 					if left := fmt.Sprintf("%d attempt", 3-attempt); attempt < 3 &&
 						!strings.Contains(string(p.Body), left) {
-						t.Errorf("a browser is not told that %s are left", left)
+						t.Errorf("a page does not show that %s are left", left)
 					}
 				}
 				page = pages[0]
@@ -577,7 +577,7 @@ func TestKeyRing(t *testing.T) {
 		t.Fatal(err)
 	}
 	next := newHarness(t, &opts{KV: sharing(old), Keyring: ring, Configure: unlimited})
-	next.Advance(keyset.Settle) // from now on, the new key seals
+	next.Advance(keyset.Settle) // after this, the new key is active
 	old.Pause(keyset.Settle)
 	open := func(h *testharness.Harness, redirectURL string) *testharness.Page {
 		return h.Open(h.BaseURL + web.HostedPath + "?flow=" + flowOf(t, redirectURL))
@@ -589,7 +589,7 @@ func TestKeyRing(t *testing.T) {
 		wantStatus(t, next.Reconcile(pending.SessionID), 200)
 		wantStatus(t, next.Validate(done.ResultToken), 200)
 	})
-	const awaited = "contract 16: the new key seals, and an instance without it refuses nothing for good"
+	const awaited = "contract 16: the new key is active, and an instance without it rejects none permanently"
 	t.Run(awaited, func(t *testing.T) {
 		s := next.Start(nil)
 		if p := open(old, s.RedirectURL); p.Status != 503 {
@@ -597,7 +597,7 @@ func TestKeyRing(t *testing.T) {
 		}
 		wantError(t, old.Reconcile(s.SessionID), 503, "UNAVAILABLE")
 	})
-	const title = "contract 16: retiring is refused while what the key sealed can be alive, unless forced"
+	const title = "contract 16: retiring is rejected while the key's data can be valid, unless forced"
 	t.Run(title, func(t *testing.T) {
 		id := ring.Keys[1].ID
 		if err := ring.Retire(id, old.Now().Add(time.Hour), 30*24*time.Hour, false); err == nil {
@@ -672,7 +672,7 @@ func TestURLLengths(t *testing.T) {
 			if len(s.RedirectURL) >= c.below {
 				t.Errorf("%d bytes, want less than %d", len(s.RedirectURL), c.below)
 			}
-			// The whole walk must work with it, also with a provider token in the URL.
+			// The whole walk must work with it, including a step token in the URL.
 			back := h.Approve(s)
 			if back.State != c.start["state"] {
 				t.Errorf("state came back otherwise")

@@ -39,8 +39,8 @@ func TestUsage(t *testing.T) {
 	wantUsage(t, b, l2, day, host.Counts{1, 0, 0, 1, 0, 0, 0})
 	wantLastUse(t, a, a.Publisher.SecretKey, day)
 
-	// Past midnight the sessions that were cancelled expire, and a new one begins. A new guest, or a new
-	// module, changes nothing about what its host has counted.
+	// Past midnight the sessions that were cancelled expire, and a new one starts. A new guest, or a new
+	// module, does not change its host's counts.
 	b.Pause(2 * time.Hour)
 	a.Advance(2 * time.Hour)
 	a.Engine.Forget()

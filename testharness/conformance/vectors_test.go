@@ -114,10 +114,10 @@ func TestPartitions(t *testing.T) {
 	}
 }
 
-// A restart on the same store and key ring loses nothing that was acknowledged.
+// After a restart on the same store and key ring, no acknowledged state is lost.
 func TestRestart(t *testing.T) {
 	if engineName == "memory" {
-		t.Skip("SKIP: memory keeps nothing")
+		t.Skip("SKIP: memory stores no data")
 	}
 	store := engine(t)
 	first := newHarness(t, &opts{KV: store})
@@ -130,7 +130,7 @@ func TestRestart(t *testing.T) {
 		}
 	}
 
-	// The publishers are new ones. The sessions and tokens are those of the first.
+	// The publishers are new. The sessions and tokens are from the first harness.
 	second := newHarness(t, &opts{KV: store, Keyring: first.Keyring})
 	t.Run("spec: a used token stays used",
 		func(t *testing.T) { wantError(t, second.Validate(used), 409, "ALREADY_USED") })
@@ -138,7 +138,7 @@ func TestRestart(t *testing.T) {
 		wantStatus(t, second.Validate(unused), 200)
 		wantError(t, second.Validate(unused), 409, "ALREADY_USED")
 	})
-	t.Run("spec: a session goes on", func(t *testing.T) {
+	t.Run("spec: a session continues", func(t *testing.T) {
 		back := second.Open(second.BaseURL + web.HostedPath + "?flow=" +
 			flowOf(t, pending.RedirectURL)).Submit("approve").Callback
 		if back == nil || back.State != "s" {

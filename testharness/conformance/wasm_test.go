@@ -53,7 +53,7 @@ type sharedModule struct {
 	err    error
 }
 
-// The modules of a run: the release's, and one that has the kind for tests too.
+// The modules of a run: the release's, and one that includes the kind for tests.
 var released, withCourier sharedModule
 
 // compiled returns the module for these kinds.

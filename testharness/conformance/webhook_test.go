@@ -157,7 +157,7 @@ var delays = []time.Duration{5 * time.Second, 30 * time.Second, 2 * time.Minute,
 	30 * time.Minute,
 	time.Hour, 2 * time.Hour, 4 * time.Hour, 8 * time.Hour}
 
-// dead lists what the admin API says of dead events.
+// dead returns the dead events of the admin API.
 func dead(t testing.TB, h *testharness.Harness) []map[string]any {
 	t.Helper()
 	r := h.Admin("GET", "/admin/v1/deliveries", nil)
@@ -188,15 +188,15 @@ func TestSchedule(t *testing.T) {
 		{"contract 26: the schedule can be set", scheduleIsSet},
 		{"contract 26: a 2xx ends it, also a late one", successEnds},
 		{"contract 26: a body that is too long is cut off and does not matter", longBody},
-		{"contract 26: an answer that comes too late is none", lateAnswer},
+		{"contract 26: a late response counts as none", lateAnswer},
 		{"contract 28: a redirect is not followed, not even to ourselves", redirects},
 	} {
 		t.Run(c.name, c.run)
 	}
 }
 
-// retriedUntilDead wants an attempt at each instant of the schedule, all with the
-// same bytes, and then a dead event.
+// retriedUntilDead fails unless an attempt is made at each time of the schedule, all with the same bytes, and
+// then the event is dead.
 func retriedUntilDead(t *testing.T, reply testharness.Reply) {
 	h := newHarness(t, nil)
 	h.Sink.Always(reply)
@@ -325,7 +325,7 @@ func redirects(t *testing.T) {
 
 func TestDeadEvents(t *testing.T) {
 	for _, status := range []int{400, 401, 404, 408, 410, 429, 499} {
-		t.Run(fmt.Sprintf("contract 26: %d is given up at once", status), func(t *testing.T) {
+		t.Run(fmt.Sprintf("contract 26: %d ends the delivery immediately", status), func(t *testing.T) {
 			h := newHarness(t, nil)
 			h.Sink.Next(testharness.Answer(status))
 			s := h.Start(nil)
@@ -514,12 +514,12 @@ func TestReadiness(t *testing.T) {
 		run  func(t *testing.T)
 	}{
 		{"contract 29: a receiver that verifies is Ready", receiverVerifies},
-		{"contract 29: every failing probe is named at once", everyProbeNamed},
+		{"contract 29: every failing probe is named in one response", everyProbeNamed},
 		{"contract 29: a failing test takes readiness away", failingTest},
 		{"contract 29: changing anything else does not", harmlessChange},
 		{"contract 29: nothing to test without a URL; no such integration", nothingToTest},
 		{"contract 29: operators see who is ready, and no secret", operatorsSeeReady},
-		{"spec: the test event is told by test, and no session of it exists", noSessionOfATest},
+		{"spec: the test event is marked by test, and has no session", noSessionOfATest},
 		{"contract 29: who looks up the session of a test event finds none", lookUpOfATest},
 	} {
 		t.Run(c.name, c.run)
@@ -615,7 +615,7 @@ func lookUpOfATest(t *testing.T) {
 	event := h.Sink.Events()[0]
 	wantError(t, h.Reconcile(event.SessionID), 404, "NOT_FOUND")
 	if event.Data.Message == nil || !strings.Contains(*event.Data.Message, "No session") {
-		t.Errorf("the event does not say so: %+v", event.Data)
+		t.Errorf("the event lacks the message: %+v", event.Data)
 	}
 }
 
@@ -638,10 +638,10 @@ func TestWebhooksOff(t *testing.T) {
 				t.Errorf("%d requests", n)
 			}
 			if m := h.Reconcile(left.SessionID).JSON(); m["status"] != "EXPIRED" {
-				t.Errorf("reconcile does not say EXPIRED: %v", m)
+				t.Errorf("reconcile does not return EXPIRED: %v", m)
 			}
 			if m := h.Reconcile(done.SessionID).JSON(); m["status"] != "COMPLETED" {
-				t.Errorf("reconcile does not say COMPLETED: %v", m)
+				t.Errorf("reconcile does not return COMPLETED: %v", m)
 			}
 		})
 	}

@@ -32,8 +32,8 @@ type unasked struct{ testharness.Engine }
 
 var _ testharness.Remote = worker{}
 
-// onWorker is Options.Remote if the core runs in workerd, else nil. A harness
-// without a store of its own gets the site's Durable Objects.
+// onWorker returns Options.Remote if the core runs in workerd, else nil. A harness without its own store gets
+// the site's Durable Objects.
 func onWorker(t testing.TB) func(testharness.RemoteConfig) testharness.Remote {
 	if !inWorker {
 		return nil

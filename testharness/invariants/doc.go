@@ -51,7 +51,7 @@
 //	     TestKillOfRedisUnderAThousandEvents the leases in flight are counted at the kill
 //	I5   TestI5NoPostAfterTheLastWord        every engine; 2xx and 4xx after a 5xx
 //	     TestI5AnAttemptThatStandsStill      memory, with the times of production
-//	     TestWitness_Overtaken                  what the audits forbid, and the one POST that they allow
+//	     TestWitness_Overtaken               the forbidden POSTs, and the one POST that is allowed
 //	I6   TestI6CompletionRacesExpiry         every engine
 //	I7   TestI7ExpiredNeverEarlyAndSoonAfter every engine; the clock jumps, no instance ran
 //	I8   TestI8AttemptsKeepTheSchedule       every engine; the clock jumps 10 min ahead and back
@@ -83,10 +83,10 @@
 // Verge uses its own clock. When the clock is set 10 minutes ahead, every younger session ends immediately,
 // and every waiting event is retried immediately. Every lease ends, too, so an attempt in flight can be
 // repeated. When the clock is set back, postponed events wait until the old time comes again, and so do the
-// attempts in flight at that moment. New events are not delayed. Neither jump allows a token to validate twice, ends
-// a session early by that clock, or uses up an attempt. A receiver with the correct time returns 401 for
-// events whose timestamp is 5 minutes off, so they become dead and visible. A service cannot distinguish this
-// from a receiver that rejects them.
+// attempts in flight at that moment. New events are not delayed. Neither jump allows a token to validate
+// twice, ends a session early by that clock, or uses up an attempt. A receiver with the correct time returns
+// 401 for events whose timestamp is 5 minutes off, so they become dead and visible. A service cannot
+// distinguish this from a receiver that rejects them.
 //
 // # Seeds
 //
