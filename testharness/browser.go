@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// browser looks at pages. It sends header with every request to the service, and keeps cookies as browsers
-// do.
+// browser requests pages. It sends header with every request to the service, and stores cookies like a
+// browser.
 type browser struct {
 	h      *Harness
 	header http.Header
@@ -62,17 +62,17 @@ func (p *Page) AsAnother(method, address string, header http.Header, body []byte
 	return p.browser.h.Do(method, address, header, body)
 }
 
-// LoadAgain does what a page does by itself that waits: it loads its address.
+// LoadAgain loads the address that a waiting page reloads automatically.
 func (p *Page) LoadAgain() *Page {
 	p.browser.h.t.Helper()
 	if p.Again == "" {
-		p.browser.h.t.Fatalf("testharness: page %q (%d) loads nothing by itself", p.Kind, p.Status)
+		p.browser.h.t.Fatalf("testharness: page %q (%d) does not reload", p.Kind, p.Status)
 	}
 	return p.Go(p.browser.resolve(p.URL, p.Again))
 }
 
-// Follow goes on to where the page sends the browser by itself. Other sites may send it on. The page that is
-// returned is the first that sends it nowhere: one of the service's, or one of another site.
+// Follow goes to the address to which the page sends the browser automatically. Other sites may redirect it
+// further. The returned page is the first without a redirect: the service's, or another site's.
 func (p *Page) Follow() *Page {
 	p.browser.h.t.Helper()
 	if p.Hop == "" {
@@ -229,7 +229,7 @@ func (b *browser) cookiesFor(address string, foreignPost bool) string {
 	return strings.Join(pairs, "; ")
 }
 
-// keep does what the Set-Cookie lines of an answer say.
+// keep stores the cookies of a response's Set-Cookie lines.
 func (b *browser) keep(address string, header http.Header) {
 	b.h.t.Helper()
 	u, err := url.Parse(address)
@@ -279,8 +279,8 @@ func (p *Page) Choose(method string) *Page {
 	return p.SubmitForm(p.form("data-method", method, func(f Form) string { return f.Chooses }))
 }
 
-// HandOff sends the form that has the step done on a phone, and returns the page that waits for the phone.
-// What that page has as Code is for the phone, which is another browser: Harness.Open.
+// HandOff sends the form for doing the step on a phone, and returns the page that waits for the phone. Its
+// Code is for the phone, which is another browser: Harness.Open.
 func (p *Page) HandOff() *Page {
 	p.browser.h.t.Helper()
 	return p.SubmitForm(p.HandForm())

@@ -14,7 +14,7 @@ import (
 	"github.com/verge-id/verge/testharness/estimatortest"
 )
 
-// otherSite is a site that says which cookies it was sent, and sets those that the query asks for.
+// otherSite is a site that returns the cookies of a request, and sets those in the query.
 func otherSite(t *testing.T) (byName, byAddress string) {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -34,7 +34,7 @@ func otherSite(t *testing.T) (byName, byAddress string) {
 	return strings.Replace(s.URL, "127.0.0.1", "localhost", 1), s.URL
 }
 
-func TestTheBrowserKeepsCookies(t *testing.T) {
+func TestBrowser_KeepsCookies(t *testing.T) {
 	h := testharness.New(t, nil)
 	name, address := otherSite(t)
 	page := h.Open(h.Start(nil).RedirectURL)
@@ -88,7 +88,7 @@ func TestFormsAreWrittenAsBrowsersDo(t *testing.T) {
 	}
 }
 
-// What the engine has begun before the rotation goes on, and what it begins after it has the new key.
+// Sessions from before the rotation continue, and new ones have the new key.
 func TestRotateKeyring(t *testing.T) {
 	h := testharness.New(t, nil)
 	old := h.Keyring.Keys[0].ID

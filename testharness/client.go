@@ -128,19 +128,18 @@ func (h *Harness) marshal(v any) []byte {
 	return b
 }
 
-// Body is a request body by member. Start leaves out a member that is nil, also
-// one that it would send by itself.
+// Body is a request body by field. A nil value makes Start omit a field, even one with a default.
 type Body map[string]any
 
-// Started is the answer of start.
+// Started is the response of start.
 type Started struct {
 	SessionID   string `json:"session_id"`
 	RedirectURL string `json:"redirect_url"`
 	ExpiresAt   string `json:"expires_at"`
 }
 
-// StartBody is what Start sends: integration L1 and Callback, with the members
-// of change added or in their place.
+// StartBody returns the body of Start: integration L1 and Callback, with the fields of change added or
+// replaced.
 func (h *Harness) StartBody(change Body) []byte {
 	h.t.Helper()
 	body := Body{"integration_id": h.Publisher.L1.ID, "callback_url": Callback}
@@ -189,8 +188,7 @@ func (h *Harness) Reconcile(sessionID string) *Response {
 	return h.Do("GET", web.SessionsPath+sessionID, Bearer(h.Publisher.SecretKey), nil)
 }
 
-// Approve opens a session in a browser, approves it, and returns what came back
-// to the publisher.
+// Approve opens a session in a browser, approves it, and returns the publisher's callback request.
 func (h *Harness) Approve(s Started) *Return {
 	h.t.Helper()
 	back := h.Open(s.RedirectURL).Submit("approve").Callback

@@ -116,7 +116,7 @@ func ExampleHarness_MakeReady() {
 	// 200
 }
 
-// An OpenID provider proves the age. The test says what the provider claims of the user.
+// An OpenID provider proves the age. The test sets the claims about the user.
 func ExampleHarness_Provider() {
 	t := newT()
 	defer t.end()

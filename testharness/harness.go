@@ -35,7 +35,7 @@ import (
 	"github.com/verge-id/verge/testharness/oidctest"
 )
 
-// Epoch is what every harness's clock shows at first.
+// Epoch is the start time of every harness's clock.
 var Epoch = time.Date(2026, 11, 20, 22, 10, 0, 0, time.UTC)
 
 // Options change what New makes. The zero value works, and so does nil.
@@ -68,8 +68,7 @@ type Options struct {
 	// provider, by core.ProviderKeyName.
 	Keys map[string][]byte
 
-	// Configure may change the service's configuration before it is used. Nil
-	// changes nothing.
+	// Configure, if not nil, may change the service's configuration before it is used.
 	Configure func(*core.Config)
 
 	// Random is the service's source of randomness. It must bear concurrent
@@ -80,8 +79,7 @@ type Options struct {
 	// The zero ring: a fresh one.
 	Keyring token.Keyring
 
-	// Observe is called with every answer that Do has read, on the goroutine
-	// that asked. Nil: nobody is told.
+	// Observe, if not nil, is called with every response that Do has read, on the goroutine of the request.
 	Observe func(*Response)
 
 	// The rest is for Verge's own tests, which run on every store and engine.
@@ -96,8 +94,8 @@ type Options struct {
 	// the core natively.
 	Engine func(core.Config, host.Host, token.Keyring) Engine
 
-	// Remote makes a service that runs outside of this process, the server
-	// included. It has a Random of its own. Nil: the service runs here.
+	// Remote creates a service that runs outside of this process, including its server. It has its own
+	// Random. Nil: the service runs here.
 	Remote func(RemoteConfig) Remote
 }
 
@@ -141,15 +139,15 @@ type Harness struct {
 type Engine interface {
 	engine.Engine
 
-	// Forget drops what the engine has read of publishers, integrations and
-	// keys. Without it, the engine may go on with that for five seconds.
+	// Forget drops the engine's cache of publishers, integrations and keys. Without it, the engine may use
+	// them for another five seconds.
 	Forget()
 }
 
 // native runs the core in this process.
 type native struct{ *core.Service }
 
-// Forget implements Engine. A service forgets by itself what is written through it.
+// Forget implements Engine. A native service drops cached values when they are written through it.
 func (native) Forget() {}
 
 // Publisher is a seeded publisher.
@@ -243,8 +241,8 @@ func (h *Harness) startEngine(_ context.Context, s edge.Setup) (engine.Engine, e
 	return h.Engine, nil
 }
 
-// open puts the service together as `verge serve` does, on the harness's store and clock. Nothing of it
-// runs by itself: Settle does what is due, and looks at the key ring.
+// open assembles the service like `verge serve`, on the harness's store and clock. It has no background jobs:
+// Settle runs due tasks, and checks the key ring.
 func (h *Harness) open(c edge.Config) {
 	h.t.Helper()
 	c.Engine = h.startEngine
@@ -359,7 +357,7 @@ func (h *Harness) seedPublisher(id, uuid, path string) *Publisher {
 	return p
 }
 
-// seedIntegration stores an integration and fills in what the store decides.
+// seedIntegration stores an integration and fills in the fields that the store sets.
 func (h *Harness) seedIntegration(p *Publisher, i *Integration) {
 	h.t.Helper()
 	ctx, d := context.Background(), h.Service.Directory()
@@ -403,8 +401,8 @@ func (h *Harness) must(err error) {
 	}
 }
 
-// Reconfigure changes an integration as an operator would. change gets it as
-// it is. A secret of "" keeps the old one.
+// Reconfigure changes an integration like an operator. change receives the current integration. A secret of
+// "" keeps the current one.
 func (h *Harness) Reconfigure(i *Integration, secret string, change func(*integration.Integration)) {
 	h.t.Helper()
 	ctx, d := context.Background(), h.Service.Directory()
@@ -416,12 +414,11 @@ func (h *Harness) Reconfigure(i *Integration, secret string, change func(*integr
 	h.Engine.Forget()
 }
 
-// Now is what the clock shows.
+// Now returns the clock's time.
 func (h *Harness) Now() time.Time { return h.clock.Now() }
 
-// Settle runs everything that is due now: it delivers webhooks, ends sessions
-// and looks at the key ring. It returns when the next thing falls due, zero if
-// nothing will.
+// Settle runs all tasks that are due now: it delivers webhooks, ends sessions and checks the key ring. It
+// returns the time of the next task, or zero if there is no other.
 //
 // An error of the store fails the test. A test of such errors calls
 // Engine.RunDue instead.
@@ -433,7 +430,7 @@ func (h *Harness) Settle() (next time.Time) {
 	return next
 }
 
-// RecordUsage has the service write what it has counted as usage, which it otherwise does at intervals.
+// RecordUsage makes the service write its usage counts, which it otherwise does at intervals.
 func (h *Harness) RecordUsage() error {
 	if h.remote != nil {
 		return h.remote.RecordUsage()
@@ -441,7 +438,7 @@ func (h *Harness) RecordUsage() error {
 	return h.service.RecordUsage(context.Background())
 }
 
-// Advance moves the clock by d. What falls due on the way runs at its instant.
+// Advance moves the clock by d. Tasks that are due on the way run at their time.
 func (h *Harness) Advance(d time.Duration) {
 	h.t.Helper()
 	h.AdvanceTo(h.Now().Add(d))
@@ -480,7 +477,7 @@ func (h *Harness) AdvanceTo(end time.Time) {
 // Pause moves the clock and runs nothing, as if no instance were up.
 func (h *Harness) Pause(d time.Duration) { h.move(d) }
 
-// Logs is what the service has logged, one JSON object a line.
+// Logs returns the service's log, one JSON object per line.
 func (h *Harness) Logs() string {
 	if h.remote != nil {
 		return h.remote.Logs() + h.log.String()
@@ -488,7 +485,7 @@ func (h *Harness) Logs() string {
 	return h.log.String()
 }
 
-// Metrics is what /metrics answers.
+// Metrics returns the response of /metrics.
 func (h *Harness) Metrics() string {
 	h.t.Helper()
 	if h.remote != nil {

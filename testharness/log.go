@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// logBuffer is a writer that can be read meanwhile.
+// logBuffer is a writer that can be read concurrently.
 type logBuffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer

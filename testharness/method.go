@@ -13,7 +13,7 @@ import (
 	"github.com/verge-id/verge/testharness/oidctest"
 )
 
-// What the methods of Options.Providers and Options.Estimators prove themselves with.
+// Credentials of the service at Options.Providers and Options.Estimators.
 const (
 	clientID     = "verge"
 	clientSecret = "secret-of-the-harness"
@@ -92,8 +92,8 @@ func (h *Harness) signer() *signing.Signer {
 	return s
 }
 
-// RotateKeyring puts a new key into the ring, as `verge keyring rotate` does. When it returns, the new key
-// seals. What the old one has sealed still opens.
+// RotateKeyring adds a new key to the ring, like `verge keyring rotate`. When it returns, the new key is
+// active. Data of the old key can still be opened.
 func (h *Harness) RotateKeyring() {
 	h.t.Helper()
 	ring := h.Keyring
@@ -106,7 +106,7 @@ func (h *Harness) RotateKeyring() {
 		h.remote.SetKeyring(ring)
 	}
 	h.Settle()
-	h.Advance(keyset.Settle) // from now on, the new key seals
+	h.Advance(keyset.Settle) // after this, the new key is active
 }
 
 // keyringFile is edge.Config.KeyringFile.

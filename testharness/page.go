@@ -10,9 +10,9 @@ import (
 	"golang.org/x/net/html"
 )
 
-// Page is what a browser shows: of the hosted flow, or of another site.
+// Page is a page in a browser: of the hosted flow, or of another site.
 type Page struct {
-	URL    string // where the browser stands
+	URL    string // address of the page
 	Status int
 	Header http.Header
 	Body   []byte
@@ -22,16 +22,16 @@ type Page struct {
 	Forms []Form
 	Links []string // href of every link and stylesheet, as written
 
-	// Hop is where the page sends the browser on by itself, "" if it does not: to the publisher, or to the
-	// site of a method. The harness goes there with Follow alone.
+	// Hop is the address to which the page sends the browser automatically, or "": the publisher's, or
+	// another site of a method. The harness goes there only with Follow.
 	Hop string
 
-	// Again is the address of the service that the page loads by itself after a moment, "" if it does not.
-	// The harness goes there with LoadAgain alone.
+	// Again is the address of the service that the page reloads automatically after a moment, or "". The
+	// harness goes there only with LoadAgain.
 	Again string
 
-	// Wallet is the address by which the page opens an app on this device, and Code what its QR code tells
-	// another device. Number is what a person compares on two devices.
+	// Wallet is the address that opens an app on this device, and Code the content of its QR code for another
+	// device. Number is the number that a person compares on two devices.
 	Wallet, Code, Number string
 
 	// Callback is the Hop of a page that sends the browser to the publisher. Nil: the page does not.
@@ -50,17 +50,17 @@ type Form struct {
 	Action  string
 	EncType string
 	Fields  url.Values // hidden inputs
-	File    string     // the name of its input for a file; "": there is none
-	Picture []byte     // what is in that input
+	File    string     // name of its file input; "": none
+	Picture []byte     // content of that input
 
-	// Data is its data- attributes, by the name without data-. "options" is what the browser's passkeys are
-	// asked.
+	// Data has its data- attributes, by the name without data-. "options" are the options for the browser's
+	// passkeys.
 	Data map[string]string
 
 	order []string // the names of Fields, as the page has them
 }
 
-// Add adds a field to a form, as a script or somebody with a debugger would.
+// Add adds a field to a form, like a script or a user with a debugger.
 func (f *Form) Add(name, value string) {
 	if !f.Fields.Has(name) {
 		f.order = append(f.order, name)
@@ -88,13 +88,13 @@ func returnTo(callback string) *Return {
 		State: q.Get("state"), HasState: q.Has("state")}
 }
 
-// Form returns the form of an outcome. If there is none, the test fails.
+// Form returns the form of an outcome. Without such a form, the test fails.
 func (p *Page) Form(outcome string) Form {
 	p.browser.h.t.Helper()
 	return p.form("data-outcome", outcome, func(f Form) string { return f.Outcome })
 }
 
-// form returns the form whose attribute has that value. If there is none, the test fails.
+// form returns the form whose attribute has that value. Without such a form, the test fails.
 func (p *Page) form(attribute, value string, of func(Form) string) Form {
 	p.browser.h.t.Helper()
 	for _, f := range p.Forms {

@@ -44,8 +44,8 @@ type RemoteConfig struct {
 	HandleTimeout  time.Duration // 0: 15 s
 }
 
-// ringHost is what the tokens of every Remote are bound to, so that two which share a ring share tokens,
-// too: each has a BaseURL of its own.
+// ringHost is the host to which the tokens of every Remote are bound, so that Remotes with the same ring
+// share tokens although each has its own BaseURL.
 const ringHost = "verge.example"
 
 // startRemote starts the service elsewhere. A service without a network, on the same store, writes the

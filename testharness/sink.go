@@ -14,9 +14,9 @@ import (
 	"github.com/verge-id/verge/core/webhook"
 )
 
-// Sink receives webhooks. By itself it does what a publisher should: it answers
-// 204 to a request that verifies and 401 to any other. Next and Always make it
-// misbehave. It records every request, whatever it answers.
+// Sink receives webhooks. By default it behaves like a correct publisher: it returns 204 for a request that
+// verifies and 401 for any other. Next and Always make it misbehave. It records every request, whatever its
+// response.
 type Sink struct {
 	URL string // each integration's destination is a path below it
 
@@ -42,15 +42,14 @@ type Delivery struct {
 	Event  webhook.Event // zero if the body is none
 }
 
-// Reply is how the sink answers one request. The zero Reply is what a publisher
-// should answer.
+// Reply is the sink's response to one request. The zero Reply is a correct publisher's response.
 type Reply struct {
 	Status int // 0: 204 or 401, by the signature
 	Header http.Header
 	Body   string
 
-	Hang  bool          // no answer at all, until the other side gives up
-	Stall bool          // the status, and then an end that never comes
+	Hang  bool          // no response, until the sender closes the connection
+	Stall bool          // the status, and then an endless body
 	Reset bool          // the connection is cut
 	Delay time.Duration // real time before the answer
 	Size  int64         // this many bytes of body, instead of Body
@@ -81,8 +80,8 @@ func (s *Sink) expect(path, secret string) {
 	s.secrets[path] = secret
 }
 
-// SetSecret is the secret that the sink verifies an integration's events with
-// from now on. Its publisher would do the same when the webhook secret changes.
+// SetSecret sets the secret that the sink uses to verify an integration's later events. Its publisher would
+// do the same when the webhook secret changes.
 func (s *Sink) SetSecret(i *Integration, secret string) {
 	s.expect(strings.TrimPrefix(i.WebhookURL, s.URL), secret)
 }
@@ -142,7 +141,7 @@ func (s *Sink) Types(sessionID string) []string {
 	return out
 }
 
-// Forget drops what was recorded.
+// Forget drops the recorded requests.
 func (s *Sink) Forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -153,7 +152,7 @@ func (s *Sink) Forget() {
 func (s *Sink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, webhook.MaxBody))
 	if err != nil {
-		return // whoever sent it is gone
+		return // the sender has left
 	}
 	d := Delivery{Path: r.URL.Path, Header: r.Header, Body: body, At: s.now()}
 	s.mu.Lock()
@@ -212,7 +211,7 @@ func (s *Sink) answer(w http.ResponseWriter, r *http.Request, d Delivery, reply 
 	out := bufio.NewWriter(w)
 	for range reply.Size {
 		if out.WriteByte('x') != nil {
-			return // the other side has seen enough
+			return // the sender has closed the connection
 		}
 	}
 	out.Flush()

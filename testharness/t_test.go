@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// exampleT is a testing.TB for examples, which have no *testing.T. What would
-// fail a test panics.
+// exampleT is a testing.TB for examples, which have no *testing.T. A failure panics.
 type exampleT struct {
 	testing.TB
 	cleanups []func()

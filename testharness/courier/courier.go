@@ -2,8 +2,8 @@
 // smallest method.ResponseReceiver: its page has two addresses, and a program posts a response to one of
 // them. It verifies no user, but counts as real, so that its responses belong to a browser.
 //
-// An answer is JSON: {"answer":"approve","to":"<the address>","nonce":"<as on the page>"}. As with a
-// wallet's, it is made for one address, and is refused at another one.
+// A response is JSON: {"answer":"approve","to":"<the address>","nonce":"<as on the page>"}. Like a wallet's,
+// it is valid for one address only.
 package courier
 
 import (
@@ -33,7 +33,7 @@ const (
 	Reject  = "reject"
 	Fail    = "fail_attempt"
 	Cancel  = "cancel"
-	Nothing = "nothing" // an answer of which nothing is kept; it cancels
+	Nothing = "nothing" // a response without stored data; it cancels
 	Later   = "later"   // a response that cannot be verified now
 	Vast    = "vast"    // one of which more is to be kept than fits
 )
@@ -48,7 +48,7 @@ var _ method.ResponseReceiver = (*courier)(nil)
 // Begin implements method.Method.
 func (*courier) Begin(context.Context, method.Session) error { return nil }
 
-// poll is how often the page that waits looks again.
+// poll is the interval at which the waiting page reloads.
 const poll = time.Second
 
 // Show implements method.Method.

@@ -1,12 +1,12 @@
-// Package estimatortest pretends to be an age estimator. It lets a test, or a demo, have any answer to a
-// picture, and it refuses requests as the real ones do.
+// Package estimatortest provides a scripted age estimator. A test, or a demo, sets its response to a picture;
+// it rejects invalid requests like real estimators.
 //
-// An Estimator is an http.Handler. In a test, use Serve, which also gives it an address. What it answers is
-// an Answer, which can be changed at any time.
+// An Estimator is an http.Handler. In a test, use [Serve], which also gives it an address. Its response is an
+// [Answer], which can be changed at any time.
 //
-// It speaks the two profiles of the kind estimator. At PlainPath it takes a JPEG with a bearer token. At
-// YotiPath it speaks Yoti's API, and checks the signature, the path, the body, the clock and that no nonce
-// comes twice. It looks at no face: the Answer decides.
+// It implements the two profiles of the kind estimator. At PlainPath it accepts a JPEG with a bearer token.
+// At YotiPath it implements Yoti's API, and checks the signature, the path, the body, the clock and that no
+// nonce is repeated. It does not analyse pictures: the Answer decides.
 package estimatortest
 
 import (
@@ -34,12 +34,13 @@ const (
 	YotiPath  = "/ai/v1"
 )
 
-// Config says whose requests an Estimator takes.
+// Config contains the credentials that an Estimator accepts.
 type Config struct {
-	// Token is the bearer token of the profile plain. Empty: no token is right.
+	// Token is the bearer token of the profile plain. Empty: no token is accepted.
 	Token string
 
-	// SDKID and Key are those of an application that is registered for the profile yoti. Nil: none is.
+	// SDKID and Key are the credentials of an application for the profile yoti. Nil: no application is
+	// registered.
 	SDKID string
 	Key   *rsa.PublicKey
 
@@ -50,7 +51,7 @@ type Config struct {
 	Now func() time.Time
 }
 
-// Answer says what the Estimator finds in a picture. The zero Answer is a live person of about 30.
+// Answer is the Estimator's result for a picture. The zero Answer is a live person of about 30.
 type Answer struct {
 	Age       float64 // 0: 30
 	Deviation float64 // 0: 2
@@ -59,13 +60,13 @@ type Answer struct {
 	Undetermined bool // whether it is cannot be said; profile yoti only
 	NoFace       bool // there is no face, or more than one
 
-	Status int    // of an error; 0: there is none
-	Body   string // sent as it is, instead of what the members above say
+	Status int    // of an error; 0: no error
+	Body   string // sent unchanged instead of the fields above
 	Cut    bool   // the connection breaks in the middle of the body
 	Hang   bool   // there is no answer until the caller has gone
 }
 
-// request is what an Estimator keeps of a request that it let through: nothing of the picture but its hash.
+// request is the record of an accepted request. It has only a hash of the picture.
 type request struct {
 	Path    string
 	Picture [sha256.Size]byte
@@ -90,7 +91,7 @@ func New(c Config) *Estimator {
 	return &Estimator{config: c, nonces: map[string]time.Time{}}
 }
 
-// Answer says what all later requests get.
+// Answer sets the response to all later requests.
 func (e *Estimator) Answer(a Answer) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -111,7 +112,7 @@ func (e *Estimator) Refused() int {
 	return e.refused
 }
 
-// maxBody is the most bytes of a request: 1 MiB of picture in base64, and some more.
+// maxBody is the maximum size of a request in bytes: 1 MiB of picture in base64, and some more.
 const maxBody = 2 << 20
 
 // fault is an error as Yoti words it.
@@ -277,8 +278,8 @@ func (e *Estimator) readYoti(r *http.Request, body []byte) ([]byte, *fault) {
 	return picture, nil
 }
 
-// fresh remembers a nonce, and reports whether it has not come before. It forgets those whose timestamp would
-// be refused anyway.
+// fresh remembers a nonce, and reports whether it is new. It forgets nonces whose timestamp would be rejected
+// anyway.
 func (e *Estimator) fresh(nonce string, now time.Time) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

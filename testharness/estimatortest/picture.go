@@ -7,7 +7,7 @@ import (
 	"image/jpeg"
 )
 
-// Picture returns a JPEG that every estimator takes. It shows nobody.
+// Picture returns a JPEG that every estimator accepts. It shows no person.
 func Picture() []byte {
 	const width, height = 320, 400
 	img := image.NewGray(image.Rect(0, 0, width, height))

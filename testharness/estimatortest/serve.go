@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// TB is what Serve needs of a *testing.T.
+// TB is the part of *testing.T that Serve needs.
 type TB interface {
 	Helper()
 	Cleanup(func())

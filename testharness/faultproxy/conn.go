@@ -24,14 +24,14 @@ type conn struct {
 	fault     atomic.Int32 // of the exchange
 }
 
-// piece is what Slow sends at a time.
+// piece is the number of bytes that Slow sends at a time.
 const piece = 32
 
 func (c *conn) serve() {
 	defer c.cut()
 	switch f := c.proxy.fault(Exchange{Conn: c.n}); f {
 	case Refuse:
-		c.in.SetLinger(0) // a reset: the connection was accepted, so it cannot be refused any more
+		c.in.SetLinger(0) // a reset: the connection was accepted, so rejecting it is too late
 		return
 	case HangRequest:
 		io.Copy(io.Discard, c.in)
@@ -65,7 +65,7 @@ func (c *conn) serve() {
 	<-done
 }
 
-// pump reads until an end, or until forward says so.
+// pump reads until the connection ends, or until forward returns false.
 func (c *conn) pump(from, to net.Conn, forward func(to net.Conn, b []byte) bool) {
 	buf := make([]byte, 64<<10)
 	for {

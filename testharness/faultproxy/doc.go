@@ -1,6 +1,5 @@
-// Package faultproxy stands between a client and a TCP server and does what
-// networks do. It is for Verge's own tests, not for publishers, and serves any
-// protocol of request and reply:
+// Package faultproxy is a proxy between a client and a TCP server that injects network faults. It is for
+// Verge's own tests, not for publishers, and works with any request-reply protocol:
 //
 //	p := faultproxy.New(t, server, faultproxy.Config{
 //		Seed: faultproxy.Seed(t, 1),
@@ -9,18 +8,16 @@
 //	client.Dial(p.Addr())
 //	p.On()
 //
-// Until On it only forwards, and again from Off on; both may be called under
-// load. It ends with the test.
+// Before On and after Off it only forwards; both may be called under load. It ends with the test.
 //
-// # What is decided, and when
+// # Decisions
 //
-// The proxy knows no protocol. An exchange begins with the first bytes that a
-// client sends after the server last sent some, so requests sent together are
-// one exchange. A decision is made for each connection as it is made, and for
-// each exchange in it. It depends on the seed, the number of the connection
-// and the number of the exchange in it and on nothing else: the same seed
-// decides the same however the goroutines of client and server take turns.
+// The proxy parses no protocol. An exchange starts with the first bytes that a client sends after the
+// server's last bytes, so requests sent together are one exchange. A decision is made for each new
+// connection, and for each exchange in it. It depends only on the seed, the number of the connection and the
+// number of the exchange in it: the same seed leads to the same decisions, regardless of the order of
+// goroutines.
 //
-// Where a test fails, the proxy logs its seed and what it last decided.
-// VERGE_SEED=n in the environment makes Seed return n, which replays it.
+// If a test fails, the proxy logs its seed and its last decisions. VERGE_SEED=n in the environment makes Seed
+// return n, which repeats them.
 package faultproxy

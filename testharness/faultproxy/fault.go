@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Fault is what happens to a connection that is made, or to one exchange.
+// Fault is the fault of a new connection, or of one exchange.
 type Fault int
 
 // The faults. A connection that is being made can only meet Refuse, HangRequest
@@ -20,8 +20,8 @@ const (
 	Slow              // request and reply trickle
 	Refuse            // the connection is reset as soon as it is accepted
 	DropRequest       // the connection is cut, and the server never gets the request
-	DropReply         // the server answers, and the connection is cut instead of passing the reply on
-	HangRequest       // half-open: the server never gets the request, and the client is not told
+	DropReply         // the server responds, and the connection is cut instead of passing the reply on
+	HangRequest       // half-open: the server never gets the request, and the client is not notified
 	HangReply         // half-open: the server gets the request, and its reply is not passed on
 	faults            // how many there are
 )
@@ -36,13 +36,13 @@ func (f Fault) String() string {
 	return fmt.Sprint("fault ", int(f))
 }
 
-// Exchange is what is decided on.
+// Exchange is the input of a decision.
 type Exchange struct {
 	Conn int // number of the connection, from 1
 	N    int // number of the exchange in it, from 1; 0: the connection is being made
 }
 
-// decide says what happens to an exchange. It is called concurrently.
+// decide returns the fault of an exchange. It is called concurrently.
 type decide func(Exchange) Fault
 
 // Odds are the chances of faults, together at most 1. The rest is the chance that
@@ -114,8 +114,8 @@ func Always(f Fault) decide {
 	}
 }
 
-// Seed is the seed of a test's random decisions: n, or VERGE_SEED if that is in
-// the environment. If the test fails, it says how to replay it.
+// Seed returns the seed of a test's random decisions: VERGE_SEED if it is set, otherwise n. If the test
+// fails, it logs how to repeat them.
 func Seed(t testing.TB, n uint64) uint64 {
 	t.Helper()
 	if s := os.Getenv("VERGE_SEED"); s != "" {

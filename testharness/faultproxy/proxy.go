@@ -75,10 +75,10 @@ func (p *Proxy) Addr() string { return p.addr }
 // On decides by the seed and the odds of its Config.
 func (p *Proxy) On() { p.Use(Seeded(p.config.Seed, p.config.Odds)) }
 
-// Off lets everything pass. What hangs goes on hanging; see HangUp.
+// Off lets all exchanges pass. Hanging ones keep hanging; see HangUp.
 func (p *Proxy) Off() { p.decide.Store(nil) }
 
-// Use decides by d from now on.
+// Use makes d decide all later exchanges.
 func (p *Proxy) Use(d decide) { p.decide.Store(&d) }
 
 // HangUp cuts all connections.
@@ -90,7 +90,7 @@ func (p *Proxy) HangUp() {
 	}
 }
 
-// Down cuts all connections and refuses new ones, as if nobody listened.
+// Down cuts all connections and rejects new ones, as if no server listened.
 func (p *Proxy) Down() {
 	p.mu.Lock()
 	if p.listener != nil {
@@ -157,7 +157,7 @@ func (p *Proxy) end() {
 	p.wg.Wait()
 }
 
-// fault decides. What passes is counted, not logged.
+// fault returns the decision for an exchange. Exchanges without a fault are counted, not logged.
 func (p *Proxy) fault(x Exchange) Fault {
 	d := p.decide.Load()
 	if d == nil || *d == nil {

@@ -65,7 +65,7 @@ type client struct {
 	in *bufio.Reader
 }
 
-// dial returns a client whose connection may be refused already.
+// dial returns a client whose connection may already be rejected.
 func dial(t *testing.T, p *faultproxy.Proxy) *client {
 	t.Helper()
 	c, err := net.Dial("tcp", p.Addr())
@@ -96,7 +96,7 @@ func cut(err error) bool {
 
 const soon, long = 150 * time.Millisecond, 10 * time.Second
 
-func TestEachFaultDoesWhatItSays(t *testing.T) {
+func TestProxy_EachFault(t *testing.T) {
 	for _, c := range []struct {
 		fault   faultproxy.Fault
 		arrives bool // the request, at the server
@@ -190,7 +190,7 @@ func TestConnectionsAreRefusedOrHang(t *testing.T) {
 		t.Errorf("up: %q, %v", r, err)
 	}
 	if s.has("a") || s.has("b") {
-		t.Error("the server has what was refused")
+		t.Error("the server has the rejected request")
 	}
 }
 
@@ -212,7 +212,7 @@ func TestHangUpAndDownCutWhatIsOpen(t *testing.T) {
 	}
 }
 
-func TestWhatHangsDoesNotLearnThatTheServerIsGone(t *testing.T) {
+func TestProxy_HangAfterServerEnds(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -232,7 +232,7 @@ func TestWhatHangsDoesNotLearnThatTheServerIsGone(t *testing.T) {
 	}
 }
 
-func TestASeedDecidesTheSameHoweverTheClientsTakeTurns(t *testing.T) {
+func TestProxy_SeedRepeats(t *testing.T) {
 	odds := faultproxy.Odds{faultproxy.Delay: .2, faultproxy.Slow: .2, faultproxy.DropReply: .1,
 		faultproxy.Refuse: .2, faultproxy.DropRequest: .1}
 	run := func(seed uint64, order []int) string {
@@ -282,7 +282,7 @@ func TestOddsAreKept(t *testing.T) {
 		}
 	}
 	if refused < 30 || refused > 70 || count[faultproxy.Refuse] > 0 {
-		t.Errorf("%d of 100 connections and %d exchanges are refused", refused, count[faultproxy.Refuse])
+		t.Errorf("%d of 100 connections and %d exchanges are rejected", refused, count[faultproxy.Refuse])
 	}
 	if n := count[faultproxy.DropReply]; n < 2200 || n > 2800 {
 		t.Errorf("%d of 10000 replies are dropped, odds are 1 in 4", n)
@@ -292,8 +292,8 @@ func TestOddsAreKept(t *testing.T) {
 	}
 }
 
-// A test that fails must say how to replay it: seen from outside.
-func TestAFailureNamesItsSeed(t *testing.T) {
+// A failed test must log how to repeat it, as seen from outside.
+func TestProxy_FailureNamesSeed(t *testing.T) {
 	if os.Getenv("FAULTPROXY_FAILS") == "1" {
 		p := faultproxy.New(t, newServer(t).Addr().String(), faultproxy.Config{Seed: faultproxy.Seed(t, 41),
 			Odds: faultproxy.Odds{faultproxy.DropReply: 1}})
@@ -312,7 +312,7 @@ func TestAFailureNamesItsSeed(t *testing.T) {
 			"VERGE_SEED=" + seed + " go test -run", "seed " + seed + ";", "1/1: drop reply",
 		} {
 			if !strings.Contains(string(out), want) {
-				t.Errorf("the failure does not say %q:\n%s", want, out)
+				t.Errorf("the failure lacks %q:\n%s", want, out)
 			}
 		}
 	}

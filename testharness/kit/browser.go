@@ -14,14 +14,14 @@ import (
 	"strings"
 )
 
-// Browser walks through the hosted flow, also where no harness is. It knows of pages what a walk needs, and
-// takes little processor time. It belongs to one session: it sends its cookies to whomever it asks.
+// Browser goes through the hosted flow, with or without a harness. It parses only the parts of a page that it
+// needs, and takes little processor time. It belongs to one session: it sends its cookies with every request.
 type Browser struct {
 	Client  *http.Client // follows no redirect
 	cookies map[string]string
 }
 
-// Shown is a page that a Browser shows.
+// Shown is one page in a Browser.
 type Shown struct {
 	URL    string
 	Status int
@@ -37,8 +37,8 @@ func (b *Browser) Open(address string) (*Shown, error) {
 	return b.send(req)
 }
 
-// Verify goes from a redirect_url to the callback, and returns that with the result token in it. A form with
-// a camera gets the picture. Of any other page the form for the outcome is sent.
+// Verify goes from a redirect_url to the callback, and returns the callback URL with the result token. It
+// sends the picture with a camera form, and the form for the outcome on any other page.
 func (b *Browser) Verify(redirectURL, callback, outcome string, picture []byte) (string, error) {
 	page, err := b.Open(redirectURL)
 	for range 6 {
@@ -57,7 +57,7 @@ func (b *Browser) Verify(redirectURL, callback, outcome string, picture []byte) 
 			page, err = b.Submit(page, outcome)
 		}
 	}
-	return "", fmt.Errorf("kit: the walk does not end; it stands at %s, status %d", page.URL, page.Status)
+	return "", fmt.Errorf("kit: the walk does not end; last page %s, status %d", page.URL, page.Status)
 }
 
 // Submit sends the form of an outcome.
@@ -83,7 +83,7 @@ func (b *Browser) Upload(page *Shown, picture []byte) (*Shown, error) {
 	return b.send(req)
 }
 
-// Picture returns the request by which a browser sends a picture.
+// Picture returns a browser's request to upload a picture.
 func (p *Shown) Picture(picture []byte) (*http.Request, error) {
 	action, fields, err := p.form(`data-step="camera"`)
 	if err != nil {
@@ -167,7 +167,7 @@ func (p *Shown) Hop() string {
 	return attribute(rest, "href")
 }
 
-// Wallet is the address by which the page opens a wallet on this device, or "".
+// Wallet returns the address that opens a wallet on this device, or "".
 func (p *Shown) Wallet() string {
 	_, rest, found := strings.Cut(p.Body, "<a data-wallet ")
 	if !found {
@@ -176,7 +176,7 @@ func (p *Shown) Wallet() string {
 	return attribute(rest, "href")
 }
 
-// Passkey returns the form by which a passkey is used or made, and what the page asks the browser's passkeys.
+// Passkey returns the form to use or create a passkey, and the options for the browser's passkeys.
 func (p *Shown) Passkey() (action string, fields url.Values, options string, err error) {
 	action, fields, err = p.form(" data-passkey ")
 	if err == nil {

@@ -15,13 +15,13 @@ import (
 	"github.com/tetratelabs/wazero"
 )
 
-// keptFor is how long the cache keeps what was made.
+// keptFor is the time for which the cache keeps modules.
 const keptFor = 3 * 24 * time.Hour
 
-// cacheDir returns the directory where tests keep modules and their machine code, beside the build cache of
-// Go. Making them takes seconds, and a dozen packages need them. Tests of several processes share the
-// directory, so what is put there appears at once and as a whole. Each Go and each wazero has one of its own.
-// It is "" where there is none.
+// cacheDir returns the directory where tests keep modules and their machine code, next to Go's build cache.
+// Building them takes seconds, and a dozen packages need them. Tests of several processes share the
+// directory, so files appear there atomically. Each version of Go and wazero has its own. cacheDir is "" if
+// there is no cache directory.
 var cacheDir = sync.OnceValue(func() string {
 	user, err := os.UserCacheDir()
 	if err != nil {
@@ -42,7 +42,7 @@ var cacheDir = sync.OnceValue(func() string {
 
 const compiledDir = "compiled"
 
-// forget removes what was made long ago. Whoever has it open goes on reading it.
+// forget removes old modules. A process that has one open can keep reading it.
 func forget(dir string) {
 	made, _ := filepath.Glob(filepath.Join(dir, "*", "*"))
 	compiled, _ := filepath.Glob(filepath.Join(dir, "*", compiledDir, "*", "*"))
@@ -81,8 +81,8 @@ func Compiled(t testing.TB, module []byte) wazero.CompilationCache {
 
 var cacheOf sync.Map // func() (wazero.CompilationCache, error), by module
 
-// CompiledFiles returns a directory with the machine code of a module alone. options are those of the program
-// that compiles: "interruptible" lets a guest be stopped at its deadline.
+// CompiledFiles returns a directory that contains only the machine code of a module. options are the compiler
+// program's options: "interruptible" allows stopping a guest at its deadline.
 func CompiledFiles(t testing.TB, module []byte, options ...string) string {
 	t.Helper()
 	key := fmt.Sprintf("files %x %s", sha256.Sum256(module), strings.Join(options, " "))
@@ -105,8 +105,8 @@ func CompiledFiles(t testing.TB, module []byte, options ...string) string {
 
 var filesOf sync.Map // func() (string, error), which returns the directory with the result
 
-// compileInto compiles a module in a process of its own, which has no race detector even if the test has it.
-// It leaves the code in dir and a copy of the module in temp.
+// compileInto compiles a module in a separate process, without a race detector even if the test has it. It
+// leaves the code in dir and a copy of the module in temp.
 func compileInto(dir, temp string, module []byte, options []string) error {
 	path := filepath.Join(temp, moduleFile)
 	if err := os.WriteFile(path, module, 0o600); err != nil {

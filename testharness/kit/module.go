@@ -121,9 +121,8 @@ func build(pkg string, more ...string) ([]byte, error) {
 
 const moduleFile = "guest.wasm"
 
-// buildIDs returns what Go knows a package and all that it imports by, as they are now. It is quick: what go
-// build links from is in the build cache. Package postlink is part of the test itself, so its build ID counts
-// too.
+// buildIDs returns the present build IDs of a package and all its imports. It is fast: Go links from its
+// build cache. Package postlink is part of the test, so its build ID counts too.
 func buildIDs(pkg string, args []string) (string, error) {
 	guest, err := guestGo(append(append([]string{"list", "-deps", "-export", "-f={{.BuildID}}"}, args...),
 		pkg))
@@ -135,7 +134,7 @@ func buildIDs(pkg string, args []string) (string, error) {
 	return guest + string(pass), err
 }
 
-// guestGo runs the go command for guests and returns what it prints.
+// guestGo runs the go command for guests and returns its output.
 func guestGo(args []string) (string, error) {
 	cmd := exec.Command("go", args...)
 	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0")

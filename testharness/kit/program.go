@@ -6,9 +6,8 @@ import (
 	"testing"
 )
 
-// Program returns the path of a real program that a test drives: of the first of
-// the names that is installed. If none is, the test is skipped. With
-// VERGE_REQUIRE_REAL=1, as in CI, it fails instead.
+// Program returns the path of a real program for a test: the first of the names that is installed. If it
+// finds no program, it skips the test, or fails it with VERGE_REQUIRE_REAL=1, as in CI.
 func Program(t testing.TB, names ...string) string {
 	t.Helper()
 	installed()
@@ -33,13 +32,13 @@ func File(t testing.TB, path string) string {
 		return path
 	}
 	if os.Getenv("VERGE_REQUIRE_REAL") == "1" {
-		t.Fatalf("%s is not there, and VERGE_REQUIRE_REAL=1 forbids to skip; .ci/install installs it", path)
+		t.Fatalf("%s is missing, and VERGE_REQUIRE_REAL=1 forbids to skip; .ci/install installs it", path)
 	}
-	t.Skipf("SKIP: %s is not there; .ci/install installs it", path)
+	t.Skipf("SKIP: %s is missing; .ci/install installs it", path)
 	return ""
 }
 
-// installed lets Go run a test again after programs were installed. Go keeps the results of a package whose
-// files and variables are as they were, but it does not see directories outside of the module. make test sums
-// up those where programs are in this variable.
+// installed makes Go run a test again after programs were installed. Go caches the results of a package whose
+// files and variables are unchanged, but it does not see directories outside of the module. make test puts a
+// digest of the program directories into this variable.
 func installed() { os.Getenv("VERGE_PROGRAMS") }

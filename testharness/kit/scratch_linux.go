@@ -15,21 +15,20 @@ const (
 	memory = "/dev/shm" // what a test writes there costs no access to a disk
 	enough = 1 << 30    // bytes; in a container there may be only 64 MB
 
-	// held is a file of each such directory. The process that has made the directory holds a lock on it,
-	// which ends with the process, however it ends. What the process has started does not inherit the lock.
+	// held is the name of a file in each such directory. The process that created the directory holds a lock
+	// on it, which ends with the process in any case. Child processes do not inherit the lock.
 	held = "held"
 )
 
-// locks are the files that this process has locked. Go would close, and so unlock, a file that nobody has any
-// more.
+// locks are the files that this process has locked. Go would close, and so unlock, a file without references.
 var locks sync.Map
 
 // swept removes once what earlier processes have left.
 var swept sync.Once
 
-// Scratch makes a directory for what a server under test writes: in memory, if there is enough of it. remove
-// removes it. If the process is killed first, the next one that calls Scratch removes it, and ends what still
-// runs there.
+// Scratch creates a directory for the data of a server under test: in memory, if there is enough of it.
+// remove deletes it. If the process is killed first, the next process that calls Scratch deletes the
+// directory, and ends the processes that still run there.
 func Scratch(name string) (dir string, remove func(), err error) {
 	swept.Do(func() { sweep(memory) }) // first, because it makes room
 	place := memory
@@ -54,7 +53,7 @@ func scratchIn(place, name string) (dir string, remove func(), err error) {
 	return dir, func() { os.RemoveAll(dir); locks.Delete(dir); f.Close() }, nil
 }
 
-// hold makes the file, which has its name only when it is locked: nobody may find it in between.
+// hold creates the file, which gets its name only when it is locked, so that no process finds it in between.
 func hold(dir string) (*os.File, error) {
 	path := filepath.Join(dir, held)
 	f, err := os.OpenFile(path+".new", os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
@@ -69,7 +68,8 @@ func hold(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// sweep removes the directories in place whose processes have ended. What it may not remove stays.
+// sweep removes the directories in place whose processes have ended. It leaves directories that it may not
+// remove.
 func sweep(place string) {
 	files, _ := filepath.Glob(filepath.Join(place, "verge-*", held))
 	for _, path := range files {
@@ -105,7 +105,7 @@ func signalAllIn(dir string, signal os.Signal) (n int) {
 		if err != nil {
 			continue
 		}
-		p, err := os.FindProcess(pid) // first, so that what is signalled is what works there
+		p, err := os.FindProcess(pid) // first, so that the signal reaches the process that works there
 		if err != nil {
 			continue
 		}

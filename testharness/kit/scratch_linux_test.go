@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// A process that is killed removes nothing. The next one removes what is left, ends what still runs there,
-// and touches nothing of a process that lives.
-func TestWhatAKilledProcessLeftIsRemoved(t *testing.T) {
+// A killed process cannot clean up. The next process removes its files, ends its child processes, and does
+// not touch the files of a running process.
+func TestScratch_KilledProcess(t *testing.T) {
 	const inPlace = "VERGE_SCRATCH_CHILD"
 	if place := os.Getenv(inPlace); place != "" {
 		leave(t, place)
@@ -57,14 +57,14 @@ func TestWhatAKilledProcessLeftIsRemoved(t *testing.T) {
 		t.Error("something is left of a process that was killed")
 	}
 	if !there(mine) || !there(made) {
-		t.Error("a directory was removed that somebody has just made")
+		t.Error("a new directory was removed")
 	}
 	if remove(); there(mine) {
 		t.Error("a directory was not removed by who has made it")
 	}
 }
 
-// leave makes a directory, starts a process in it, says so, and waits to be killed.
+// leave creates a directory, starts a process in it, prints it, and waits to be killed.
 func leave(t *testing.T, place string) {
 	dir, _, err := scratchIn(place, "theirs")
 	if err != nil {

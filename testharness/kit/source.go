@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// Source is called by a test that runs the go command on packages of this module. Go keeps the results of a
-// package whose files are as they were, and counts a file only if the test imports or opens it. So Source
-// opens every directory with source, by which Go sees each change of a file in it.
+// Source is called by a test that runs the go command on packages of this module. Go caches the results of a
+// package whose files are unchanged, and considers only files that the test imports or opens. Source
+// therefore opens every directory with source, so that Go sees each change of a file in it.
 func Source(t testing.TB) {
 	t.Helper()
 	if err := openSource(); err != nil {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Fault is what an endpoint does instead of its work.
+// Fault replaces the response of an endpoint.
 type Fault struct {
 	Status   int    // 0: 200
 	Type     string // Content-Type. "": application/json

@@ -47,7 +47,7 @@ func newSigner(algorithm, id string) *signer {
 	return &signer{id, private}
 }
 
-// addKey needs the lock, or a provider that nobody has yet.
+// addKey requires the lock, or a provider that is not shared yet.
 func (p *Provider) addKey(algorithm string) {
 	p.made++
 	id := fmt.Sprintf("%s-%d", strings.ToLower(algorithm), p.made)
@@ -234,7 +234,7 @@ func (p *Provider) checkAssertion(client Client, form url.Values) bool {
 	return true
 }
 
-// challenge is what a PKCE verifier must have been announced as.
+// challenge returns the PKCE challenge of a verifier.
 func challenge(verifier string) string {
 	sum := sha256.Sum256([]byte(verifier))
 	return base64.RawURLEncoding.EncodeToString(sum[:])

@@ -1,12 +1,13 @@
-// Package oidctest is an OpenID provider that a program scripts: for tests of a service that sends its users
-// to one, and for trying it out with nothing installed.
+// Package oidctest is a scripted OpenID provider: for tests of a service that redirects its users to one, and
+// to try such a service without installation.
 //
 //	p := oidctest.Start(t, oidctest.Config{Clients: []oidctest.Client{{ID: "verge", Secret: "s"}}})
 //	p.Answer(oidctest.Answer{Claims: oidctest.AgeClaims(17)})
 //
-// It speaks the code flow with PKCE, pushed requests, the three usual ways to authenticate a client, and
-// userinfo, and it refuses what a strict provider refuses. Answer says what the next logins claim, Rotate
-// changes its keys, Fault breaks an endpoint, and Tamper changes tokens before they are signed.
+// It implements the code flow with PKCE, pushed requests, the three usual ways to authenticate a client, and
+// userinfo, and it rejects invalid requests like a strict provider. Answer sets the claims of the next
+// logins, Rotate changes its keys, Fault breaks an endpoint, and Tamper changes tokens before they are
+// signed.
 //
 // It verifies no user. Never let a real service trust it.
 package oidctest
@@ -35,8 +36,8 @@ type Config struct {
 	// Now is the clock. Nil: time.Now.
 	Now func() time.Time
 
-	// Page shows a login to a person. It ends with Finish, at once or in a later request. Nil: every login
-	// ends at once with the provider's Answer.
+	// Page shows a login to a person. It ends with Finish, immediately or in a later request. Nil: every
+	// login ends immediately with the provider's Answer.
 	Page func(w http.ResponseWriter, r *http.Request, l Login)
 
 	Pushed       bool // it takes pushed requests
@@ -104,7 +105,7 @@ type Provider struct {
 	requests  []request
 }
 
-// grant is what a code stands for.
+// grant is the data of a code.
 type grant struct {
 	client  Client
 	request url.Values
@@ -204,7 +205,7 @@ func (p *Provider) Compress() {
 	p.compress = true
 }
 
-// Requests returns what the provider got, and forgets it.
+// Requests returns the provider's requests, and forgets them.
 func (p *Provider) Requests() []request {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -225,7 +226,7 @@ func (p *Provider) Count(path string) (n int) {
 	return n
 }
 
-// AgeClaims returns what the providers that Verge has presets for claim of a person of that age, in Denmark.
+// AgeClaims returns the claims about a person of that age in Denmark, as of the providers in Verge's presets.
 func AgeClaims(age int) map[string]any {
 	claims := map[string]any{"idtoken_type": "av"}
 	country := map[string]any{"country": "DK"}
@@ -239,8 +240,7 @@ func AgeClaims(age int) map[string]any {
 	return claims
 }
 
-// AgeProof returns a setting "proof" of a method: the claim of AgeClaims that says whether a person is that
-// old.
+// AgeProof returns a setting "proof" of a method: the claim of AgeClaims for that age.
 func AgeProof(age int) map[string]any {
 	return map[string]any{"claim": []string{fmt.Sprintf("is_over_%d", age)}, "equals": true, "age": age}
 }
@@ -340,8 +340,8 @@ func (p *Provider) client(id string) (Client, bool) {
 	return p.config.Clients[at], true
 }
 
-// checkRequest returns an OAuth error for an authorization request, "" if there is none. A request whose
-// return address is wrong must not be answered by sending the browser there.
+// checkRequest returns an OAuth error for an authorization request, or "". If mayReturn is false, the return
+// address is invalid and the browser must not be redirected there.
 func (p *Provider) checkRequest(request url.Values) (problem string, mayReturn bool) {
 	client, ok := p.client(request.Get("client_id"))
 	if !ok {
@@ -447,7 +447,7 @@ func (p *Provider) Finish(w http.ResponseWriter, r *http.Request, id string, a A
 	}
 	if a.Error != "" {
 		back.Set("error", a.Error)
-		back.Set("error_description", "The provider was told to answer so.")
+		back.Set("error_description", "The provider is configured to return this error.")
 	} else {
 		client, _ := p.client(request.Get("client_id"))
 		p.mu.Lock()

@@ -210,7 +210,7 @@ func TestPushedRequests(t *testing.T) {
 	}
 	plain := Start(t, Config{Clients: plainClients()})
 	if status, _ := post(t, plain.URL+PushPath, "s+c&t", goodRequest()); status != 404 {
-		t.Errorf("a provider that takes no pushed requests: %d", status)
+		t.Errorf("a provider without pushed requests: %d", status)
 	}
 }
 
@@ -257,7 +257,7 @@ func TestClientAssertions(t *testing.T) {
 		form.Set("client_id", "verge")
 		form.Set("client_assertion_type", "urn:ietf:params:oauth:client-assertion-type:jwt-bearer")
 		form.Set("client_assertion", assertion)
-		// A client that is let in is told that the code is unknown.
+		// An authenticated client gets the error for an unknown code.
 		if _, answer := post(t, p.URL+TokenPath, "", form); (answer["error"] == "invalid_grant") != c.good {
 			t.Errorf("%s: %v", c.rule, answer)
 		}
@@ -281,7 +281,7 @@ func TestPage(t *testing.T) {
 	}
 	if shown.ClientID != "verge" || len(shown.Scopes) != 2 || len(shown.ACR) != 2 || shown.Language != "de" ||
 		shown.Hint != "country:DK" {
-		t.Errorf("the page is told %+v", shown)
+		t.Errorf("the page got %+v", shown)
 	}
 	for i, want := range []int{http.StatusSeeOther, http.StatusNotFound} {
 		rec := &recorder{header: http.Header{}}
@@ -335,6 +335,6 @@ func TestTLS(t *testing.T) {
 	resp.Body.Close()
 	trusting.CloseIdleConnections()
 	if resp, err := http.Get(p.URL + DiscoveryPath); err == nil {
-		t.Errorf("whoever does not know the certificate is answered %d", resp.StatusCode)
+		t.Errorf("a client without the certificate got %d", resp.StatusCode)
 	}
 }

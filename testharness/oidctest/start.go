@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// TB is what Start needs of a *testing.T. It keeps the package testing out of programs.
+// TB is the part of *testing.T that Start needs, so that programs do not import package testing.
 type TB interface {
 	Helper()
 	Cleanup(func())
@@ -81,7 +81,7 @@ func start(t TB, c Config, scheme string, secure *tls.Config) *Server {
 	return s
 }
 
-// newCertificate makes a certificate for loopback that vouches for itself.
+// newCertificate returns a new self-signed certificate for loopback.
 func newCertificate() (tls.Certificate, *x509.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -24,7 +24,7 @@ const (
 // key is a passkey's key pair.
 type key struct{ private crypto.Signer }
 
-// NewKey makes a key. RS256 has 2,048 bits.
+// NewKey returns a new key. RS256 has 2,048 bits.
 func NewKey(algorithm int64) (k key, err error) {
 	switch algorithm {
 	case ES256:

@@ -1,13 +1,13 @@
-// Package passkeytest is a browser and its authenticator in one, for tests of what takes passkeys.
+// Package passkeytest is a browser with its authenticator, for tests of code that accepts passkeys.
 //
-// An Authenticator reads options as a page gets them and answers as PublicKeyCredential.toJSON does. By
-// default it does everything right. A test that wants a wrong answer changes the Ceremony before it is
-// signed, or the Answer after:
+// An Authenticator reads options as a page gets them and returns responses like PublicKeyCredential.toJSON.
+// By default they are valid. For an invalid response, a test changes the Ceremony before it is signed, or the
+// Answer after:
 //
 //	a := passkeytest.New("https://verify.example")
 //	answer, err := a.Get(options, func(c *passkeytest.Ceremony) { c.Origin = "https://evil.example" })
 //
-// It shares no code with core/internal/webauthn, so that the two do not agree on a mistake. Both use
+// It shares no code with core/internal/webauthn, so that the two cannot have the same error. Both use
 // core/cbor.
 package passkeytest
 
@@ -37,8 +37,8 @@ const (
 type Authenticator struct {
 	Origin    string // of the page that asks
 	Algorithm int64  // of new passkeys; one of ES256, EdDSA and RS256
-	Flags     byte   // of each answer, without Attested
-	Counts    bool   // whether it counts signatures; else the counter is zero for ever
+	Flags     byte   // of each response, without Attested
+	Counts    bool   // whether it counts signatures; otherwise the counter is always zero
 	Passkeys  []*Passkey
 }
 
@@ -58,7 +58,7 @@ func New(origin string) *Authenticator {
 	}
 }
 
-// Ceremony is what goes into an answer.
+// Ceremony is the content of a response before it is signed.
 type Ceremony struct {
 	// The browser's part.
 	Type, Challenge, Origin string
@@ -73,13 +73,13 @@ type Ceremony struct {
 	ID         []byte
 	PublicKey  []byte // in COSE
 	Extensions []byte // in CBOR; the flag is for the test to set
-	Behind     []byte // stands behind all else
+	Behind     []byte // data after all other parts
 	Format     string
 	Statement  cbor.Item
 	UserHandle []byte
 }
 
-// Create makes a passkey, as navigator.credentials.create does.
+// Create creates a passkey, like navigator.credentials.create.
 func (a *Authenticator) Create(options []byte, changes ...func(*Ceremony)) (Answer, error) {
 	var o struct {
 		RP, User   struct{ ID string }
@@ -193,7 +193,7 @@ func (c *Ceremony) authenticatorData(attested []byte) []byte {
 	return slices.Concat(b, attested, c.Extensions, c.Behind)
 }
 
-// Answer is what the page sends back.
+// Answer is the response that the page sends back.
 type Answer struct {
 	ID                []byte
 	ClientData        []byte
@@ -203,14 +203,14 @@ type Answer struct {
 	UserHandle        []byte // of Get
 }
 
-// Sign signs the answer as it is.
+// Sign signs the response in its present state.
 func (a *Answer) Sign(key key) (err error) {
 	hash := sha256.Sum256(a.ClientData)
 	a.Signature, err = key.Sign(slices.Concat(a.AuthenticatorData, hash[:]))
 	return err
 }
 
-// JSON writes the answer as PublicKeyCredential.toJSON does.
+// JSON returns the response in the form of PublicKeyCredential.toJSON.
 func (a Answer) JSON() []byte {
 	response := map[string]any{
 		"clientDataJSON": encode(a.ClientData), "authenticatorData": encode(a.AuthenticatorData),

@@ -19,8 +19,8 @@ const (
 	request = `{"challenge":"BBBB","rpId":"site.example"}`
 )
 
-// The signature is over the authenticator data and the hash of the client data, and the client data says what
-// the page asked for.
+// The signature covers the authenticator data and the hash of the client data, and the client data contains
+// the page's request.
 func TestGet(t *testing.T) {
 	a := passkeytest.New("https://site.example")
 	if _, err := a.Create([]byte(creation)); err != nil {
@@ -55,8 +55,8 @@ func TestGet(t *testing.T) {
 	}
 }
 
-// It refuses what a browser refuses, and uses what the options allow.
-func TestItDoesWhatTheOptionsSay(t *testing.T) {
+// It rejects like a browser, and uses the allowed options.
+func TestAuthenticator_Options(t *testing.T) {
 	a := passkeytest.New("https://site.example")
 	if _, err := a.Get([]byte(request)); err == nil {
 		t.Error("it used a passkey that it does not have")

@@ -10,8 +10,8 @@ import (
 	"github.com/verge-id/verge/testharness/wallettest"
 )
 
-// A service asks for age_over_18 and takes the wallet's answer at its response_uri. What is right is decided
-// by the service: this one only shows what it gets.
+// A service requests age_over_18 and accepts the wallet's response at its response_uri. A real service
+// verifies the response; this one only prints it.
 func Example() {
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Println("state:", r.PostFormValue("state"), "token:", r.PostFormValue("vp_token")[:18]+"…")

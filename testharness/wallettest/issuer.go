@@ -26,8 +26,8 @@ type IssuerConfig struct {
 	// EKU is the extended key usage of the document signer. "": AgeSigner. "none": no such extension.
 	EKU string
 
-	// Curve is that of all its keys: P-256, P-384 or P-521. It decides the algorithm of documents, too. Nil:
-	// P-256.
+	// Curve is the curve of all its keys: P-256, P-384 or P-521. It determines the algorithm of documents,
+	// too. Nil: P-256.
 	Curve elliptic.Curve
 
 	// Now is when it is made. Its certificates are good from 30 days before until a year after. Zero: the
@@ -45,8 +45,8 @@ type IssuerConfig struct {
 type Issuer struct {
 	Root *x509.Certificate
 
-	// Chain is what goes into each document: the signer's certificate, and those of authorities between it
-	// and the root, in DER. The root is not in it.
+	// Chain is the chain in each document: the signer's certificate, and the certificates of authorities
+	// between it and the root, in DER. The root is not in it.
 	Chain [][]byte
 
 	// Key is the signer's.

@@ -17,14 +17,14 @@ import (
 	"github.com/verge-id/verge/core/cbor"
 )
 
-// Session is what the wallet takes the request to be. It signs this.
+// Session is the wallet's view of the request, which it signs.
 type Session struct {
 	Handover string // OpenID4VP, OpenID4VPOverDCAPI or Annex C
 
 	ClientID    string // of OpenID4VP
 	Nonce       string // of OpenID4VP and OpenID4VPOverDCAPI
 	ResponseURI string // of OpenID4VP
-	Thumbprint  []byte // of the key that the answer is encrypted to; nil for an answer in the clear
+	Thumbprint  []byte // of the key that encrypts the response; nil for an unencrypted response
 
 	Origin         string // of the page, over the Digital Credentials API
 	EncryptionInfo string // of Annex C, as it was sent
@@ -66,7 +66,7 @@ type Element struct {
 	DigestID  uint32
 }
 
-// Presentation is what goes into an answer. Everything in it is signed by Response, as it is then.
+// Presentation is the content of a response. Response signs all of it in its final state.
 type Presentation struct {
 	Session Session
 
@@ -84,7 +84,7 @@ type Presentation struct {
 	// Status is the member status that the issuer signs, such as a StatusReference. A zero Item: none.
 	Status cbor.Item
 
-	// DeviceNamespaces are elements that the wallet says of itself, by namespace. A zero Item: none.
+	// DeviceNamespaces are elements that the wallet asserts itself, by namespace. A zero Item: none.
 	DeviceNamespaces cbor.Item
 
 	// SDJWT is set if the document is in the format dc+sd-jwt. Token writes it then, and not Response.
@@ -170,7 +170,7 @@ func (p *Presentation) items(edit func(Part, cbor.Item) cbor.Item) (sent, digest
 		"SHA-256": crypto.SHA256, "SHA-384": crypto.SHA384, "SHA-512": crypto.SHA512,
 	}[p.DigestAlgorithm]
 	if !ok {
-		hash = crypto.SHA256 // for a name that nobody knows
+		hash = crypto.SHA256 // for an unknown name
 	}
 	var names []string
 	items, sums := map[string][]cbor.Item{}, map[string][]cbor.Pair{}
@@ -234,7 +234,7 @@ func (p *Presentation) issuerAuth(
 		cbor.Bytes(protected), unprotected, cbor.Bytes(payload), cbor.Bytes(signature))), nil
 }
 
-// deviceAuth signs the session. What is signed is not sent.
+// deviceAuth signs the session. The signed structure is not sent.
 func (p *Presentation) deviceAuth(
 	namespaces cbor.Item, edit func(Part, cbor.Item) cbor.Item,
 ) (cbor.Item, error) {
@@ -268,7 +268,7 @@ func dateTime(at time.Time) cbor.Item {
 	return cbor.Tagged(tagDateTime, cbor.Text(at.UTC().Format("2006-01-02T15:04:05Z")))
 }
 
-// curves are what COSE knows of each curve: its number, and the algorithm for it.
+// curves are the COSE parameters of each curve: its number, and its algorithm.
 var curves = map[elliptic.Curve]struct {
 	number, algorithm int64
 	hash              crypto.Hash

@@ -46,7 +46,7 @@ type Request struct {
 	Encryption string // A128GCM or A256GCM
 }
 
-// parameters are what a request has, whichever way it comes.
+// parameters are the parameters of a request, by any transport.
 type parameters struct {
 	ResponseType string          `json:"response_type"`
 	ResponseMode string          `json:"response_mode"`
@@ -61,8 +61,8 @@ type parameters struct {
 	Origins      []string        `json:"expected_origins"`
 }
 
-// Open reads a link. If it names a request_uri, Open gets the request from there and verifies its signature.
-// The error says what the wallet does not accept in the request.
+// Open reads a link. If it names a request_uri, Open fetches the request from there and verifies its
+// signature. The error names the part of the request that the wallet does not accept.
 func (w *Wallet) Open(ctx context.Context, link string) (*Request, error) {
 	u, err := url.Parse(link)
 	if err != nil {
@@ -83,7 +83,7 @@ func (w *Wallet) Open(ctx context.Context, link string) (*Request, error) {
 		Nonce: q.Get("nonce"), State: q.Get("state"),
 		Query: json.RawMessage(q.Get("dcql_query")), Metadata: json.RawMessage(q.Get("client_metadata")),
 	}
-	// A request that nobody has signed is known by where its answer goes, and by nothing else.
+	// An unsigned request is identified only by its response address.
 	if p.ClientID != "redirect_uri:"+p.ResponseURI {
 		return nil, fmt.Errorf("wallettest: the client_id of an unsigned request is %q, "+
 			"want redirect_uri: and the response_uri %q", p.ClientID, p.ResponseURI)
@@ -332,7 +332,7 @@ func (w *Wallet) choose(query dcql, r *Request) error {
 	return fmt.Errorf("wallettest: the wallet has none of the sets of claims %q", c.ClaimSets)
 }
 
-// readMetadata reads the key that the answer is encrypted to.
+// readMetadata reads the key to which the response is encrypted.
 func (r *Request) readMetadata(raw json.RawMessage) error {
 	var metadata struct {
 		Keys struct {

@@ -17,7 +17,7 @@ import (
 )
 
 // SealJWE encrypts to a key on P-256 by ECDH-ES, as a JWE in its compact form. header has enc, and may have
-// kid, apu and apv. What else it has goes into the header, too, and takes the place of what is right.
+// kid, apu and apv. Other fields are copied into the header, too, and override the correct values.
 func SealJWE(payload []byte, to *ecdh.PublicKey, header map[string]any) (string, error) {
 	ephemeral, err := ecdh.P256().GenerateKey(rand.Reader)
 	if err != nil {

@@ -22,11 +22,11 @@ import (
 type Wallet struct {
 	Issuer *Issuer
 
-	// Elements is what each document says: bool, int, string or cbor.Item by an element's name.
+	// Elements are the values in each document: bool, int, string or cbor.Item by an element's name.
 	Elements map[string]any
 
-	// Format is that of its documents: mso_mdoc, which is the default, or dc+sd-jwt. Documents in the latter
-	// have the Claims.
+	// Format is the format of its documents: mso_mdoc, which is the default, or dc+sd-jwt. Documents in the
+	// latter format have the Claims.
 	Format string
 	Claims map[string]any
 
@@ -78,13 +78,13 @@ func (w *Wallet) client() *http.Client {
 	return &http.Client{CheckRedirect: stay}
 }
 
-// Message is what the wallet posts.
+// Message is the wallet's POST request.
 type Message struct {
 	URL  string
 	Form url.Values
 }
 
-// Reply is what the service answers to a Message.
+// Reply is the service's response to a Message.
 type Reply struct {
 	Status int
 	Header http.Header
@@ -150,7 +150,7 @@ func (p *Presentation) Set(name string, value any) {
 	p.Elements = append(slices.DeleteFunc(p.Elements, func(e Element) bool { return e.Name == name }), e)
 }
 
-// Present returns the answer to a request.
+// Present returns the response to a request.
 func (w *Wallet) Present(r *Request, changes ...func(*Presentation)) (Message, error) {
 	s := Session{Handover: OpenID4VP, ClientID: r.ClientID, Nonce: r.Nonce, ResponseURI: r.ResponseURI}
 	if r.ResponseMode == "direct_post.jwt" {
@@ -248,7 +248,7 @@ func (w *Wallet) Send(ctx context.Context, m Message) (Reply, error) {
 	}
 	if resp.StatusCode == http.StatusOK {
 		if err := json.Unmarshal(reply.Body, &answer); err != nil {
-			return reply, fmt.Errorf("wallettest: the answer of response_uri is %q: %w", reply.Body, err)
+			return reply, fmt.Errorf("wallettest: the response of response_uri is %q: %w", reply.Body, err)
 		}
 	}
 	reply.RedirectURI = answer.RedirectURI

@@ -14,8 +14,8 @@ import (
 	"github.com/verge-id/verge/wasm/effect"
 )
 
-// entering is a store of this process that a site uses, and the contexts of the
-// entries under way. When such a context ends, so do the calls to the store.
+// entering is a store of this process that a site uses, and the contexts of the active entries. When such a
+// context ends, so do the calls to the store.
 type entering struct {
 	here bool // there is such a store
 
@@ -37,7 +37,7 @@ func (e *entering) begin(ctx context.Context) (end func()) {
 	}
 }
 
-// within is a context that ends with the request, or with an entry under way.
+// within returns a context that ends with the request, or with an active entry.
 func (e *entering) within(request context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(request)
 	e.mu.Lock()
@@ -51,9 +51,8 @@ func (e *entering) within(request context.Context) (context.Context, context.Can
 	return ctx, cancel
 }
 
-// carryOut serves a store's effects until the test ends. It returns the URL to
-// post them to. A request is a kind and the body, an answer is a status and the
-// reply.
+// carryOut serves a store's effects until the test ends. It returns the URL to which they are posted. A
+// request contains a kind and the body, a response a status and the reply.
 func (e *entering) carryOut(t testing.TB, store kv.KV) (url string) {
 	t.Helper()
 	e.here, e.contexts = true, map[int]context.Context{}

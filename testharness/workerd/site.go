@@ -17,29 +17,28 @@ import (
 	"github.com/verge-id/verge/wasm/settings"
 )
 
-// Config is what a site runs. Guest has to have everything that verge_config
-// needs, with the key ring. All other members may be zero.
+// Config is the configuration of a site. Guest must contain all required values of verge_config, with the key
+// ring. All other fields may be zero.
 type Config struct {
 	// Guest is the configuration. An empty BaseURL stands for the site's own,
 	// which needs Dev.
 	Guest settings.Config
 
-	// Module is what runs: "" is Verge, "other" is Options.Other.
+	// Module is the module that runs: "" is Verge, "other" is Options.Other.
 	Module string
 
 	// Store is the site's store. This process then carries out the effects,
 	// and no alarm is ever set. Nil: the site's Durable Objects.
 	Store kv.KV
 
-	// Now is what the site's clock shows until it is moved. No alarm is ever
-	// set then, and RunDue does what is due. Zero: the clock runs, Offset ahead
-	// of the real one, and alarms are set.
+	// Now is the time of the site's clock until it is moved. No alarm is set then, and RunDue runs due tasks.
+	// Zero: the clock runs, Offset ahead of the real one, and alarms are set.
 	Now    time.Time
 	Offset time.Duration
 
 	HandleTimeout time.Duration     // of a public request; 0: 15 s
 	FetchTimeout  time.Duration     // of a fetch; 0: 10 s
-	Places        int               // how many requests at once; 0: 1024
+	Places        int               // maximum concurrent requests; 0: 1024
 	Keys          map[string]string // private keys by name, each in PEM
 	UsageEach     time.Duration     // how often usage is recorded; 0: only by RecordUsage
 	Memory        int               // how many bytes a guest may have before it is replaced; 0: 48 MiB
@@ -86,8 +85,8 @@ func (s *Server) Site(t testing.TB, c Config) *Site {
 	return site
 }
 
-// Configure replaces what the site runs and what its clock shows. What it has
-// stored stays. So a test can have the store before it knows what will run on it.
+// Configure replaces the configuration and the clock of a site. Its stored data remains, so that a test can
+// have the store before its configuration.
 func (s *Site) Configure(c Config) {
 	s.t.Helper()
 	if c.Guest.BaseURL == "" {
@@ -165,7 +164,7 @@ func (s *Site) Close() {
 	}
 }
 
-// Now is what the site's clock shows.
+// Now returns the time of the site's clock.
 func (s *Site) Now() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,8 +183,7 @@ func (s *Site) SetClock(now time.Time) {
 	s.tellClock()
 }
 
-// Advance moves the clock forward, whether it runs or not. If it runs, the alarms
-// that it has passed fire at once.
+// Advance moves the clock forward, whether it runs or not. If it runs, the passed alarms fire immediately.
 func (s *Site) Advance(d time.Duration) {
 	s.t.Helper()
 	s.mu.Lock()
@@ -214,7 +212,7 @@ func (s *Site) tellClock() {
 	s.post("clock", b)
 }
 
-// RunDue runs everything that is due, and returns when the next thing falls due.
+// RunDue runs all due tasks, and returns the time of the next one.
 func (s *Site) RunDue(ctx context.Context) (next time.Time, err error) {
 	b, err := s.Entry(ctx, abi.RunDue, nil)
 	if err != nil {
@@ -251,8 +249,8 @@ func (s *Site) Ready(ctx context.Context) error {
 	return o.Err()
 }
 
-// Abandon submits an entry in a context that ends at once, as the platform ends
-// that of a request whose client has gone.
+// Abandon submits an entry in a context that ends immediately, like the platform ends the context of a
+// disconnected client's request.
 func (s *Site) Abandon(e abi.Entry, message []byte) {
 	s.t.Helper()
 	s.post("abandon", append([]byte{byte(e)}, message...))
@@ -264,7 +262,7 @@ func (s *Site) Forget() {
 	s.post("forget", nil)
 }
 
-// Logs is what the site has logged, one JSON object a line.
+// Logs returns the site's log, one JSON object per line.
 func (s *Site) Logs() string {
 	s.t.Helper()
 	return string(s.post("logs", nil))
@@ -291,7 +289,7 @@ func (s *Site) RecordUsage() error {
 	return err
 }
 
-// measured is what the site measured of verification methods, in order.
+// Measured returns the site's measurements of verification methods, in order.
 func (s *Site) Measured() (all []measured) {
 	s.t.Helper()
 	if err := json.Unmarshal(s.post("measured", nil), &all); err != nil {
@@ -316,8 +314,7 @@ func (s *Site) Effect(kind abi.Kind, body []byte) (abi.Status, []byte) {
 	return abi.Status(reply[0]), reply[1:]
 }
 
-// BreakAlarm makes the next alarm fail at its end, when it asks for the time of the
-// one after it.
+// BreakAlarm makes the next alarm fail at its end, when it sets the following alarm.
 func (s *Site) BreakAlarm() {
 	s.t.Helper()
 	s.post("break-alarm", nil)

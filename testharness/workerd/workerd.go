@@ -3,12 +3,11 @@
 // from this source, Durable Objects with SQLite and alarms. It is not for
 // publishers.
 //
-// Use [Start] for a process of the test's own, [Shared] for the one that all
-// tests of a binary share, and [Server.Site] for a service in it: hundreds of
-// services run in one process, each with its own guest, clock and store. With
-// [Options.Worker] the process runs what is deployed instead, as it is.
+// Use [Start] for a separate process of a test, [Shared] for the process that all tests of a binary share,
+// and [Server.Site] for a service in it: hundreds of services run in one process, each with its own guest,
+// clock and store. With [Options.Worker] the process runs the deployed Worker unchanged.
 //
-// Where workerd is not installed, tests that need it are skipped.
+// If workerd is not installed, tests that need it are skipped.
 package workerd
 
 import (
@@ -42,15 +41,14 @@ import (
 
 // Options change what Start runs. The zero value works, and so does nil.
 type Options struct {
-	// Other is a module that sites can name instead of Verge's. Nil: there is none.
+	// Other is a module that sites can name instead of Verge's. Nil: no other module.
 	Other []byte
 
 	// Worker runs the deployed entry. Nil: sites.
 	Worker *Worker
 
-	// Bare is the source of a Worker that runs instead of all others, to compare
-	// measurements with. It exports the classes Partition and Limits, too. "": there
-	// is none.
+	// Bare is the source of a Worker that runs instead of all others, for comparison measurements. It exports
+	// the classes Partition and Limits, too. "": no such Worker.
 	Bare string
 
 	// Isolates is how many isolates run the entry on the same Durable Objects,
@@ -99,7 +97,7 @@ type Server struct {
 // written for, the one of wrangler.jsonc.
 const Compatibility = "2026-11-01"
 
-// Flag is what the Worker needs of the platform beside that, as in wrangler.jsonc.
+// Flag is the compatibility flag that the Worker needs in addition, as in wrangler.jsonc.
 const Flag = "enable_request_signal"
 
 // Proto is the header in which a request says by which protocol it came: "https"
@@ -277,8 +275,8 @@ func (s *Server) writeModules(files map[string][]byte, entry string) (list strin
 	return modules.String(), nil
 }
 
-// others are the parts of the configuration for what runs beside the first isolate: the further isolates,
-// and the door to a deployed Worker's partitions.
+// others are the parts of the configuration for the services next to the first isolate: the further isolates,
+// and the access to a deployed Worker's partitions.
 type others struct{ services, sockets, workers string }
 
 func (s *Server) beside(modules string) (others, error) {
@@ -333,8 +331,7 @@ const door = `export default { async fetch(request, env) {
 } };
 `
 
-// bindings are the members of env. service says whose the Durable Objects are,
-// "" for its own.
+// bindings are the members of env. service is the service of the Durable Objects, "" for its own.
 func bindings(w *Worker, service string) (string, error) {
 	var b strings.Builder
 	for _, class := range []string{"Partition", "Limits"} {
@@ -429,7 +426,7 @@ func (s *Server) run(program string) error {
 			if event.Socket == "door" {
 				s.door = addr
 			} else if other, is := strings.CutPrefix(event.Socket, "http"); !is {
-				return fmt.Errorf("it listens on a socket %q that nobody told it of", event.Socket)
+				return fmt.Errorf("it listens on an unexpected socket %q", event.Socket)
 			} else if other == "" {
 				s.Addr = addr
 			} else if n, err := strconv.Atoi(other); err == nil && n < len(s.others) {

@@ -62,7 +62,7 @@ func TestSitesKnowNothingOfEachOther(t *testing.T) {
 	}
 	a.Advance(time.Hour)
 	if !a.Now().Equal(start.Add(time.Hour)) || !b.Now().Equal(start) {
-		t.Errorf("a's clock stands at %s, b's at %s", a.Now(), b.Now())
+		t.Errorf("a's clock is at %s, b's at %s", a.Now(), b.Now())
 	}
 	for site, want := range map[*workerd.Site]time.Time{a: a.Now(), b: start} {
 		reply, err := site.Entry(t.Context(), abi.SelfTest, nil)
@@ -122,12 +122,11 @@ func TestSite(t *testing.T) {
 	}
 	resp.Body.Close()
 	if resp.StatusCode != http.StatusMisdirectedRequest {
-		t.Errorf("a request for no site is answered %d", resp.StatusCode)
+		t.Errorf("a request for no site returned %d", resp.StatusCode)
 	}
 }
 
-// A test gets the store before it says what runs on it. The store may be in this
-// process.
+// A test gets the store before its configuration. The store may be in this process.
 func TestConfigure(t *testing.T) {
 	c := config(t)
 	site := workerd.Shared(t).Site(t, workerd.Config{Now: start})
