@@ -18,8 +18,8 @@ type line struct {
 // paragraph is prose that is read as a whole, because phrases run over the ends of lines.
 type paragraph []line
 
-// proseOf returns the paragraphs of a file: comments and sentences in strings of Go and templ, Markdown without
-// its code, descriptions and comments of YAML and TOML.
+// proseOf returns the paragraphs of a file: comments and sentences in strings of Go and templ, Markdown
+// without its code, descriptions and comments of YAML and TOML.
 func proseOf(name, text string) []paragraph {
 	switch path.Ext(name) {
 	case ".go":
