@@ -52,6 +52,9 @@ type Issuer struct {
 	// Key is the signer's.
 	Key *ecdsa.PrivateKey
 
+	// KeyID is the DID URL of the key, which SD-JWTs have instead of the certificates. "": they have these.
+	KeyID string
+
 	// above is the authority that has issued the signer's certificate.
 	above    *x509.Certificate
 	aboveKey *ecdsa.PrivateKey

@@ -35,7 +35,8 @@ type Request struct {
 	Types  []string   // of it, if the format is dc+sd-jwt
 	Claims [][]string // that the wallet has, in that format
 
-	Signer *x509.Certificate // of a signed request
+	Signer  *x509.Certificate // of a signed request; nil: its key is of a DID
+	Profile string            // of a signed request by a DID: its header profile_version
 
 	VerifierInfo json.RawMessage // of the service, as it was sent; nil: none
 
@@ -59,6 +60,7 @@ type parameters struct {
 	VerifierInfo json.RawMessage `json:"verifier_info"`
 	WalletNonce  string          `json:"wallet_nonce"`
 	Origins      []string        `json:"expected_origins"`
+	Profile      string          `json:"-"` // the header profile_version
 }
 
 // Open reads a link. If it names a request_uri, Open fetches the request from there and verifies its
@@ -148,6 +150,12 @@ func (w *Wallet) verifyObject(compact, origin string) (p parameters, signer *x50
 		if t.Header["typ"] != "oauth-authz-req+jwt" {
 			return nil, fmt.Errorf("typ is %v", t.Header["typ"])
 		}
+		if kid, ok := t.Header["kid"].(string); ok && t.Header["x5c"] == nil {
+			if public := w.Services[kid]; public != nil {
+				return public, nil
+			}
+			return nil, fmt.Errorf("kid: no service has the key %q", kid)
+		}
 		list, _ := t.Header["x5c"].([]any)
 		for _, v := range list {
 			text, _ := v.(string)
@@ -171,8 +179,9 @@ func (w *Wallet) verifyObject(compact, origin string) (p parameters, signer *x50
 		return public, nil
 	}
 	claims := jwt.MapClaims{}
-	if _, err := jwt.ParseWithClaims(compact, claims, key, jwt.WithValidMethods([]string{"ES256"}),
-		jwt.WithAudience("https://self-issued.me/v2"), jwt.WithTimeFunc(w.now)); err != nil {
+	token, err := jwt.ParseWithClaims(compact, claims, key, jwt.WithValidMethods([]string{"ES256"}),
+		jwt.WithAudience("https://self-issued.me/v2"), jwt.WithTimeFunc(w.now))
+	if err != nil {
 		return p, nil, err
 	}
 	written, err := json.Marshal(claims)
@@ -181,6 +190,15 @@ func (w *Wallet) verifyObject(compact, origin string) (p parameters, signer *x50
 	}
 	if err != nil {
 		return p, nil, err
+	}
+	if len(chain) == 0 {
+		kid, _ := token.Header["kid"].(string)
+		did, _, _ := strings.Cut(kid, "#")
+		p.Profile, _ = token.Header["profile_version"].(string)
+		if p.ClientID != "decentralized_identifier:"+did {
+			return p, nil, fmt.Errorf("client_id is %q, and the key is of %s", p.ClientID, did)
+		}
+		return p, nil, nil
 	}
 	service := p.ResponseURI
 	if origin != "" {
@@ -248,7 +266,8 @@ type dcql struct {
 func (w *Wallet) read(p parameters, mode string) (*Request, error) {
 	r := &Request{
 		ClientID: p.ClientID, Nonce: p.Nonce, State: p.State,
-		ResponseMode: p.ResponseMode, ResponseURI: p.ResponseURI, VerifierInfo: p.VerifierInfo,
+		ResponseMode: p.ResponseMode, ResponseURI: p.ResponseURI, Profile: p.Profile,
+		VerifierInfo: p.VerifierInfo,
 	}
 	if p.ResponseType != "vp_token" || p.Nonce == "" || p.ResponseURI == "" && mode == "direct_post" {
 		return nil, fmt.Errorf("wallettest: response_type is %q, nonce %q, response_uri %q",

@@ -73,7 +73,12 @@ func (w *Wallet) sdJWT(r *Request, s Session) *SDJWT {
 // Token writes an SD-JWT with key binding (RFC 9901).
 func (p *Presentation) Token() (string, error) {
 	d := p.SDJWT
-	header := map[string]any{"alg": algorithmOf(p.Issuer.Key), "typ": formatSDJWT, "x5c": p.chain()}
+	header := map[string]any{"alg": algorithmOf(p.Issuer.Key), "typ": formatSDJWT}
+	if p.Issuer.KeyID != "" {
+		header["kid"] = p.Issuer.KeyID
+	} else {
+		header["x5c"] = p.chain()
+	}
 	h := hider{disclose: d.Disclose}
 	claims := h.hide(d.Claims, nil)
 	sd, _ := claims["_sd"].([]string)
@@ -195,4 +200,11 @@ func Disclosure(content ...any) string {
 		panic(fmt.Sprintf("wallettest: %v", err))
 	}
 	return encode(b)
+}
+
+// JWK returns a public key with an id.
+func JWK(public *ecdsa.PublicKey, id string) map[string]any {
+	jwk := jwkOf(public)
+	jwk["kid"] = id
+	return jwk
 }

@@ -37,6 +37,12 @@ type Wallet struct {
 	// accepted, if the certificate is the client's.
 	Verifiers *x509.CertPool
 
+	// Services are the keys of services that have a DID, by their DID URLs.
+	Services map[string]*ecdsa.PublicKey
+
+	// TextToken says that it encrypts the JSON of a vp_token as a text, as the Swiss wallet does.
+	TextToken bool
+
 	// OnlyGet says that it fetches requests by GET, whatever the link says.
 	OnlyGet bool
 
@@ -163,6 +169,9 @@ func (w *Wallet) Present(r *Request, changes ...func(*Presentation)) (Message, e
 	presentations := map[string]any{r.Query: []string{response}}
 	if r.ResponseMode == "direct_post.jwt" {
 		answer := map[string]any{"vp_token": presentations}
+		if w.TextToken {
+			answer["vp_token"] = asText(presentations)
+		}
 		if r.State != "" {
 			answer["state"] = r.State
 		}
@@ -182,6 +191,14 @@ func (w *Wallet) Present(r *Request, changes ...func(*Presentation)) (Message, e
 		form.Set("state", r.State)
 	}
 	return Message{r.ResponseURI, form}, nil
+}
+
+func asText(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // texts
+	}
+	return string(b)
 }
 
 // seal encrypts a response with the request's key.

@@ -20,8 +20,8 @@
 //
 // # What is trusted
 //
-// Nothing but the trust anchors. ParseAnchors reads them from the operator's files, and ListedAnchor from the
-// certificates of a trusted list. A profile lists the
+// Nothing but the trust anchors and the keys of issuers' DIDs. ParseAnchors and ParseIssuerKeys read them from
+// the operator's files, and ListedAnchor reads an anchor from a certificate of a trusted list. A profile lists the
 // extended key usages that a document signer may have, because issuers of one kind of document may not sign
 // another kind.
 //

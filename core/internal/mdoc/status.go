@@ -91,9 +91,19 @@ type Lists struct {
 // the document names a certificate for its list, the path leads to that one instead. The certificate may
 // sign, and its extended key usage is for status lists, for documents, or absent, as ISO/IEC
 // 18013-5 (second edition, table B.9) allows.
+//
+// The status list of a document by a DID is signed by any key of the same DID.
 func (a Ask) ListsOf(p Proof) Lists {
 	l := Lists{ask: Ask{EKU: append(slices.Clone(a.EKU), statusSigner), Now: a.Now, Verify: a.Verify,
 		Issued: a.Issued, anyPurpose: true}, path: p.Path}
+	if p.Key.ID != "" {
+		for _, k := range a.Keys {
+			if k.DID() == p.Key.DID() {
+				l.ask.Keys = append(l.ask.Keys, k)
+			}
+		}
+		return l
+	}
 	for _, t := range a.Anchors {
 		if bytes.Equal(t.Certificate.RawSubject, p.Anchor.Certificate.RawSubject) {
 			l.issuers = append(l.issuers, t)
@@ -109,9 +119,18 @@ func (a Ask) ListsOf(p Proof) Lists {
 	return l
 }
 
-// VerifyJWS verifies that the first certificate of a chain, in DER, has signed a token. until is the end of
-// that certificate. The error is a *Refusal, or the host's.
-func (l Lists) VerifyJWS(ctx context.Context, t jws.Token, chain [][]byte) (until time.Time, err error) {
+// VerifyJWS verifies that the first certificate in x5c has signed a token, or for a document by a DID, that
+// a key of the DID has. until is the end of the certificate; zero: it has none. The error is a *Refusal, or
+// the host's.
+func (l Lists) VerifyJWS(ctx context.Context, t jws.Token) (until time.Time, err error) {
+	if len(l.ask.Keys) > 0 {
+		_, err := l.ask.verifyByKey(ctx, t, listSignature)
+		return until, err
+	}
+	chain, ok := t.Chain()
+	if !ok {
+		return until, refused(badChain)
+	}
 	public, until, err := l.signer(ctx, chain)
 	if err != nil {
 		return until, err
@@ -187,8 +206,15 @@ func (l Lists) OpenCWT(ctx context.Context, token []byte, limit int) (t CWT, err
 	return t, nil
 }
 
-// StatusIssuers names the authorities whose signers may sign a status list, for a cache of lists.
-func (l Lists) StatusIssuers() string { return namesOf(l.ask.Anchors) }
+// StatusIssuers names the authorities whose signers may sign a status list, and the keys that may, for a
+// cache of lists.
+func (l Lists) StatusIssuers() string {
+	names := namesOf(l.ask.Anchors)
+	for _, k := range l.ask.Keys {
+		names += k.Fingerprint() + " "
+	}
+	return names
+}
 
 // CRLIssuers names the certificates that may sign a revocation list for the certificate number n of the path.
 func (l Lists) CRLIssuers(n int) string { return namesOf(l.issuersOf(n)) }

@@ -33,8 +33,9 @@ type Ask struct {
 	Namespace string   // of the elements
 	Elements  []string // the exact names. No other element counts
 
-	EKU     []string // extended key usages, of which a document signer must have one: 1.0.18013.5.1.2
-	Anchors []Anchor // who may have issued document signers
+	EKU     []string    // extended key usages, of which a document signer must have one: 1.0.18013.5.1.2
+	Anchors []Anchor    // who may have issued document signers
+	Keys    []IssuerKey // of issuers of tokens that have a DID. They need no anchor
 
 	Transcript []byte // CBOR of the SessionTranscript
 	Now        time.Time
@@ -56,7 +57,18 @@ type Proof struct {
 	// Path has the certificates below the anchor: the document signer's, and those of authorities between.
 	Path []*x509.Certificate
 
+	// Key is the key of the issuer's DID that has signed the token. Then there is no Anchor and no Path.
+	Key IssuerKey
+
 	Status Status
+}
+
+// Trust returns the fingerprint of the trust anchor, or of the issuer's key, that the document led to.
+func (p Proof) Trust() string {
+	if p.Key.ID != "" {
+		return p.Key.Fingerprint()
+	}
+	return p.Anchor.Fingerprint()
 }
 
 // Value is the value of an element. It may be of any type.
@@ -119,11 +131,13 @@ func Verify(ctx context.Context, deviceResponse []byte, a Ask) (Proof, error) {
 
 // VerifyJWS verifies a token that an issuer of documents has signed. The certificates in x5c lead to a trust
 // anchor, as for documents; the signer's extended key usage is one of EKU or absent, because no standard has
-// one for tokens. Of the Proof, Anchor and Path are set. The error is a *Refusal, or the host's.
+// one for tokens. A token without x5c is signed by the one of Keys that its kid names. Of the Proof, either
+// Anchor and Path are set, or Key. The error is a *Refusal, or the host's.
 func (a Ask) VerifyJWS(ctx context.Context, t jws.Token) (p Proof, err error) {
 	chain, ok := t.Chain()
 	if !ok {
-		return p, refused(badChain)
+		p.Key, err = a.verifyByKey(ctx, t, issuerSignature)
+		return p, err
 	}
 	a.anyPurpose = true
 	path, anchor, err := a.signer(ctx, chain)

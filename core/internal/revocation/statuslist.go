@@ -123,7 +123,7 @@ type claims struct {
 	bits                            int64
 	list                            []byte // compressed
 
-	signerUntil time.Time
+	signerUntil time.Time // zero: the signer's key has no end
 }
 
 // number is a claim in seconds. It may be absent or, if it is present, not a number.
@@ -168,7 +168,9 @@ func (c claims) dates(now time.Time) (d Dates, err error) {
 		}
 		ttl = time.Duration(min(c.ttl.seconds, int64(maxTTL/time.Second))) * time.Second
 	}
-	d.Until = earliest(until, c.signerUntil)
+	if d.Until = until; !c.signerUntil.IsZero() {
+		d.Until = earliest(until, c.signerUntil)
+	}
 	d.Fresh = now.Add(max(ttl, minTTL))
 	switch {
 	case begin.After(now.Add(margin)):
@@ -213,11 +215,7 @@ func readJWT(ctx context.Context, token string, by mdoc.Lists) (c claims, err er
 	default:
 		return c, errForm
 	}
-	chain, ok := t.Chain()
-	if !ok {
-		return c, errForm
-	}
-	if c.signerUntil, err = by.VerifyJWS(ctx, t, chain); err != nil {
+	if c.signerUntil, err = by.VerifyJWS(ctx, t); err != nil {
 		return c, &SignerError{err}
 	}
 	payload, err := web.ReadForeign(t.Payload)

@@ -58,19 +58,19 @@ func readDisclosure(text string) (d disclosure, ok bool) {
 type walk struct {
 	disclosures map[string]*disclosure // by their digests
 	seen        map[string]bool        // digests
-	paths       [][]string
+	ask         Ask
 	found       []Value
 }
 
-// disclosed returns the values of the claims with these paths (RFC 9901, 7.1). It visits every claim, since
+// disclosed returns the values of the claims that are asked for (RFC 9901, 7.1). It visits every claim, since
 // a digest may occur twice anywhere in the token.
-func disclosed(d document, paths [][]string) ([]Value, error) {
+func disclosed(d document, a Ask) ([]Value, error) {
 	if v := d.payload.Value(algorithm); v.Present() {
 		if name, _ := v.Text(); name != "sha-256" {
 			return nil, refused(badAlgorithm)
 		}
 	}
-	w := walk{map[string]*disclosure{}, map[string]bool{}, paths, make([]Value, len(paths))}
+	w := walk{map[string]*disclosure{}, map[string]bool{}, a, make([]Value, len(a.Claims))}
 	for _, text := range d.disclosures {
 		read, ok := readDisclosure(text)
 		if !ok {
@@ -148,9 +148,9 @@ func (w *walk) value(v web.Value, path []string) error {
 	if len(path) > maxDepth {
 		return refused(tooDeep)
 	}
-	for i, asked := range w.paths {
+	for i, asked := range w.ask.Claims {
 		if slices.Equal(asked, path) {
-			w.found[i] = Value{v}
+			w.found[i] = Value{v, w.ask.TextBools}
 		}
 	}
 	if o, ok := v.Object(); ok {

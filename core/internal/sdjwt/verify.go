@@ -2,7 +2,6 @@ package sdjwt
 
 import (
 	"context"
-	"crypto/elliptic"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
@@ -14,7 +13,6 @@ import (
 	"github.com/verge-id/verge/core/internal/jws"
 	"github.com/verge-id/verge/core/internal/mdoc"
 	"github.com/verge-id/verge/core/internal/signature"
-	"github.com/verge-id/verge/core/internal/strict64"
 	"github.com/verge-id/verge/core/web"
 )
 
@@ -35,14 +33,18 @@ const bindingAge = 5 * time.Minute
 
 // Ask is a question, and the trust anchors. If any field but Claims is empty, every presentation is rejected.
 type Ask struct {
-	Types  string     // the prefix of all types (vct) that count, such as urn:eudi:pid:
+	// Types are the types (vct) that count. One that ends in a colon stands for all that begin with it.
+	Types  []string
 	Claims [][]string // the paths of claims. No other claim counts
+
+	// TextBools makes the texts "true" and "false" count as true and false, for issuers that write them so.
+	TextBools bool
 
 	Audience string // client_id of the request, or "origin:" and the page's origin
 	Nonce    string
 
-	// Issuers has the trust anchors, the extended key usages, the time, and the host. Its other fields are
-	// not used.
+	// Issuers has the trust anchors, the issuers' keys, the extended key usages, the time, and the host. Its
+	// other fields are not used.
 	Issuers mdoc.Ask
 }
 
@@ -50,15 +52,24 @@ type Ask struct {
 type Proof struct {
 	Claims []Value // in the order of Ask.Claims
 
-	// Issuer has the anchor, the path of certificates and the status of the document.
+	// Issuer has the anchor and the path of certificates, or the issuer's key, and the status of the
+	// document.
 	Issuer mdoc.Proof
 }
 
 // Value is the value of a claim. It may be of any type, or absent.
-type Value struct{ v web.Value }
+type Value struct {
+	v     web.Value
+	texts bool // "true" and "false" count
+}
 
-// Bool returns a value that is true or false. Neither 1 nor "true" is.
-func (v Value) Bool() (value, ok bool) { return v.v.Bool() }
+// Bool returns a value that is true or false. Neither 1 nor "true" is, except for Ask.TextBools.
+func (v Value) Bool() (value, ok bool) {
+	if text, isText := v.v.Text(); isText && v.texts {
+		return text == "true", text == "true" || text == "false"
+	}
+	return v.v.Bool()
+}
 
 // Date returns a value that is a date of the calendar as a text, YYYY-MM-DD.
 func (v Value) Date() (date time.Time, ok bool) {
@@ -74,8 +85,8 @@ func (v Value) Date() (date time.Time, ok bool) {
 //
 //   - The form: an issuer's token of typ dc+sd-jwt, at most 64 disclosures, and a key binding token.
 //   - The type (vct, or one of aka_vcts).
-//   - The issuer's signature, by a certificate that leads to a trust anchor.
-//   - exp, nbf and iat. The token was issued while its signer's certificate was valid.
+//   - The issuer's signature, by a certificate that leads to a trust anchor, or by a key of the issuer's DID.
+//   - exp, nbf and iat. The token was issued while its signer's certificate was valid, if it has one.
 //   - The disclosures, by SHA-256: each belongs to a digest in the token or in another disclosure, no digest
 //     occurs twice, and no disclosure replaces a claim or has a reserved name.
 //   - The key binding token, by the key that the issuer has put into cnf: aud, nonce, iat, and the hash of
@@ -154,7 +165,7 @@ func (a Ask) verify(ctx context.Context, d document) (p Proof, err error) {
 	if err := a.checkDates(d.payload, p.Issuer); err != nil {
 		return Proof{}, err
 	}
-	if p.Claims, err = disclosed(d, a.Claims); err != nil {
+	if p.Claims, err = disclosed(d, a); err != nil {
 		return Proof{}, err
 	}
 	p.Issuer.Status = readStatus(d.payload.Value("status"))
@@ -167,9 +178,14 @@ func (a Ask) verify(ctx context.Context, d document) (p Proof, err error) {
 // isAsked reports whether a document is of a type that was asked for.
 func (a Ask) isAsked(payload web.Object) bool {
 	types, _ := payload.Value("aka_vcts").List()
-	return a.Types != "" && slices.ContainsFunc(append(types, payload.Value("vct")), func(v web.Value) bool {
+	return slices.ContainsFunc(append(types, payload.Value("vct")), func(v web.Value) bool {
 		text, _ := v.Text()
-		return len(text) > len(a.Types) && strings.HasPrefix(text, a.Types)
+		return text != "" && slices.ContainsFunc(a.Types, func(t string) bool {
+			if strings.HasSuffix(t, ":") {
+				return len(text) > len(t) && strings.HasPrefix(text, t)
+			}
+			return text == t
+		})
 	})
 }
 
@@ -184,10 +200,12 @@ func (a Ask) checkDates(payload web.Object, issuer mdoc.Proof) error {
 		}
 	}
 	exp, nbf, iat := dates[0], dates[1], dates[2]
-	now, signer := a.Issuers.Now, issuer.Path[0]
-	switch {
-	case iat != nil && (iat.Before(signer.NotBefore) || iat.After(signer.NotAfter)):
+	now := a.Issuers.Now
+	if len(issuer.Path) > 0 && iat != nil && (iat.Before(issuer.Path[0].NotBefore) ||
+		iat.After(issuer.Path[0].NotAfter)) {
 		return refused(signedOutside)
+	}
+	switch {
 	case iat != nil && now.Add(margin).Before(*iat), nbf != nil && now.Add(margin).Before(*nbf):
 		return refused(notYetValid)
 	case exp != nil && now.Add(-margin).After(*exp):
@@ -271,25 +289,11 @@ func (a Ask) verifyBinding(ctx context.Context, d document) error {
 	return err
 }
 
-// curves are the curves of wallets' keys, by their names in a JWK.
-var curves = map[string]elliptic.Curve{
-	"P-256": elliptic.P256(), "P-384": elliptic.P384(), "P-521": elliptic.P521(),
-}
-
 // bindingKey returns the key that the issuer has bound the document to: cnf.jwk (RFC 7800).
 func bindingKey(payload web.Object) (k signature.Key, ok bool) {
 	cnf, _ := payload.Value("cnf").Object()
 	jwk, _ := cnf.Value("jwk").Object()
-	text := func(name string) string {
-		s, _ := jwk.Value(name).Text()
-		return s
-	}
-	x, okX := strict64.Decode(text("x"))
-	y, okY := strict64.Decode(text("y"))
-	if text("kty") != "EC" || !okX || !okY {
-		return k, false
-	}
-	return signature.EC(curves[text("crv")], x, y)
+	return mdoc.ECKey(jwk)
 }
 
 // hashOf returns the SHA-256 of a text in base64url.

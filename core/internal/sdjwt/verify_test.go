@@ -374,7 +374,7 @@ func TestVerify_EmptyQuestion(t *testing.T) {
 		binding change
 		want    string
 	}{
-		"types":    {func(a *sdjwt.Ask) { a.Types = "" }, nil, "sd_jwt_type/type"},
+		"types":    {func(a *sdjwt.Ask) { a.Types = nil }, nil, "sd_jwt_type/type"},
 		"audience": {func(a *sdjwt.Ask) { a.Audience = "" }, binding("aud", ""), "key_binding_audience"},
 		"nonce":    {func(a *sdjwt.Ask) { a.Nonce = "" }, binding("nonce", ""), "key_binding_nonce"},
 		"anchors":  {func(a *sdjwt.Ask) { a.Issuers.Anchors = nil }, nil, "untrusted/untrusted"},

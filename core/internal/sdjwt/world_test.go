@@ -48,7 +48,7 @@ func (w *world) ask() sdjwt.Ask {
 	if err != nil {
 		w.Fatal(err)
 	}
-	return sdjwt.Ask{Types: "urn:eudi:pid:", Claims: [][]string{overPath, bornPath}, Audience: client,
+	return sdjwt.Ask{Types: []string{"urn:eudi:pid:"}, Claims: [][]string{overPath, bornPath}, Audience: client,
 		Nonce: nonce, Issuers: mdoc.Ask{EKU: []string{wallettest.AgeSigner}, Anchors: anchors, Now: now,
 			Verify: signing.Verify, Issued: new(mdoc.Issued)}}
 }

@@ -68,7 +68,7 @@ var errNoAnchor = errors.New("openid4vp: no trusted list is stored that counts n
 
 // hasAnchors returns an error if no document could be believed now.
 func (o *openID) hasAnchors(ctx context.Context) error {
-	if len(o.settings.anchors) > 0 {
+	if len(o.settings.anchors)+len(o.settings.keys) > 0 {
 		return nil
 	}
 	anchors, err := o.anchors(ctx)

@@ -150,7 +150,12 @@ func contentOf(o web.Object) (a posted, err error) {
 		return a, err
 	}
 	var ok bool
-	if a.token, ok = o.Value("vp_token").Object(); !ok {
+	if a.token, ok = o.Value("vp_token").Object(); ok {
+		return a, nil
+	}
+	// The Swiss wallet writes the JSON of the object as a text.
+	text, _ := o.Value("vp_token").Text()
+	if a.token, err = web.ReadForeign([]byte(text)); err != nil {
 		return a, refused("vp_token")
 	}
 	return a, nil
@@ -219,17 +224,21 @@ func (o *openID) verify(
 ) (text string, err error) {
 	p, now := o.settings.profile, o.host.Now()
 	anchors, err := o.anchors(ctx)
-	if err == nil && len(anchors) == 0 { // the grace of the last list has ended while the user was waiting
+	if err == nil && len(anchors)+len(o.settings.keys) == 0 { // the grace of the last list has ended while the user was waiting
 		err = &host.FetchError{Reason: host.FetchUnavailable, Err: errNoAnchor}
 	}
 	if err != nil {
 		return "", err
 	}
 	ask := mdoc.Ask{DocType: p.doctype, Namespace: p.namespace, Elements: p.names(age), EKU: p.signers,
-		Anchors: anchors, Transcript: by.transcript, Now: now,
+		Anchors: anchors, Keys: o.settings.keys, Transcript: by.transcript, Now: now,
 		Verify: o.host.Verify, Issued: &o.issued}
 	elements := p.elements(document.format, age)
-	proof, values, err := verifyDocument(ctx, document, ask, p.sdJWT.prefix, elements, by)
+	types := o.settings.types
+	if p.sdJWT.prefix != "" {
+		types = []string{p.sdJWT.prefix}
+	}
+	proof, values, err := verifyDocument(ctx, document, ask, types, elements, by)
 	var refusal *mdoc.Refusal
 	switch {
 	case errors.As(err, &refusal) && refusal.Document != "":
@@ -248,7 +257,7 @@ func (o *openID) verify(
 		return "", err
 	}
 	k := judge(elements, values, age, now)
-	k.anchor = proof.Anchor.Fingerprint()
+	k.anchor = proof.Trust()
 	if revoked != "" {
 		k.result, k.age = revoked, 0
 	}
@@ -257,10 +266,11 @@ func (o *openID) verify(
 
 // verifyDocument returns the proof of a document, and the values of its elements. The error is a
 // *mdoc.Refusal, or the host's.
-func verifyDocument(ctx context.Context, document presentation, ask mdoc.Ask, types string,
+func verifyDocument(ctx context.Context, document presentation, ask mdoc.Ask, types []string,
 	elements []element, by signed) (proof mdoc.Proof, values []value, err error) {
 	if document.format == sdJWTFormat {
-		question := sdjwt.Ask{Types: types, Audience: by.audience, Nonce: by.nonce, Issuers: ask}
+		question := sdjwt.Ask{Types: types, Audience: by.audience, Nonce: by.nonce, Issuers: ask,
+			TextBools: ask.DocType == ""} // Swiss issuers write them so
 		for _, e := range elements {
 			question.Claims = append(question.Claims, e.path)
 		}

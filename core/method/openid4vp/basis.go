@@ -14,14 +14,23 @@ var (
 	_ method.Truster       = (*openID)(nil)
 )
 
-// Fingerprint implements method.Fingerprinter. Of the trust anchors a verdict depends on one alone, which is
-// its Trust, so the others may change.
-func (o *openID) Fingerprint() string { return verdict.Digest(o.settings.profile.name) }
+// Fingerprint implements method.Fingerprinter. Of the trust anchors and the keys of issuers a verdict depends
+// on one alone, which is its Trust, so the others may change. It depends on the types of documents, if they
+// are a setting.
+func (o *openID) Fingerprint() string {
+	about := []string{o.settings.profile.name}
+	if o.settings.profile.sdJWT.types == nil {
+		about = append(about, slices.Sorted(slices.Values(o.settings.types))...)
+	}
+	return verdict.Digest(about...)
+}
 
 // Trusts implements method.Truster. The lists are read only if the settings do not have the anchor.
 func (o *openID) Trusts(ctx context.Context, anchor string) (bool, error) {
 	is := func(a mdoc.Anchor) bool { return a.Fingerprint() == anchor }
-	if anchor == "" || slices.ContainsFunc(o.settings.anchors, is) {
+	isKey := func(k mdoc.IssuerKey) bool { return k.Fingerprint() == anchor }
+	if anchor == "" || slices.ContainsFunc(o.settings.anchors, is) ||
+		slices.ContainsFunc(o.settings.keys, isKey) {
 		return anchor != "", nil
 	}
 	anchors, err := o.anchors(ctx)

@@ -145,7 +145,9 @@ func (o *openID) faulty(text string) (method.Decision, error) {
 		return method.Decision{}, method.ErrOutdated
 	}
 	if f.setting == anchorsName && len(o.settings.anchors) == 0 {
-		f.setting = listsName
+		if f.setting = listsName; len(o.settings.lists) == 0 {
+			f.setting = issuerKeysName
+		}
 	}
 	return method.Decision{Verdict: method.AttemptFailed, Reason: f.reason, Setting: f.setting,
 		Refusal: &method.Refusal{Reason: reason}}, nil

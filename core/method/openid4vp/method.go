@@ -36,11 +36,13 @@
 //
 // # Settings
 //
-//	profile           which documents: eu-av, mdl or pid (profiles.json)
+//	profile           which documents: eu-av, mdl, pid or swiyu (profiles.json)
 //	formats           of documents: mso_mdoc, dc+sd-jwt (default: the profile's, which are both for pid)
 //	trust_anchors     PEM files with the root certificates of those who issue the documents. There is no
 //	                  default
 //	trust_lists       trusted lists of such certificates, instead of trust_anchors or in addition
+//	issuer_keys       files with the keys of issuers of SD-JWTs that have a DID (JWK Sets)
+//	vct_values        the types of SD-JWTs that count, for the profile swiyu
 //	scheme            what opens a wallet: a scheme, or the https address of a wallet (default: the
 //	                  profile's)
 //	request           value: the request is in the link. signed: the wallet fetches it, signed (default: the
@@ -55,7 +57,9 @@
 //	private_key_file, certificate_file
 //	                  of signed requests: a P-256 key, and the certificates from the key's to one that a
 //	                  root has issued
-//	client_id_prefix  of signed requests: x509_san_dns (default) or x509_hash
+//	client_id_prefix  of signed requests: x509_san_dns, x509_hash or decentralized_identifier (default: the
+//	                  profile's)
+//	key_id            with decentralized_identifier: the DID URL of the key, instead of certificate_file
 //	reader_key_file, reader_certificate_file
 //	                  of requests by org-iso-mdoc, which are signed then (readerAuth)
 //	verifier_info_file
@@ -65,8 +69,8 @@
 //
 // # What is not done
 //
-// Issuers of SD-JWTs are known by certificates alone, and not by a DID or the metadata at an address. Request
-// objects are not encrypted, and openid4vp-v1-multisigned is not offered. Identifier lists (ISO/IEC
+// Issuers of SD-JWTs are known by certificates or by a DID, and not by the metadata at an address. DIDs are not
+// resolved here: the operator configures their keys. Request objects are not encrypted, and openid4vp-v1-multisigned is not offered. Identifier lists (ISO/IEC
 // 18013-5, second edition) are not read, and lists are not fetched by http.
 package openid4vp
 
@@ -86,7 +90,7 @@ var Kind = method.Kind{
 	Name:  "openid4vp",
 	Level: "L2",
 	Keys:  []string{keyName, readerKeyName},
-	Files: []string{anchorsName, listsName + ".signers", certificateName, readerCertificateName,
+	Files: []string{anchorsName, listsName + ".signers", issuerKeysName, certificateName, readerCertificateName,
 		verifierInfoName, metadataName},
 	Check: func(c method.Config) problem.List {
 		_, wrong := parse(c)
@@ -138,7 +142,7 @@ func (o *openID) Begin(ctx context.Context, s method.Session) error {
 
 // expired returns an error if the certificate of signed requests is not valid at a time.
 func (s signer) expired(now time.Time) error {
-	if !s.exists() {
+	if len(s.chain) == 0 {
 		return nil
 	}
 	leaf := s.chain[0]

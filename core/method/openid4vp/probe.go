@@ -25,7 +25,11 @@ func Probe(ctx context.Context, c method.Config, h method.Host, returnURL string
 	}
 	p, o := s.profile, &openID{settings: s, host: h}
 	r.Fact("profile", p.name)
-	r.Fact("document", p.doctype)
+	document := p.doctype
+	if document == "" {
+		document = strings.Join(s.types, ", or ")
+	}
+	r.Fact("document", document)
 	r.Fact("format", strings.Join(s.formats, ", or "))
 	r.Fact("element", strings.Join(o.asksFor(18), ", or ")+" for an age of 18")
 	r.Fact("links begin with", s.scheme)
@@ -49,6 +53,9 @@ func Probe(ctx context.Context, c method.Config, h method.Host, returnURL string
 	for _, a := range s.anchors {
 		look(&r, a.Certificate, "the trust anchor "+nameOf(a.Certificate), now)
 	}
+	for _, k := range s.keys {
+		r.Fact("issuer's key", k.ID)
+	}
 	if s.signer.exists() {
 		o.probeSigner(ctx, &r, s.signer, keyName, certificateName)
 		if client, err := o.certified(returnURL); err != nil {
@@ -66,15 +73,22 @@ func Probe(ctx context.Context, c method.Config, h method.Host, returnURL string
 // probeSigner checks a certificate of requests, and whether the host has its key.
 func (o *openID) probeSigner(ctx context.Context, r *method.Report, s signer, keyName,
 	certificateName string) {
-	leaf := s.chain[0]
-	look(r, leaf, "the certificate of requests, "+nameOf(leaf)+",", o.host.Now())
-	if isSelfIssued(leaf) {
-		r.Fact(certificateName, "self-signed, so wallets that follow HAIP 1.0 reject it")
+	var leaf *x509.Certificate
+	if s.id == "" {
+		leaf = s.chain[0]
+		look(r, leaf, "the certificate of requests, "+nameOf(leaf)+",", o.host.Now())
+		if isSelfIssued(leaf) {
+			r.Fact(certificateName, "self-signed, so wallets that follow HAIP 1.0 reject it")
+		}
 	}
 	message := []byte("a request")
 	signed, err := o.host.Sign(ctx, s.key, algorithm, message)
 	if err != nil {
 		r.Bad("%s_file does not sign: %v", keyName, err)
+		return
+	}
+	if leaf == nil {
+		r.Good("%s_file signs; compare its public key with the key %s of the DID's document", keyName, s.id)
 		return
 	}
 	fits, err := isSignedBy(ctx, o.host, leaf, message, signed)

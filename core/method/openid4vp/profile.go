@@ -3,6 +3,7 @@ package openid4vp
 import (
 	_ "embed"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -19,12 +20,17 @@ import (
 //	                    one of the age itself, whether it is higher or lower
 //	older               ages whose elements are asked for, too, where they are higher, because issuers of
 //	                    such documents put in a few ages only
+//	ages                ages that every such document has an element for. For every other age it is asked for
+//	                    the date of birth
 //	signers             what the certificate of a document's signer must be for (extended key usages); one
 //	                    of them must be there
 //	credential          what the request calls the document
 //	sd_jwt              the same document in the format dc+sd-jwt, for profiles that have it: its id in
-//	                    requests, the types (vct) that are asked for, and the prefix of all that count
-//	scheme, request, encrypted, browser
+//	                    requests, the types (vct) that are asked for, and the prefix of all that count. Without
+//	                    types, they are the setting vct_values. A profile without a doctype has this format alone
+//	version             the header profile_version of signed requests
+//	encryption          the algorithms that encrypt responses (default: A128GCM and A256GCM)
+//	scheme, request, encrypted, browser, client_id_prefix
 //	                    defaults of the settings of these names
 //
 //go:embed profiles.json
@@ -36,11 +42,14 @@ type profile struct {
 	doctype, namespace string
 	element            string
 	always, older      []int
+	ages               []int
 	signers            []string
 	credential         string
 	sdJWT              sdJWT
+	version            string
+	encryption         []string
 
-	scheme            string
+	scheme, prefix    string
 	signed, encrypted bool
 	browser           []string
 }
@@ -61,8 +70,11 @@ const (
 // formats returns the formats of the profile's document. An SD-JWT comes first, because it may prove the age
 // alone.
 func (p profile) formats() []string {
-	if p.sdJWT.credential == "" {
+	switch {
+	case p.sdJWT.credential == "":
 		return []string{mdocFormat}
+	case p.doctype == "":
+		return []string{sdJWTFormat}
 	}
 	return []string{sdJWTFormat, mdocFormat}
 }
@@ -103,9 +115,13 @@ func profileOf(name string) (p profile, ok bool) {
 	}
 	encrypted, _ := o.Value("encrypted").Bool()
 	p = profile{name: name, doctype: text("doctype"), namespace: text("namespace"), element: text("element"),
-		credential: text("credential"), scheme: text("scheme"), signed: text("request") == signedRequest,
+		credential: text("credential"), scheme: text("scheme"), version: text("version"),
+		prefix: text(prefixName), signed: text("request") == signedRequest,
 		encrypted: encrypted}
-	p.always, p.older = agesOf(o.Value("always")), agesOf(o.Value("older"))
+	p.always, p.older, p.ages = agesOf(o.Value("always")), agesOf(o.Value("older")), agesOf(o.Value("ages"))
+	if p.encryption = textsOf(o.Value("encryption")); p.encryption == nil {
+		p.encryption = []string{"A128GCM", "A256GCM"}
+	}
 	p.signers, p.browser = textsOf(o.Value("signers")), textsOf(o.Value(browserName))
 	if s, ok := o.Value("sd_jwt").Object(); ok {
 		p.sdJWT.credential, _ = s.Value("credential").Text()
@@ -144,7 +160,7 @@ const (
 
 // oldest returns the highest age that the documents can prove; 0: every age.
 func (p profile) oldest() int {
-	if p.element == birthDate {
+	if p.element == birthDate || p.ages != nil {
 		return 0
 	}
 	return highestOver
@@ -161,6 +177,13 @@ type element struct {
 
 // elements returns the elements that can prove an age. The first element that a document has decides.
 func (p profile) elements(format string, age int) []element {
+	if p.ages != nil {
+		if !slices.Contains(p.ages, age) {
+			return []element{{birthDate, []string{birthDate}, age, true}}
+		}
+		name := strings.Replace(p.element, agePlace, strconv.Itoa(age), 1)
+		return []element{{name, []string{name}, age, false}}
+	}
 	if format == sdJWTFormat {
 		years := strconv.Itoa(age)
 		return []element{{ageClaim + "." + years, []string{ageClaim, years}, age, false},

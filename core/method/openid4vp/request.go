@@ -27,8 +27,11 @@ func (o *openID) link(s method.Session, q question, same bool) string {
 		return ""
 	}
 	if o.settings.byReference {
-		return o.settings.scheme + "?" + url.Values{"client_id": {client}, "request_uri": {uri},
-			"request_uri_method": {"post"}}.Encode()
+		query := url.Values{"client_id": {client}, "request_uri": {uri}}
+		if o.settings.profile.version == "" { // the Swiss profile has GET only
+			query.Set("request_uri_method", "post")
+		}
+		return o.settings.scheme + "?" + query.Encode()
 	}
 	query := url.Values{}
 	for _, p := range o.parameters(s, q, channel, client, uri) {
@@ -50,9 +53,13 @@ func (o *openID) client(uri string) (string, error) {
 	return o.certified(uri)
 }
 
-// certified returns the client id that the certificate of signed requests proves. uri is any address of the
-// service.
+// certified returns the client id that the certificate of signed requests proves, or the DID of their key.
+// uri is any address of the service.
 func (o *openID) certified(uri string) (string, error) {
+	if id := o.settings.signer.id; id != "" {
+		did, _, _ := strings.Cut(id, "#")
+		return byDID + ":" + did, nil
+	}
 	leaf := o.settings.signer.chain[0]
 	if o.settings.hash {
 		hash := sha256.Sum256(leaf.Raw)
@@ -110,7 +117,7 @@ func (o *openID) query(age int) []byte {
 		c := credential{ID: p.credentialIn(format), Format: format,
 			Meta: map[string]any{"doctype_value": p.doctype}}
 		if format == sdJWTFormat {
-			c.Meta = map[string]any{"vct_values": p.sdJWT.types}
+			c.Meta = map[string]any{"vct_values": o.settings.types}
 		}
 		c.ask(p.elements(format, age))
 		query.Credentials = append(query.Credentials, c)
@@ -176,7 +183,7 @@ func (o *openID) metadata(q question, channel string) []byte {
 		point := q.key(channel).PublicKey().Bytes() // 4, x, y
 		m["jwks"] = map[string]any{"keys": []map[string]string{{"kty": "EC", "use": "enc", "crv": "P-256",
 			"alg": "ECDH-ES", "kid": keyID, "x": encoded(point[1:33]), "y": encoded(point[33:])}}}
-		m["encrypted_response_enc_values_supported"] = []string{"A128GCM", "A256GCM"}
+		m["encrypted_response_enc_values_supported"] = o.settings.profile.encryption
 	}
 	return asJSON(m)
 }
@@ -271,11 +278,21 @@ func nonceOf(body []byte) (string, error) {
 	return nonce, nil
 }
 
-// toSign returns the signing input of a request object (RFC 7515, 5.1), with the certificates of its key.
+// toSign returns the signing input of a request object (RFC 7515, 5.1), with the certificates of its key, or
+// the id of the key.
 func (o *openID) toSign(parameters []parameter) []byte {
-	var chain []string
-	for _, der := range o.settings.signer.sent() {
-		chain = append(chain, base64.StdEncoding.EncodeToString(der))
+	header := map[string]any{"alg": algorithm, "typ": "oauth-authz-req+jwt"}
+	if o.settings.signer.id != "" {
+		header["kid"] = o.settings.signer.id
+	} else {
+		var chain []string
+		for _, der := range o.settings.signer.sent() {
+			chain = append(chain, base64.StdEncoding.EncodeToString(der))
+		}
+		header["x5c"] = chain
+	}
+	if version := o.settings.profile.version; version != "" {
+		header["profile_version"] = version
 	}
 	claims := map[string]any{"aud": "https://self-issued.me/v2"}
 	for _, p := range parameters {
@@ -288,8 +305,7 @@ func (o *openID) toSign(parameters []parameter) []byte {
 	if o.settings.verifierInfo != nil {
 		claims[verifierInfoName] = json.RawMessage(o.settings.verifierInfo)
 	}
-	header := asJSON(map[string]any{"alg": algorithm, "typ": "oauth-authz-req+jwt", "x5c": chain})
-	return []byte(encoded(header) + "." + encoded(asJSON(claims)))
+	return []byte(encoded(asJSON(header)) + "." + encoded(asJSON(claims)))
 }
 
 // compact returns a JWS in its compact form.

@@ -23,8 +23,10 @@ type settings struct {
 	profile profile
 	anchors []mdoc.Anchor
 	lists   []method.TrustList
-	formats []string // of documents, in the order of requests
-	scheme  string   // what a link begins with, up to the question mark
+	keys    []mdoc.IssuerKey // of issuers' DIDs
+	types   []string         // of SD-JWTs that are asked for
+	formats []string         // of documents, in the order of requests
+	scheme  string           // what a link begins with, up to the question mark
 
 	encrypted   bool     // direct_post.jwt and dc_api.jwt
 	browser     []string // protocols of requests to the Digital Credentials API; empty: no requests
@@ -43,10 +45,12 @@ type settings struct {
 	metadata     map[string]json.RawMessage // more fields of client_metadata
 }
 
-// signer is a key of the host, and the certificates that prove whose key it is. Without a name it is none.
+// signer is a key of the host, with the certificates that prove whose key it is, or its id. Without a name
+// it is none.
 type signer struct {
 	key   string // for Host.Sign
 	chain []*x509.Certificate
+	id    string // a DID URL; "": there are certificates
 }
 
 func (s signer) exists() bool { return s.key != "" }
@@ -73,6 +77,9 @@ const (
 	readerKeyName         = "reader_key"
 	anchorsName           = "trust_anchors"
 	listsName             = "trust_lists"
+	issuerKeysName        = "issuer_keys"
+	typesName             = "vct_values"
+	keyIDName             = "key_id"
 	certificateName       = "certificate"
 	readerCertificateName = "reader_certificate"
 	browserName           = "browser"
@@ -90,11 +97,12 @@ const (
 
 	byHost = "x509_san_dns"
 	byHash = "x509_hash"
+	byDID  = "decentralized_identifier"
 )
 
 // known are the members of the settings.
-var known = []string{profileName, formatsName, anchorsName, listsName, "scheme", "request", "encrypted",
-	browserName, "cross_device", prefixName, certificateName, readerCertificateName, verifierInfoName,
+var known = []string{profileName, formatsName, anchorsName, listsName, issuerKeysName, typesName, "scheme",
+	"request", "encrypted", browserName, "cross_device", prefixName, keyIDName, certificateName, readerCertificateName, verifierInfoName,
 	metadataName, revocationName}
 
 // algorithm is the one by which requests are signed.
@@ -103,6 +111,8 @@ const algorithm = "ES256"
 // Limits of settings. They are far above what is in use.
 const (
 	maxAnchors = 64
+	maxTypes   = 16
+	maxType    = 256
 	maxChain   = 4
 	maxLink    = 256
 
@@ -134,6 +144,8 @@ func parse(c method.Config) (s settings, wrong problem.List) {
 		return s, wrong
 	}
 	s.readFormats(r)
+	s.readTypes(r)
+	s.readIssuerKeys(r)
 	s.readLists(r, c.Dev)
 	s.readAnchors(r)
 	s.readScheme(r, c.Dev)
@@ -219,13 +231,89 @@ func (s *settings) readAnchors(r reader) {
 		s.anchors = append(s.anchors, anchors...)
 	}
 	switch {
-	case len(s.anchors) == 0 && !r.o.Value(listsName).Present():
+	case s.profile.doctype == "":
+		if r.o.Value(anchorsName).Present() || r.o.Value(listsName).Present() {
+			r.wrong.Add(anchorsName, "issuers of this profile are known by DIDs and not by certificates; "+
+				"leave out %s and %s, and use %s", anchorsName, listsName, issuerKeysName)
+		}
+	case len(s.anchors) == 0 && len(s.keys) == 0 && !r.o.Value(listsName).Present():
 		r.wrong.Add(anchorsName, "there is no trust anchor, so no document could be believed; name "+
 			"the PEM files of the issuers' root certificates, %s = [\"issuers.pem\"], or a trusted list of "+
 			"them in %s", anchorsName, listsName)
 	case len(s.anchors) > maxAnchors:
 		r.wrong.Add(anchorsName, "there are %d certificates; at most %d are allowed", len(s.anchors),
 			maxAnchors)
+	}
+}
+
+// readIssuerKeys reads the keys of issuers that have a DID.
+func (s *settings) readIssuerKeys(r reader) {
+	const how = `it must be a list of files with JWK Sets, such as ["issuers.json"]`
+	v := r.o.Value(issuerKeysName)
+	list, ok := v.List()
+	switch {
+	case !v.Present() && s.profile.doctype == "":
+		r.wrong.Add(issuerKeysName, "there is no key of an issuer, so no document could be believed; %s", how)
+		return
+	case !v.Present():
+		return
+	case !ok || len(list) == 0:
+		r.wrong.Add(issuerKeysName, how)
+		return
+	case len(s.formats) > 0 && !slices.Contains(s.formats, sdJWTFormat):
+		r.wrong.Add(issuerKeysName, "only documents of the format %s are signed by keys of DIDs; add it to "+
+			"%s, or leave out %s", sdJWTFormat, formatsName, issuerKeysName)
+		return
+	}
+	seen := map[string]bool{}
+	for _, v := range list {
+		text, ok := v.Text()
+		if !ok {
+			r.wrong.Add(issuerKeysName, how)
+			return
+		}
+		keys, err := mdoc.ParseIssuerKeys([]byte(text))
+		if err != nil {
+			r.wrong.Add(issuerKeysName, "%v", err)
+			return
+		}
+		for _, k := range keys {
+			if seen[k.ID] {
+				r.wrong.Add(issuerKeysName, "%s occurs twice", k.ID)
+				return
+			}
+			seen[k.ID] = true
+		}
+		s.keys = append(s.keys, keys...)
+	}
+	if len(s.keys) > maxAnchors {
+		r.wrong.Add(issuerKeysName, "there are %d keys; at most %d are allowed", len(s.keys), maxAnchors)
+	}
+}
+
+// readTypes reads the types of SD-JWTs, for profiles that have none of their own.
+func (s *settings) readTypes(r reader) {
+	s.types = s.profile.sdJWT.types
+	v := r.o.Value(typesName)
+	own := s.types == nil && s.profile.sdJWT.credential != ""
+	if !own {
+		if v.Present() {
+			r.wrong.Add(typesName, "the types of documents of this profile are fixed; leave it out")
+		}
+		return
+	}
+	list, _ := v.List()
+	for _, v := range list {
+		text, _ := v.Text()
+		if text == "" || len(text) > maxType || strings.HasSuffix(text, ":") ||
+			slices.Contains(s.types, text) {
+			r.wrong.Add(typesName, "%q is no type of documents, or occurs twice", text)
+			return
+		}
+		s.types = append(s.types, text)
+	}
+	if len(s.types) == 0 || len(s.types) > maxTypes {
+		r.wrong.Add(typesName, "it must be a list of 1 to %d types (vct) of documents that count", maxTypes)
 	}
 }
 
@@ -330,15 +418,26 @@ func (s *settings) asksBySigned() bool {
 
 // readSigning reads key and certificate of signed requests, and rejects them where no request is signed.
 func (s *settings) readSigning(r reader, c method.Config) {
-	prefix := r.oneOf(prefixName, byHost, byHost, byHash)
+	usual := s.profile.prefix
+	if usual == "" {
+		usual = byHost
+	}
+	prefix := r.oneOf(prefixName, usual, byHost, byHash, byDID)
 	if !s.asksBySigned() {
 		if slices.Contains(c.Keys, keyName) || r.text(certificateName) != "" ||
-			r.o.Value(prefixName).Present() {
+			r.o.Value(prefixName).Present() || r.o.Value(keyIDName).Present() {
 			r.wrong.Add("request", "a request that is sent by value is not signed; set request = "+
-				"%q, add %s to %s, or leave out %s_file, %s_file and %s", signedRequest, signedProtocol,
-				browserName, keyName, certificateName, prefixName)
+				"%q, add %s to %s, or leave out %s_file, %s_file, %s and %s", signedRequest, signedProtocol,
+				browserName, keyName, certificateName, prefixName, keyIDName)
 		}
 		return
+	}
+	if prefix == byDID {
+		s.signer = r.keyOfDID(c)
+		return
+	}
+	if r.o.Value(keyIDName).Present() {
+		r.wrong.Add(keyIDName, "it is for %s = %q only", prefixName, byDID)
 	}
 	s.hash = prefix == byHash
 	s.signer = r.signer(c, keyName, certificateName)
@@ -346,6 +445,24 @@ func (s *settings) readSigning(r reader, c method.Config) {
 		r.wrong.Add(certificateName+"_file", "the first certificate names no host, by which wallets would "+
 			"know the service; use one that does, or %s = %q", prefixName, byHash)
 	}
+}
+
+// keyOfDID reads the key of a service that wallets know by a DID.
+func (r reader) keyOfDID(c method.Config) signer {
+	if !slices.Contains(c.Keys, keyName) {
+		r.wrong.Add(keyName+"_file",
+			"it is missing; name the PEM file of the P-256 key that signs the requests")
+	}
+	if r.text(certificateName) != "" {
+		r.wrong.Add(certificateName+"_file", "wallets know the service by its DID; leave it out, or set "+
+			"another %s", prefixName)
+	}
+	id := r.text(keyIDName)
+	if !mdoc.IsKeyID(id) {
+		r.wrong.Add(keyIDName, "%q is no key of a DID; use the id of the key in the DID's document, such as "+
+			"did:webvh:…#key-1", id)
+	}
+	return signer{key: c.KeyName(keyName), id: id}
 }
 
 // readReader reads the key and the certificate of readerAuth. They go together.

@@ -240,7 +240,7 @@ func TestSettingsDependOnKeysAndMode(t *testing.T) {
 
 // The profiles are data. What a document of each needs is there.
 func TestProfiles(t *testing.T) {
-	if names := openid4vp.Profiles(); !slices.Equal(names, []string{"eu-av", "mdl", "pid"}) {
+	if names := openid4vp.Profiles(); !slices.Equal(names, []string{"eu-av", "mdl", "pid", "swiyu"}) {
 		t.Errorf("contract 39: the profiles are %v", names)
 	}
 	if oldest := openid4vp.Kind.Oldest(config(t, "eu-av", nil)); oldest != 99 {

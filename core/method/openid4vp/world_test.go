@@ -41,6 +41,7 @@ var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 var issuers = map[string]*wallettest.Issuer{
 	"eu-av": wallettest.NewIssuer(wallettest.IssuerConfig{Now: noon}),
 	"pid":   wallettest.NewIssuer(wallettest.IssuerConfig{Now: noon}),
+	"swiyu": swissIssuer("#assert-1"),
 	"mdl":   wallettest.NewIssuer(wallettest.IssuerConfig{Now: noon, EKU: wallettest.MDLSigner}),
 }
 
@@ -82,6 +83,12 @@ func config(t testing.TB, profile string, changes settings) method.Config {
 		slices.Contains(browser, signedProtocol) {
 		_, all["certificate"] = signing()
 		c.Keys = []string{"private_key"}
+	}
+	if profile == "swiyu" {
+		delete(all, "certificate")
+		delete(all, "trust_anchors")
+		all["issuer_keys"] = []string{keySet(issuers[profile])}
+		all["vct_values"], all["key_id"] = []string{eID, "betaid-sdjwt"}, serviceKey
 	}
 	if changes["reader_certificate"] != nil {
 		c.Keys = append(c.Keys, "reader_key")
