@@ -20,10 +20,10 @@
 //
 // # What is trusted
 //
-// Nothing but the trust anchors and the keys of issuers' DIDs. ParseAnchors and ParseIssuerKeys read them from
-// the operator's files, and ListedAnchor reads an anchor from a certificate of a trusted list. A profile lists the
-// extended key usages that a document signer may have, because issuers of one kind of document may not sign
-// another kind.
+// Nothing but the trust anchors and the keys of issuers' DIDs. ParseAnchors and ParseIssuerKeys read them
+// from the operator's files, and ListedAnchor reads an anchor from a certificate of a trusted list. A profile
+// lists the extended key usages that a document signer may have, because issuers of one kind of document may
+// not sign another kind.
 //
 // Ask.VerifyJWS verifies tokens that the same issuers have signed. Package sdjwt uses it for documents in the
 // format dc+sd-jwt, and shares the refusals and the revocation below.

@@ -50,7 +50,8 @@ func ParseIssuerKeys(b []byte) (keys []IssuerKey, err error) {
 	o, err := web.ReadObject(b)
 	list, ok := o.Value("keys").List()
 	if err != nil || !ok || len(list) == 0 || len(list) > maxIssuerKeys {
-		return nil, fmt.Errorf("it is no JWK Set of 1 to %d keys; make it with `verge did-keys`", maxIssuerKeys)
+		return nil, fmt.Errorf("it is no JWK Set of 1 to %d keys; make it with `verge method did-keys`",
+			maxIssuerKeys)
 	}
 	for i, v := range list {
 		k, err := readIssuerKey(v)

@@ -10,8 +10,8 @@
 //
 // Keys of certificates (x5c) that lead to a trust anchor, and keys of DIDs that the operator has configured.
 // The kid of a token names such a key. Other keys of issuers, such as the keys at an address, are not looked
-// up, and neither is the metadata of a type. The claim iss is not used: the signer's certificate or the DID in
-// kid names the issuer.
+// up, and neither is the metadata of a type. The claim iss is not used: the signer's certificate or the DID
+// in kid names the issuer.
 //
 // # Refusals
 //

@@ -48,9 +48,9 @@ func (w *world) ask() sdjwt.Ask {
 	if err != nil {
 		w.Fatal(err)
 	}
-	return sdjwt.Ask{Types: []string{"urn:eudi:pid:"}, Claims: [][]string{overPath, bornPath}, Audience: client,
-		Nonce: nonce, Issuers: mdoc.Ask{EKU: []string{wallettest.AgeSigner}, Anchors: anchors, Now: now,
-			Verify: signing.Verify, Issued: new(mdoc.Issued)}}
+	return sdjwt.Ask{Types: []string{"urn:eudi:pid:"}, Claims: [][]string{overPath, bornPath},
+		Audience: client, Nonce: nonce, Issuers: mdoc.Ask{EKU: []string{wallettest.AgeSigner},
+			Anchors: anchors, Now: now, Verify: signing.Verify, Issued: new(mdoc.Issued)}}
 }
 
 // change is a change of a document or of its key binding, before they are signed.

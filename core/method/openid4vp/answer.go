@@ -224,7 +224,8 @@ func (o *openID) verify(
 ) (text string, err error) {
 	p, now := o.settings.profile, o.host.Now()
 	anchors, err := o.anchors(ctx)
-	if err == nil && len(anchors)+len(o.settings.keys) == 0 { // the grace of the last list has ended while the user was waiting
+	if err == nil && len(anchors)+len(o.settings.keys) == 0 {
+		// The grace of the last list has ended while the user was waiting.
 		err = &host.FetchError{Reason: host.FetchUnavailable, Err: errNoAnchor}
 	}
 	if err != nil {

@@ -69,9 +69,10 @@
 //
 // # What is not done
 //
-// Issuers of SD-JWTs are known by certificates or by a DID, and not by the metadata at an address. DIDs are not
-// resolved here: the operator configures their keys. Request objects are not encrypted, and openid4vp-v1-multisigned is not offered. Identifier lists (ISO/IEC
-// 18013-5, second edition) are not read, and lists are not fetched by http.
+// Issuers of SD-JWTs are known by certificates or by a DID, and not by the metadata at an address. DIDs are
+// not resolved here: the operator configures their keys. Request objects are not encrypted, and
+// openid4vp-v1-multisigned is not offered. Identifier lists (ISO/IEC 18013-5, second edition) are not read,
+// and lists are not fetched by http.
 package openid4vp
 
 import (
@@ -90,8 +91,8 @@ var Kind = method.Kind{
 	Name:  "openid4vp",
 	Level: "L2",
 	Keys:  []string{keyName, readerKeyName},
-	Files: []string{anchorsName, listsName + ".signers", issuerKeysName, certificateName, readerCertificateName,
-		verifierInfoName, metadataName},
+	Files: []string{anchorsName, listsName + ".signers", issuerKeysName, certificateName,
+		readerCertificateName, verifierInfoName, metadataName},
 	Check: func(c method.Config) problem.List {
 		_, wrong := parse(c)
 		return wrong

@@ -20,14 +20,15 @@ import (
 //	                    one of the age itself, whether it is higher or lower
 //	older               ages whose elements are asked for, too, where they are higher, because issuers of
 //	                    such documents put in a few ages only
-//	ages                ages that every such document has an element for. For every other age it is asked for
-//	                    the date of birth
+//	ages                ages that every such document has an element for. For every other age it is asked
+//	                    for the date of birth
 //	signers             what the certificate of a document's signer must be for (extended key usages); one
 //	                    of them must be there
 //	credential          what the request calls the document
 //	sd_jwt              the same document in the format dc+sd-jwt, for profiles that have it: its id in
-//	                    requests, the types (vct) that are asked for, and the prefix of all that count. Without
-//	                    types, they are the setting vct_values. A profile without a doctype has this format alone
+//	                    requests, the types (vct) that are asked for, and the prefix of all that count.
+//	                    Without types, they are the setting vct_values. A profile without a doctype has this
+//	                    format alone
 //	version             the header profile_version of signed requests
 //	encryption          the algorithms that encrypt responses (default: A128GCM and A256GCM)
 //	scheme, request, encrypted, browser, client_id_prefix

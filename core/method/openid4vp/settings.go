@@ -102,8 +102,8 @@ const (
 
 // known are the members of the settings.
 var known = []string{profileName, formatsName, anchorsName, listsName, issuerKeysName, typesName, "scheme",
-	"request", "encrypted", browserName, "cross_device", prefixName, keyIDName, certificateName, readerCertificateName, verifierInfoName,
-	metadataName, revocationName}
+	"request", "encrypted", browserName, "cross_device", prefixName, keyIDName, certificateName,
+	readerCertificateName, verifierInfoName, metadataName, revocationName}
 
 // algorithm is the one by which requests are signed.
 const algorithm = "ES256"

@@ -213,7 +213,8 @@ func TestSwiyu_StatusList(t *testing.T) {
 	issuer, second := issuers["swiyu"], swissIssuer("#status-1")
 	foreign := swissIssuer("#status-1")
 	foreign.KeyID = serviceDID + "#status-1"
-	all := settings{"profile": "swiyu", "request": "signed", "trust_anchors": nil, "certificate": nil, "key_id": serviceKey,
+	all := settings{"profile": "swiyu", "request": "signed", "trust_anchors": nil, "certificate": nil,
+		"key_id":      serviceKey,
 		"issuer_keys": []string{keySet(issuer, second, foreign)}, "vct_values": []string{eID}}
 	for _, c := range []struct {
 		rule    string

@@ -28,7 +28,9 @@ type methodCommands struct {
 
 	ListFetch methodListFetchCmd `cmd:"" name:"list-fetch" help:"Fetch and verify the trusted lists of a method, and store nothing."`
 	ListLoad  methodListLoadCmd  `cmd:"" does:"loadTrustList" name:"list-load" help:"Verify the trusted lists of a method, and load them into a Worker."`
-	ListShow  methodListShowCmd  `cmd:"" does:"listTrustLists" name:"list-show" help:"Show the trusted lists that a server has stored."`
+	DIDKeys   methodDIDKeysCmd   `cmd:"" name:"did-keys" help:"Fetch and verify the log of an issuer's DID, and print its keys for issuer_keys."`
+
+	ListShow methodListShowCmd `cmd:"" does:"listTrustLists" name:"list-show" help:"Show the trusted lists that a server has stored."`
 }
 
 type methodListCmd struct {

@@ -1,0 +1,73 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/verge-id/verge/cmd/verge/internal/webvh"
+	"github.com/verge-id/verge/cmd/verge/internal/words"
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/edge/egress"
+)
+
+type methodDIDKeysCmd struct {
+	DID  string `arg:"" name:"did" help:"The DID of an issuer, did:webvh:…"`
+	From string `type:"path" placeholder:"FILE" help:"Verify this log (did.jsonl) instead of fetching it."`
+}
+
+// Help is shown by `verge method did-keys --help`.
+func (methodDIDKeysCmd) Help() string {
+	return `Fetches the log of a DID (did:webvh 1.0), verifies each entry, and prints the keys
+of its document as a JWK Set, for issuer_keys of a wallet method. Compare the DID with
+the DID that the issuer publishes elsewhere: anyone can make a DID.
+
+Run it again when the issuer adds or removes keys, and restart Verge. A key that is
+removed ends the trust in documents that it has signed.
+
+Example:
+
+    verge method did-keys did:webvh:Qm…:registry.example:api > /etc/verge/issuer.json`
+}
+
+func (c *methodDIDKeysCmd) Run(ctx context.Context, p *program) error {
+	address, err := webvh.Address(c.DID)
+	if err != nil {
+		return usagef("%v", err)
+	}
+	log, err := c.log(ctx, p, address)
+	if err != nil {
+		return err
+	}
+	l, err := webvh.Verify(c.DID, log, p.Now())
+	if err != nil {
+		return fmt.Errorf("the log of the DID is not accepted: %w", err)
+	}
+	if len(l.Keys) == 0 {
+		return fmt.Errorf("the DID has no key on P-256, P-384 or P-521 that could verify a document")
+	}
+	fmt.Fprintf(p.stderr, "verified: %d entries, the last one of %s; %d keys, %d others skipped\n", l.Entries,
+		words.When(l.Updated), len(l.Keys), l.Skipped)
+	return printJSON(p, map[string]any{"keys": l.Keys})
+}
+
+// log reads the log from the file or from its address.
+func (c *methodDIDKeysCmd) log(ctx context.Context, p *program, address string) ([]byte, error) {
+	if c.From != "" {
+		f, err := p.FS.Open(c.From)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		return io.ReadAll(io.LimitReader(f, webvh.MaxSize+1))
+	}
+	client := egress.New(egress.Config{MaxBody: webvh.MaxSize})
+	resp, err := client.Fetch(ctx, host.FetchRequest{Method: "GET", URL: address})
+	if err == nil && resp.Status != 200 {
+		err = fmt.Errorf("status %d", resp.Status)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("fetching %s: %w", address, err)
+	}
+	return resp.Body, nil
+}
