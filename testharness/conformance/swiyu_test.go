@@ -23,7 +23,8 @@ func TestSwissWallet(t *testing.T) {
 	issuer.Chain, issuer.KeyID = nil, issuerDID+"#assert-1"
 	stranger := wallettest.NewIssuer(wallettest.IssuerConfig{Now: testharness.Epoch})
 	stranger.Chain, stranger.KeyID = nil, issuerDID+"#assert-2"
-	keys, err := json.Marshal(map[string]any{"keys": []any{wallettest.JWK(&issuer.Key.PublicKey, issuer.KeyID)}})
+	keys, err := json.Marshal(map[string]any{"keys": []any{wallettest.JWK(&issuer.Key.PublicKey,
+		issuer.KeyID)}})
 	if err != nil {
 		t.Fatal(err)
 	}
