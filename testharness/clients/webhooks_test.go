@@ -4,67 +4,60 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+	"go.yaml.in/yaml/v4"
 
 	"github.com/verge-id/verge/core/webhook"
 	"github.com/verge-id/verge/testharness"
+	"github.com/verge-id/verge/testharness/internal/standardhooks"
 	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/long"
 )
 
-// webhookModules is where .ci/install puts the npm libraries of Standard Webhooks.
-const webhookModules = "/usr/local/lib/webhooks/node_modules"
-
-// signedRequest is a webhook request, and whether a library of Standard Webhooks must accept it.
-type signedRequest struct {
-	Name     string            `json:"name"`
-	Secret   string            `json:"secret"`
-	Headers  map[string]string `json:"headers"`
-	Body     []byte            `json:"body_base64"`
-	Now      int64             `json:"now"`
-	Accepted bool              `json:"accepted"`
-}
-
 // standardVectors returns the requests of core/webhook/testdata/standard_vectors.json.
-func standardVectors(t *testing.T) []signedRequest {
+func standardVectors(t *testing.T) []standardhooks.Request {
 	t.Helper()
 	text, err := os.ReadFile("../../core/webhook/testdata/standard_vectors.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var file struct{ Vectors []signedRequest }
+	var file struct{ Vectors []standardhooks.Request }
 	if err := json.Unmarshal(text, &file); err != nil {
 		t.Fatal(err)
 	}
 	return file.Vectors
 }
 
+// probeSecret has the form of Standard Webhooks.
+var probeSecret = "whsec_" + base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{7}, 32))
+
 // probeRequests returns the probes of the signed webhook test, for an event of each type.
-func probeRequests() (all []signedRequest) {
-	secret := "whsec_" + base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{7}, 32))
-	now := time.Unix(1795212600, 0)
+func probeRequests(now time.Time) (all []standardhooks.Request) {
 	for _, typ := range webhook.Types() {
 		event, _ := webhook.TestEvent(webhook.Head{ID: "evt_694069ac-4d4e-475f-906b-2f11c5eca7bd",
 			CreatedAt: now, PublisherID: "pub_a", IntegrationID: "694069ac-4d4e-475f-906b-2f11c5eca7bd",
 			SessionID: "svc_sess_x"}, typ, "L1", 25)
-		for _, p := range webhook.Probes(secret, event, now) {
-			all = append(all, signedRequest{Name: typ + ", probe " + p.Name, Secret: secret,
+		for _, p := range webhook.Probes(probeSecret, event, now) {
+			all = append(all, standardhooks.Request{Name: typ + ", probe " + p.Name, Secret: probeSecret,
 				Headers: p.Header, Body: p.Body, Now: now.Unix(), Accepted: p.Want == webhook.WantAccepted})
 		}
 	}
 	return all
 }
 
+// allRequests returns the vectors and the probes at a fixed time.
+func allRequests(t *testing.T) []standardhooks.Request {
+	return append(standardVectors(t), probeRequests(time.Unix(1795212600, 0))...)
+}
+
 // sentRequests returns the events of a service, as its receiver got them.
-func sentRequests(t *testing.T) (all []signedRequest) {
+func sentRequests(t *testing.T) (all []standardhooks.Request) {
 	t.Helper()
 	h := testharness.New(t, nil)
 	for _, outcome := range []string{"approve", "reject", ""} {
@@ -81,8 +74,8 @@ func sentRequests(t *testing.T) (all []signedRequest) {
 		for name := range d.Header {
 			headers[name] = d.Header.Get(name)
 		}
-		all = append(all, signedRequest{Name: "sent " + d.Event.Type, Secret: h.Publisher.L1.WebhookSecret,
-			Headers: headers, Body: d.Body, Now: d.At.Unix(), Accepted: true})
+		all = append(all, standardhooks.Request{Name: "sent " + d.Event.Type,
+			Secret: h.Publisher.L1.WebhookSecret, Headers: headers, Body: d.Body, Now: d.At.Unix(), Accepted: true})
 	}
 	if len(all) < 6 {
 		t.Fatalf("spec, Events: only %d events", len(all))
@@ -90,74 +83,122 @@ func sentRequests(t *testing.T) (all []signedRequest) {
 	return all
 }
 
-// goVerdict verifies a request with the Go library, whose clock is the bubble's.
-func goVerdict(t *testing.T, r signedRequest) (accepted bool) {
-	synctest.Test(t, func(t *testing.T) {
-		time.Sleep(time.Until(time.Unix(r.Now, 0)))
-		hook, err := standardwebhooks.NewWebhook(r.Secret)
-		if err != nil {
-			t.Fatal(err)
-		}
-		header := http.Header{}
-		for name, value := range r.Headers {
-			header.Set(name, value)
-		}
-		accepted = hook.Verify(r.Body, header) == nil
-	})
-	return accepted
-}
-
 // contract 51: the libraries of Standard Webhooks accept every event and reject every negative probe.
 func TestStandardWebhooks_Go(t *testing.T) {
-	for _, r := range append(standardVectors(t), probeRequests()...) {
-		if got := goVerdict(t, r); got != r.Accepted {
-			t.Errorf("contract 51: %s: accepted is %v", r.Name, got)
-		}
-	}
+	standardhooks.CheckGo(t, allRequests(t))
 }
 
 func TestStandardWebhooks_Node(t *testing.T) {
 	long.Skip(t, "TestStandardWebhooks_Node")
-	node := kit.Program(t, "node")
-	kit.File(t, filepath.Join(webhookModules, "svix/package.json"))
-	requests := append(standardVectors(t), probeRequests()...)
-	requests = append(requests, sentRequests(t)...)
+	requests := append(allRequests(t), sentRequests(t)...)
+	standardhooks.CheckNode(t, requests)
+	standardhooks.CheckGo(t, requests)
+}
+
+// documentedCode returns the code in this language of the chapter "Standard Webhooks" of the description.
+func documentedCode(t *testing.T, language string) string {
+	t.Helper()
+	var document struct{ Info struct{ Description string } }
+	if err := yaml.Unmarshal([]byte(description(t)), &document); err != nil {
+		t.Fatal(err)
+	}
+	_, chapter, _ := strings.Cut(document.Info.Description, "### Standard Webhooks\n")
+	_, code, _ := strings.Cut(chapter, "```"+language+"\n")
+	code, _, found := strings.Cut(code, "```")
+	if !found {
+		t.Fatalf("contract 51: the documentation has no code in %s", language)
+	}
+	return code
+}
+
+// contract 51: the documented code with a library accepts every event and rejects every negative probe.
+func TestStandardWebhooks_DocumentedCode(t *testing.T) {
+	long.Skip(t, "TestStandardWebhooks_DocumentedCode")
+	for language, judge := range map[string]func(*testing.T) ([]standardhooks.Request, []byte){
+		"js": func(t *testing.T) ([]standardhooks.Request, []byte) {
+			requests := allRequests(t)
+			return requests, standardhooks.Node(t, `function receive(body, request) {
+`+documentedCode(t, "js")+`
+}
+console.log(JSON.stringify(JSON.parse(require('node:fs').readFileSync(0, 'utf8')).map((r) => {
+  process.env.WEBHOOK_SECRET = r.secret;
+  Date.now = () => r.now * 1000;
+  try {
+    receive(Buffer.from(r.body_base64, 'base64').toString('utf8'), { headers: r.headers });
+    return true;
+  } catch {
+    return false;
+  }
+})));`, requests)
+		},
+		"go": documentedGo,
+	} {
+		t.Run(language, func(t *testing.T) {
+			requests, out := judge(t)
+			var verdicts []bool
+			if err := json.Unmarshal(out, &verdicts); err != nil || len(verdicts) != len(requests) {
+				t.Fatalf("%d verdicts of %d requests: %v: %s", len(verdicts), len(requests), err, out)
+			}
+			for n, r := range requests {
+				if verdicts[n] != r.Accepted {
+					t.Errorf("contract 51: %s: accepted is %v", r.Name, verdicts[n])
+				}
+			}
+		})
+	}
+}
+
+// documentedGo runs the code in Go. Its library takes the time of the machine, so it gets probes of this moment.
+func documentedGo(t *testing.T) ([]standardhooks.Request, []byte) {
+	file := filepath.Join(t.TempDir(), "main.go")
+	write(t, file, `package main
+
+import (
+	"encoding/json"
+	"net/http"
+	"os"
+
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+)
+
+func receive(body []byte, request *http.Request) error {
+	`+documentedCode(t, "go")+`
+	return err
+}
+
+func main() {
+	var requests []struct {
+		Headers map[string]string
+		Body    []byte `+"`json:\"body_base64\"`"+`
+	}
+	if err := json.NewDecoder(os.Stdin).Decode(&requests); err != nil {
+		panic(err)
+	}
+	verdicts := []bool{}
+	for _, r := range requests {
+		header := http.Header{}
+		for name, value := range r.Headers {
+			header.Set(name, value)
+		}
+		verdicts = append(verdicts, receive(r.Body, &http.Request{Header: header}) == nil)
+	}
+	json.NewEncoder(os.Stdout).Encode(verdicts)
+}
+`)
+	program := filepath.Join(t.TempDir(), "receive")
+	if out, err := exec.Command("go", "build", "-o", program, file).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	requests := probeRequests(time.Now())
 	input, err := json.Marshal(requests)
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS("testdata/webhooks")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(webhookModules, filepath.Join(dir, "node_modules")); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(node, "verify.cjs")
-	cmd.Dir, cmd.Stdin = dir, bytes.NewReader(input)
-	var failed bytes.Buffer
-	cmd.Stderr = &failed
+	cmd := exec.Command(kit.Program(t, program))
+	cmd.Env, cmd.Stdin = append(os.Environ(), "WEBHOOK_SECRET="+probeSecret), bytes.NewReader(input)
 	out, err := cmd.Output()
 	if err != nil {
-		t.Fatalf("%v\n%s", err, &failed)
-	}
-	var verdicts map[string][]bool
-	if err := json.Unmarshal(out, &verdicts); err != nil {
 		t.Fatal(err)
 	}
-	for _, library := range []string{"standardwebhooks", "svix"} {
-		if len(verdicts[library]) != len(requests) {
-			t.Fatalf("%s: %d verdicts of %d requests", library, len(verdicts[library]), len(requests))
-		}
-		for n, r := range requests {
-			if verdicts[library][n] != r.Accepted {
-				t.Errorf("contract 51: %s: %s: accepted is %v", library, r.Name, verdicts[library][n])
-			}
-		}
-	}
-	for _, r := range requests {
-		if got := goVerdict(t, r); got != r.Accepted {
-			t.Errorf("contract 51: Go: %s: accepted is %v", r.Name, got)
-		}
-	}
+	return requests, out
 }

@@ -259,6 +259,11 @@ var Table = []entry{
 		Short: "the patterns in Go, by every answer of the tests",
 	},
 	{
+		Package: "testharness/clients", Test: "TestStandardWebhooks_DocumentedCode",
+		Only:  "the documented code with a library of Standard Webhooks, in Node and Go",
+		Short: "the libraries themselves (TestStandardWebhooks_Go)",
+	},
+	{
 		Package: "testharness/clients", Test: "TestStandardWebhooks_Node",
 		Only:  "the npm libraries of Standard Webhooks on the vectors, all probes and a service's events",
 		Short: "the Go library on the vectors and all probes (TestStandardWebhooks_Go)",

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"html/template"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -158,16 +159,20 @@ func (d *document) page() page {
 	return p
 }
 
-// checksMark stands where the service puts the checks of a webhook when it serves the page.
-const checksMark = "<!-- checks -->\n"
+// mark is a line at which the service inserts the checks of a webhook when it serves the page.
+var mark = regexp.MustCompile(`(?m)^<!-- (standard )?checks -->\n`)
 
-// intro renders the introduction, and keeps the mark.
+// intro renders the introduction, and keeps the marks.
 func intro(text string) template.HTML {
-	before, after, found := strings.Cut(text, checksMark)
-	if !found {
-		return markdown(text)
+	var all template.HTML
+	for {
+		at := mark.FindStringIndex(text)
+		if at == nil {
+			return all + markdown(text)
+		}
+		all += markdown(text[:at[0]]) + template.HTML(text[at[0]:at[1]])
+		text = text[at[1]:]
 	}
-	return markdown(before) + checksMark + markdown(after)
 }
 
 func (d *document) operation(method, path string, n node) operation {

@@ -27,7 +27,7 @@ func TestCommittedPageIsCurrent(t *testing.T) {
 }
 
 const small = `
-info: {title: T, summary: S, description: "Some *text*.\n\n## A part\n\n<!-- checks -->\n\n<script>alert(1)</script>"}
+info: {title: T, summary: S, description: "Some *text*.\n\n## A part\n\n<!-- checks -->\n\n<!-- standard checks -->\n\n<script>alert(1)</script>"}
 paths:
   /p:
     post:
@@ -86,6 +86,7 @@ func TestRender(t *testing.T) {
 		"the one place shows its members":       `<dt><code>oops</code>`,
 		"what is deprecated is marked":          `class="operation deprecated" id="on"`,
 		"the mark for the checks is kept":       "<!-- checks -->\n",
+		"the second mark is kept":               "<!-- standard checks -->\n",
 		"an operation leads to a shared answer": `<a class="status" href="#answer-Lost">404</a> <span>Nothing is here.`,
 		"a shared answer is in one place":       `<details id="answer-Lost">`,
 	} {

@@ -15,8 +15,10 @@ import (
 
 func TestDocsPageNamesWhatItLoads(t *testing.T) {
 	page := string(docsPage)
-	if strings.Count(page, checksMark) != 1 {
-		t.Errorf("the page has not the mark %q once", checksMark)
+	for _, mark := range []string{checksMark, standardMark} {
+		if strings.Count(page, mark) != 1 {
+			t.Errorf("the page does not have the mark %q once", mark)
+		}
 	}
 	for _, path := range []string{`href="` + DocsCSSPath + `"`, `href="` + web.OpenAPIPath + `"`, `href="` + ExamplesPath + `"`} {
 		if !strings.Contains(page, path) {
@@ -152,9 +154,13 @@ func TestThePageHasEveryCheck(t *testing.T) {
 		t.Error("the page has a mark left")
 	}
 	for _, s := range snippet.All() {
-		if !strings.Contains(page, "<summary>"+s.Name+"</summary>\n") ||
-			!strings.Contains(page, "<code>"+html.EscapeString(s.Code)+"</code>") {
-			t.Errorf("spec, Signature: the page has no check in %s", s.Name)
+		if strings.Count(page, "<summary>"+s.Name+"</summary>\n") != 2 {
+			t.Errorf("contract 51: the page does not have two checks in %s", s.Name)
+		}
+		for rule, code := range map[string]string{"spec, Signature": s.Code, "contract 51": s.Standard} {
+			if !strings.Contains(page, "<code>"+html.EscapeString(code)+"</code>") {
+				t.Errorf("%s: the page has no check in %s", rule, s.Name)
+			}
 		}
 	}
 }

@@ -9,8 +9,11 @@ import (
 	"github.com/verge-id/verge/core/webhook/snippet"
 )
 
-// checksMark is where the page has the checks.
-const checksMark = "<!-- checks -->\n"
+// Marks of the page. The checks of X-Service-Signature and those of Standard Webhooks replace them.
+const (
+	checksMark   = "<!-- checks -->\n"
+	standardMark = "<!-- standard checks -->\n"
+)
 
 // Documents are the API's own description, with the limits and the schedule of this service.
 type Documents struct {
@@ -57,19 +60,29 @@ func (d *Documents) Answer(path string) *web.Response {
 	}}
 }
 
-// withChecks returns the page with the check of a webhook in each language at its mark. They are not in the
+// withChecks returns the page with the checks of a webhook in each language at its marks. They are not in the
 // page's file, because the console has most of them, too.
 func withChecks(page []byte) []byte {
 	var b bytes.Buffer
-	before, after, _ := bytes.Cut(page, []byte(checksMark))
+	before, rest, _ := bytes.Cut(page, []byte(checksMark))
+	between, after, _ := bytes.Cut(rest, []byte(standardMark))
+	all := snippet.All()
 	b.Write(before)
-	for _, s := range snippet.All() {
-		b.WriteString("<details>\n<summary>" + s.Name + "</summary>\n" +
-			`<pre tabindex="0" role="group" aria-label="Code: ` + s.Name + `"><code>` +
-			html.EscapeString(s.Code) + "</code></pre>\n</details>\n")
+	for _, s := range all {
+		writeCode(&b, s.Name, s.Code)
+	}
+	b.Write(between)
+	for _, s := range all {
+		writeCode(&b, s.Name, s.Standard)
 	}
 	b.Write(after)
 	return b.Bytes()
+}
+
+func writeCode(b *bytes.Buffer, language, code string) {
+	b.WriteString("<details>\n<summary>" + language + "</summary>\n" +
+		`<pre tabindex="0" role="group" aria-label="Code: ` + language + `"><code>` +
+		html.EscapeString(code) + "</code></pre>\n</details>\n")
 }
 
 // of returns a document with what is configured in place of what is standard.

@@ -43,15 +43,17 @@ var advice = []Advice{
 		Text: "This event was signed as every event is, with the secret of this integration, and the " +
 			"receiver has to answer 2xx. Often the receiver has the secret of another integration or an " +
 			"old one, or the secret has a line break at its end. The signed text is t, a dot and the raw " +
-			"body; t is the text from the header. If the receiver says that the event is too old, set its " +
-			"clock. Answer first and work later: an answer that takes longer than 10 seconds is none.",
+			"body; t is the text from the header. A library of Standard Webhooks needs the whole secret, " +
+			"including whsec_. If the receiver says that the event is too old, set its clock. Answer first " +
+			"and work later: an answer that takes longer than 10 seconds is none.",
 	},
 	{
 		Probe: webhook.ProbeBadSignature,
 		Title: "The receiver does not check the signature",
-		Text: "The last digit of v1 was wrong in this request, and the receiver has to answer 401. Compute " +
-			"the HMAC and compare all of it with v1, in constant time, before anything else is done with " +
-			"the request. If the answer was 400, 403 or 500, change only the status.",
+		Text: "The last digit of v1 was wrong in this request, and so was webhook-signature, if the request had " +
+			"one. The receiver has to answer 401. Compute the HMAC and compare all of it with v1, or with a " +
+			"signature of webhook-signature, in constant time, before anything else is done with the " +
+			"request. If the answer was 400, 403 or 500, change only the status.",
 	},
 	{
 		Probe: webhook.ProbeStaleTimestamp,
@@ -65,7 +67,8 @@ var advice = []Advice{
 		Title: "The receiver does not compare the two timestamps",
 		Text: "X-Service-Timestamp was not equal to t in this request, and the receiver has to answer 401, " +
 			"although the signature is right. t counts, because it is signed. If X-Service-Timestamp is " +
-			"there, it has to be the same text.",
+			"there, it has to be the same text. webhook-signature does not fit this request's " +
+			"webhook-timestamp, so a library of Standard Webhooks rejects the request, too.",
 	},
 	{
 		Probe: webhook.ProbeAlteredBody,

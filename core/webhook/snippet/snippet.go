@@ -1,8 +1,8 @@
-// Package snippet has the check of a webhook's signature in every language that the documentation shows. Each
-// needs the standard library of its language alone.
+// Package snippet has the checks of a webhook's signatures in every language that the documentation shows. Each
+// needs only the standard library of its language.
 //
-// The languages of package mend have it in a whole receiver, and it is taken from there. The others are files
-// of this package. Whoever writes Go calls webhook.Verify, and needs none of this.
+// The check of X-Service-Signature in the languages of package troubleshooting is a part of its receivers. The
+// other checks are files of this package. Publishers who write Go call webhook.Verify instead.
 package snippet
 
 import (
@@ -11,11 +11,12 @@ import (
 	"github.com/verge-id/verge/core/internal/troubleshooting"
 )
 
-// Snippet is the check in one language: a function that returns what is wrong with a request, or nothing.
+// Snippet has the checks in one language: functions that return the reason to reject a request, or nothing.
 type Snippet struct {
-	ID   string // as in package mend, such as "node"
-	Name string // for people
-	Code string
+	ID       string // as in package troubleshooting, such as "node"
+	Name     string // for people
+	Code     string // checks X-Service-Signature
+	Standard string // checks the headers of Standard Webhooks
 }
 
 //go:embed checks
@@ -27,14 +28,20 @@ func All() []Snippet {
 	for _, l := range troubleshooting.Languages() {
 		all = append(all, Snippet{ID: l.ID, Name: l.Name, Code: l.Check()})
 	}
-	for _, s := range []struct{ id, name, file string }{
-		{"ruby", "Ruby", "check.rb"}, {"java", "Java", "Check.java"}, {"csharp", "C#", "Check.cs"},
-	} {
-		code, err := checks.ReadFile("checks/" + s.file)
-		if err != nil {
-			panic("snippet: there is no check in " + s.name + ": " + err.Error())
-		}
-		all = append(all, Snippet{ID: s.id, Name: s.name, Code: string(code)})
+	all = append(all, Snippet{ID: "ruby", Name: "Ruby", Code: file("check.rb")},
+		Snippet{ID: "java", Name: "Java", Code: file("Check.java")},
+		Snippet{ID: "csharp", Name: "C#", Code: file("Check.cs")})
+	for i, name := range []string{"standard.js", "standard.py", "standard.php", "standard.go.txt", "standard.rb",
+		"CheckStandard.java", "CheckStandard.cs"} {
+		all[i].Standard = file(name)
 	}
 	return all
+}
+
+func file(name string) string {
+	code, err := checks.ReadFile("checks/" + name)
+	if err != nil {
+		panic("snippet: missing file: " + err.Error())
+	}
+	return string(code)
 }

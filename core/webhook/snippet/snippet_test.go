@@ -2,6 +2,8 @@ package snippet
 
 import (
 	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -23,6 +25,7 @@ type vector struct {
 	name      string
 	want      string
 	Secret    string  `json:"secret"`
+	ID        *string `json:"id"` // of Standard Webhooks
 	Signature *string `json:"signature"`
 	Timestamp *string `json:"timestamp"`
 	Body      string  `json:"body"`
@@ -74,6 +77,55 @@ func readVectors(t *testing.T) []vector {
 	return all
 }
 
+// readStandard returns the requests of standard_vectors.json, and two with a secret of another form.
+func readStandard(t *testing.T) []vector {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "testdata", "standard_vectors.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Vectors []struct {
+			Name, Secret string
+			Headers      map[string]string
+			Body         string `json:"body_base64"`
+			Now          int64
+			Accepted     bool
+		}
+	}
+	if err := json.Unmarshal(text, &file); err != nil {
+		t.Fatal(err)
+	}
+	var all []vector
+	for _, v := range file.Vectors {
+		one := vector{name: v.Name, want: "refused", Secret: v.Secret, Body: v.Body, Now: v.Now}
+		if v.Accepted {
+			one.want = "accepted"
+		}
+		for name, field := range map[string]**string{"webhook-id": &one.ID,
+			"webhook-timestamp": &one.Timestamp, "webhook-signature": &one.Signature} {
+			if value, ok := v.Headers[name]; ok {
+				*field = &value
+			}
+		}
+		all = append(all, one)
+	}
+	if len(all) < 30 {
+		t.Fatalf("only %d vectors", len(all))
+	}
+	// Anyone can sign with an empty key.
+	for _, secret := range []string{"whsec_", ""} {
+		id, ts, body := "evt_1", "1795212600", []byte("{}")
+		h := hmac.New(sha256.New, nil)
+		h.Write([]byte(id + "." + ts + "." + string(body)))
+		signature := "v1," + base64.StdEncoding.EncodeToString(h.Sum(nil))
+		all = append(all, vector{name: fmt.Sprintf("the key of %q is empty", secret), want: "refused",
+			Secret: secret, ID: &id, Timestamp: &ts, Signature: &signature,
+			Body: base64.StdEncoding.EncodeToString(body), Now: 1795212600})
+	}
+	return all
+}
+
 func asJSON(t *testing.T, all []vector) []byte {
 	t.Helper()
 	text, err := json.Marshal(map[string]any{"vectors": all})
@@ -83,7 +135,7 @@ func asJSON(t *testing.T, all []vector) []byte {
 	return text
 }
 
-// asLines is for languages that read no JSON by themselves.
+// asLines is for languages whose standard library reads no JSON.
 func asLines(_ *testing.T, all []vector) []byte {
 	field := func(s *string) string {
 		if s == nil {
@@ -93,73 +145,95 @@ func asLines(_ *testing.T, all []vector) []byte {
 	}
 	var b bytes.Buffer
 	for _, v := range all {
-		fmt.Fprintf(&b, "%s\t%s\t%s\t%s\t%d\n", field(&v.Secret), field(v.Signature), field(v.Timestamp),
-			v.Body, v.Now)
+		fmt.Fprintf(&b, "%s\t%s\t%s\t%s\t%d\t%s\n", field(&v.Secret), field(v.Signature), field(v.Timestamp),
+			v.Body, v.Now, field(v.ID))
 	}
 	return b.Bytes()
 }
 
-// runs says how the check of each language is run. Its code stands before the driver's.
-var runs = map[string]struct {
+// language is the way to run a check. Its code and the driver are one file, unless the check has its own.
+type language struct {
 	driver   string
-	file     string   // what both together are called
-	before   string   // what the file begins with
+	file     string   // name of the driver, with the check before it
+	own      string   // name of the check, if it has its own file
+	before   string   // begins the file of the check
 	needs    []string // programs, of which the first is run
 	optional bool     // CI does not have it
 	feed     func(*testing.T, []vector) []byte
 	commands [][]string
-}{
-	"node": {driver: "drive.js", file: "check.js", needs: []string{"node"},
-		commands: [][]string{{"node", "check.js"}}},
-	"python": {driver: "drive.py", file: "check.py", needs: []string{"python3"},
-		commands: [][]string{{"python3", "check.py"}}},
-	"php": {driver: "drive.php", file: "check.php", before: "<?php\n", needs: []string{"php"},
-		commands: [][]string{{"php", "check.php"}}},
-	"ruby": {driver: "drive.rb", file: "check.rb", needs: []string{"ruby"},
-		commands: [][]string{{"ruby", "check.rb"}}},
-	"go": {driver: "drive.go.txt", file: "drive.go", needs: []string{"go"},
-		commands: [][]string{{"go", "run", "check.go", "drive.go"}}},
-	"java": {driver: "Drive.java", file: "Drive.java", needs: []string{"javac", "java"}, optional: true,
-		feed:     asLines,
-		commands: [][]string{{"javac", "Check.java", "Drive.java"}, {"java", "-cp", ".", "Drive"}}},
-	"csharp": {driver: "Drive.cs", file: "Drive.cs", needs: []string{"mcs", "mono"}, feed: asLines,
-		commands: [][]string{{"mcs", "-out:check.exe", "Check.cs", "Drive.cs"}, {"mono", "check.exe"}}},
 }
 
-// own are the languages whose check is a file beside the driver.
-var own = map[string]string{"go": "check.go", "java": "Check.java", "csharp": "Check.cs"}
+func script(driver, file, program string) language {
+	return language{driver: driver, file: file, needs: []string{program}, feed: asJSON,
+		commands: [][]string{{program, file}}}
+}
 
-// spec, Signature: the check of each language accepts exactly the vectors that are to be accepted.
+func php(driver string) language {
+	l := script(driver, "check.php", "php")
+	l.before = "<?php\n"
+	return l
+}
+
+func golang(driver string) language {
+	return language{driver: driver, file: "drive.go", own: "check.go", before: "package main\n\n",
+		needs: []string{"go"}, feed: asJSON, commands: [][]string{{"go", "run", "check.go", "drive.go"}}}
+}
+
+func java(driver, check string) language {
+	return language{driver: driver + ".java", file: driver + ".java", own: check + ".java",
+		needs: []string{"javac", "java"}, optional: true, feed: asLines,
+		commands: [][]string{{"javac", check + ".java", driver + ".java"}, {"java", "-cp", ".", driver}}}
+}
+
+func csharp(driver, check string) language {
+	return language{driver: driver + ".cs", file: "Drive.cs", own: check + ".cs",
+		needs: []string{"mcs", "mono"}, feed: asLines,
+		commands: [][]string{{"mcs", "-out:check.exe", check + ".cs", "Drive.cs"}, {"mono", "check.exe"}}}
+}
+
+// runs has the ways to run Snippet.Code and Snippet.Standard, by language.
+var runs = map[string][2]language{
+	"node":   {script("drive.js", "check.js", "node"), script("standard.js", "check.js", "node")},
+	"python": {script("drive.py", "check.py", "python3"), script("standard.py", "check.py", "python3")},
+	"php":    {php("drive.php"), php("standard.php")},
+	"ruby":   {script("drive.rb", "check.rb", "ruby"), script("standard.rb", "check.rb", "ruby")},
+	"go":     {golang("drive.go.txt"), golang("standard.go.txt")},
+	"java":   {java("Drive", "Check"), java("DriveStandard", "CheckStandard")},
+	"csharp": {csharp("Drive", "Check"), csharp("DriveStandard", "CheckStandard")},
+}
+
+// spec, Signature, and contract 51: the checks of each language accept exactly the vectors that are valid.
 func TestChecksAcceptWhatTheVectorsSay(t *testing.T) {
-	vectors := readVectors(t)
+	own, standard := readVectors(t), readStandard(t)
 	for _, s := range All() {
-		t.Run(s.ID, func(t *testing.T) {
-			if s.ID != "go" {
-				long.Skip(t, "TestChecksAcceptWhatTheVectorsSay")
-			}
-			got := strings.Fields(run(t, s, vectors))
-			if len(got) != len(vectors) {
-				t.Fatalf("%d answers to %d vectors: %q", len(got), len(vectors), got)
-			}
-			for i, v := range vectors {
-				if got[i] != v.want {
-					t.Errorf("spec, Signature: %s: %s, want %s", v.name, got[i], v.want)
+		for i, c := range []struct {
+			rule, code string
+			vectors    []vector
+		}{{"spec, Signature", s.Code, own}, {"contract 51", s.Standard, standard}} {
+			t.Run(s.ID+"/"+c.rule, func(t *testing.T) {
+				if s.ID != "go" {
+					long.Skip(t, "TestChecksAcceptWhatTheVectorsSay")
 				}
-			}
-		})
+				got := strings.Fields(run(t, runs[s.ID][i], c.code, c.vectors))
+				if len(got) != len(c.vectors) {
+					t.Fatalf("%d verdicts of %d vectors: %q", len(got), len(c.vectors), got)
+				}
+				for i, v := range c.vectors {
+					if got[i] != v.want {
+						t.Errorf("%s: %s: %s, want %s", c.rule, v.name, got[i], v.want)
+					}
+				}
+			})
+		}
 	}
 }
 
-// run returns what the driver says to each vector.
-func run(t *testing.T, s Snippet, vectors []vector) string {
+// run returns the driver's verdicts of the vectors.
+func run(t *testing.T, how language, code string, vectors []vector) string {
 	t.Helper()
-	how, ok := runs[s.ID]
-	if !ok {
-		t.Fatal("nobody knows how to run it")
-	}
 	for _, program := range how.needs {
 		if _, err := exec.LookPath(program); err != nil && how.optional {
-			t.Skipf("SKIP: there is no %s to run the check in %s; CI does not need it", program, s.Name)
+			t.Skipf("SKIP: %s is missing; CI does not need it", program)
 		}
 		kit.Program(t, program)
 	}
@@ -167,13 +241,9 @@ func run(t *testing.T, s Snippet, vectors []vector) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	files := map[string]string{how.file: how.before + s.Code + string(driver)}
-	if name := own[s.ID]; name != "" {
-		code := s.Code
-		if s.ID == "go" {
-			code = "package main\n\n" + code
-		}
-		files = map[string]string{name: code, how.file: string(driver)}
+	files := map[string]string{how.file: how.before + code + string(driver)}
+	if how.own != "" {
+		files = map[string]string{how.own: how.before + code, how.file: string(driver)}
 	}
 	dir := t.TempDir()
 	for name, text := range files {
@@ -181,34 +251,32 @@ func run(t *testing.T, s Snippet, vectors []vector) string {
 			t.Fatal(err)
 		}
 	}
-	feed := how.feed
-	if feed == nil {
-		feed = asJSON
-	}
-	var said []byte
+	var out []byte
 	for _, args := range how.commands {
 		cmd := exec.Command(args[0], args[1:]...)
-		cmd.Dir, cmd.Stdin = dir, bytes.NewReader(feed(t, vectors))
-		var wrong bytes.Buffer
-		cmd.Stderr = &wrong
-		if said, err = cmd.Output(); err != nil {
-			t.Fatalf("%s: %v\n%s", strings.Join(args, " "), err, &wrong)
+		cmd.Dir, cmd.Stdin = dir, bytes.NewReader(how.feed(t, vectors))
+		var failed bytes.Buffer
+		cmd.Stderr = &failed
+		if out, err = cmd.Output(); err != nil {
+			t.Fatalf("%s: %v\n%s", strings.Join(args, " "), err, &failed)
 		}
 	}
-	return string(said)
+	return string(out)
 }
 
 func TestSnippetsAreFitToShow(t *testing.T) {
 	var ids []string
 	for _, s := range All() {
 		ids = append(ids, s.ID)
-		if s.Name == "" || !strings.HasSuffix(s.Code, "\n") || strings.HasPrefix(s.Code, "\n") {
-			t.Errorf("%s: the code of %q begins or ends wrongly", s.ID, s.Name)
+		for _, code := range []string{s.Code, s.Standard} {
+			if s.Name == "" || !strings.HasSuffix(code, "\n") || strings.HasPrefix(code, "\n") {
+				t.Errorf("%s: the code of %q begins or ends wrongly", s.ID, s.Name)
+			}
 		}
 		if m := regexp.MustCompile(`\[/?(check|end|[a-z]+_[a-z]+)\]\n`).FindString(s.Code); m != "" {
 			t.Errorf("%s: the mark %q is in the code", s.ID, m)
 		}
-		for line := range strings.Lines(s.Code) {
+		for line := range strings.Lines(s.Code + s.Standard) {
 			if len(strings.TrimRight(line, "\n")) > 120 {
 				t.Errorf("%s: the line is too long: %s", s.ID, line)
 			}
