@@ -75,7 +75,8 @@ func sentRequests(t *testing.T) (all []standardhooks.Request) {
 			headers[name] = d.Header.Get(name)
 		}
 		all = append(all, standardhooks.Request{Name: "sent " + d.Event.Type,
-			Secret: h.Publisher.L1.WebhookSecret, Headers: headers, Body: d.Body, Now: d.At.Unix(), Accepted: true})
+			Secret: h.Publisher.L1.WebhookSecret, Headers: headers, Body: d.Body, Now: d.At.Unix(),
+			Accepted: true})
 	}
 	if len(all) < 6 {
 		t.Fatalf("spec, Events: only %d events", len(all))
@@ -148,7 +149,8 @@ console.log(JSON.stringify(JSON.parse(require('node:fs').readFileSync(0, 'utf8')
 	}
 }
 
-// documentedGo runs the code in Go. Its library takes the time of the machine, so it gets probes of this moment.
+// documentedGo runs the code in Go. Its library takes the time of the machine, so it gets probes of this
+// moment.
 func documentedGo(t *testing.T) ([]standardhooks.Request, []byte) {
 	file := filepath.Join(t.TempDir(), "main.go")
 	write(t, file, `package main

@@ -3,6 +3,8 @@ package corpus
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -165,7 +167,7 @@ func (s *recording) publisher(id, uuid, origin string) *publisher {
 		i := &integrated{id: uuid + end, webhookURL: hook.URL}
 		secret := ""
 		if hook.URL != "" {
-			secret = "whsec_" + uuid + end
+			secret = webhookSecret(uuid + end)
 			s.secrets[hook.URL] = secret
 		}
 		check(d.PutIntegration(context.Background(),
@@ -181,6 +183,12 @@ func (s *recording) publisher(id, uuid, origin string) *publisher {
 	p.off = add("04", "L2", 99, integration.Webhook{Off: true})
 	p.secretKey = s.key(id, "", nil)
 	return p
+}
+
+// webhookSecret returns the secret of an integration. It has the form of Standard Webhooks (contract 51).
+func webhookSecret(id string) string {
+	key := sha256.Sum256([]byte(id))
+	return "whsec_" + base64.StdEncoding.EncodeToString(key[:])
 }
 
 func (s *recording) key(publisher, integration string, expires *time.Time) string {

@@ -251,7 +251,7 @@ func site(change members) string {
 		"level": "L1", "challenge_age": 21, "method": "sandbox",
 		"browser_origins": []string{origin}, "callback_origins": []string{origin},
 		"webhook_url": origin + "/hooks/l1",
-		"secret":      "whsec_5b0c7f0e-9a53-4c8e-8d0f-2f6a5f1c0a01"}
+		"secret":      webhookSecret("5b0c7f0e-9a53-4c8e-8d0f-2f6a5f1c0a01")}
 	maps.Copy(i, change)
 	maps.DeleteFunc(i, func(_ string, v any) bool { return v == nil })
 	return members{"publishers": []members{{"id": "pub_site", "name": "Site"}},

@@ -169,6 +169,11 @@ var Table = []entry{
 		Short: "pictures of 1 MiB through the native core",
 	},
 	{
+		Package: "testharness/corpus", Test: "TestStandardWebhooks_RecordedEvents",
+		Only:  "the npm libraries of Standard Webhooks on all recorded events",
+		Short: "the Go library on all recorded events",
+	},
+	{
 		Package: "testharness/examples", Test: "TestShops",
 		Only:  "a walk with the shops in Express and in Flask",
 		Short: "their check of a webhook against the signature vectors (core/webhook/snippet)",

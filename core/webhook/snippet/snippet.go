@@ -1,8 +1,8 @@
-// Package snippet has the checks of a webhook's signatures in every language that the documentation shows. Each
-// needs only the standard library of its language.
+// Package snippet has the checks of a webhook's signatures in every language that the documentation shows.
+// Each needs only the standard library of its language.
 //
-// The check of X-Service-Signature in the languages of package troubleshooting is a part of its receivers. The
-// other checks are files of this package. Publishers who write Go call webhook.Verify instead.
+// The check of X-Service-Signature in the languages of package troubleshooting is a part of its receivers.
+// The other checks are files of this package. Publishers who write Go call webhook.Verify instead.
 package snippet
 
 import (
@@ -31,8 +31,8 @@ func All() []Snippet {
 	all = append(all, Snippet{ID: "ruby", Name: "Ruby", Code: file("check.rb")},
 		Snippet{ID: "java", Name: "Java", Code: file("Check.java")},
 		Snippet{ID: "csharp", Name: "C#", Code: file("Check.cs")})
-	for i, name := range []string{"standard.js", "standard.py", "standard.php", "standard.go.txt", "standard.rb",
-		"CheckStandard.java", "CheckStandard.cs"} {
+	for i, name := range []string{"standard.js", "standard.py", "standard.php", "standard.go.txt",
+		"standard.rb", "CheckStandard.java", "CheckStandard.cs"} {
 		all[i].Standard = file(name)
 	}
 	return all

@@ -1,5 +1,5 @@
-// Package standardhooks verifies webhook requests with libraries of Standard Webhooks: npm standardwebhooks, npm
-// svix and the Go library. Tests use it as the counterpart of core/webhook (contract 51).
+// Package standardhooks verifies webhook requests with libraries of Standard Webhooks: npm standardwebhooks,
+// npm svix and the Go library. Tests use it as the counterpart of core/webhook (contract 51).
 package standardhooks
 
 import (
