@@ -50,10 +50,10 @@ var advice = []Advice{
 	{
 		Probe: webhook.ProbeBadSignature,
 		Title: "The receiver does not check the signature",
-		Text: "The last digit of v1 was wrong in this request, and so was webhook-signature, if the request " +
-			"had one. The receiver has to answer 401. Compute the HMAC and compare all of it with v1, or " +
-			"with a signature of webhook-signature, in constant time, before anything else is done with " +
-			"the request. If the answer was 400, 403 or 500, change only the status.",
+		Text: "The last digit of v1 was wrong in this request, and so was webhook-signature, if the " +
+			"request had one. The receiver has to answer 401. Compute the HMAC and compare all of it with " +
+			"v1, or with a signature of webhook-signature, in constant time, before anything else is done " +
+			"with the request. If the answer was 400, 403 or 500, change only the status.",
 	},
 	{
 		Probe: webhook.ProbeStaleTimestamp,
