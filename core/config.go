@@ -212,6 +212,12 @@ func (c Config) Catalog() (method.Catalog, problem.List) {
 // place, from 1.
 func ProviderKeyName(n int) string { return openid.KeyName(n) }
 
+// ProviderKeyIDs returns the ids (kid) of ProviderKeys, in their order. The first one signs.
+func (c Config) ProviderKeyIDs() (ids []string) {
+	keys, _ := openid.ParseKeys(c.ProviderKeys)
+	return keys.IDs()
+}
+
 // AllowsPasskeys reports whether browsers offer passkeys at BaseURL: its host is a name and no IP address.
 func (c Config) AllowsPasskeys() bool { return passkeysAt(c.BaseURL) != nil }
 

@@ -43,13 +43,15 @@ func (p Publisher) Changes(was Publisher) []audit.Change {
 }
 
 // Changes returns the differences between was and i, saved with these secrets, for the audit. They contain no
-// secret, and only the origin of a webhook's address.
+// secret, and only the origin of a webhook's address and of redirect URIs.
 func (i Integration) Changes(was Integration, secrets Secrets) []audit.Change {
 	var c changes
 	c.add("publisher_id", was.PublisherID, i.PublisherID)
 	c.add("name", was.Name, i.Name)
 	for _, s := range Settings {
-		c.add(s.Name, s.Text(&was), s.Text(&i))
+		if s.Text(&was) != s.Text(&i) {
+			c = append(c, audit.Change{Field: s.Name, From: s.audited(&was), To: s.audited(&i)})
+		}
 	}
 	c.add("webhook.off", yes(was.Webhook.Off), yes(i.Webhook.Off))
 	c.url("webhook.url", was.Webhook.URL, i.Webhook.URL)

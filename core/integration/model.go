@@ -132,6 +132,8 @@ type Setting struct {
 
 	Default string // the console's text for a zero value
 
+	hidesPath bool // a value is an address; its path and query may hold a secret
+
 	initial any                                 // value of a new integration, if not zero
 	normal  func(list []string) []string        // nil: lists are stored unchanged
 	item    func(value string, dev bool) string // returns the problem of one value of a list
@@ -175,7 +177,7 @@ var Settings = []Setting{
 		Default: "none", Placeholder: "https://shop.example",
 		Hint: "One a line. Pages of these sites may start sessions with a public key.",
 		Doc:  "Pages from which public keys work."},
-	{Name: "redirect_uris", Items: "addresses", item: weburl.CheckRedirect,
+	{Name: "redirect_uris", Items: "addresses", item: weburl.CheckRedirect, hidesPath: true,
 		check: Integration.checkRedirects, Section: "access", Row: 3, Label: "Redirect URIs",
 		Default: "none", Placeholder: "https://shop.example/oauth2/callback",
 		Hint: "One a line, exactly as your OpenID client sends them. With one, the integration is a " +

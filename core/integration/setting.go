@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/verge-id/verge/core/internal/audit"
 	"github.com/verge-id/verge/core/internal/weburl"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/problem"
@@ -66,7 +67,7 @@ func (i *Integration) Apply(given any) {
 	}
 }
 
-// Text returns the value of the setting in i as text, as the audit has it. A zero value is "".
+// Text returns the value of the setting in i as text. A zero value is "".
 func (s Setting) Text(i *Integration) string {
 	switch v := s.Value(i).(type) {
 	case string:
@@ -88,6 +89,18 @@ func (s Setting) Text(i *Integration) string {
 		return string(b)
 	}
 	return ""
+}
+
+// audited returns the same for the audit: a list of addresses shows only their origins.
+func (s Setting) audited(i *Integration) string {
+	if !s.hidesPath {
+		return s.Text(i)
+	}
+	var origins []string
+	for _, address := range s.Value(i).([]string) {
+		origins = append(origins, audit.Origin(address))
+	}
+	return strings.Join(origins, ", ")
 }
 
 // addProblems adds the problems of the setting in i.

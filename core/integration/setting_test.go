@@ -3,8 +3,11 @@ package integration
 import (
 	"encoding/json"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/verge-id/verge/core/internal/audit"
 )
 
 // other returns a valid value of a setting that differs from the one of a new integration.
@@ -62,6 +65,24 @@ func TestChanges_EverySetting(t *testing.T) {
 			changed[0].From == changed[0].To {
 			t.Errorf("%s: the audit has %v", s.Name, changed)
 		}
+	}
+}
+
+// Contract 13: the audit has only the origins of redirect URIs, and an entry if only a path or query changes.
+func TestChanges_RedirectURIs(t *testing.T) {
+	was := New(testUUID, "pub_a")
+	was.RedirectURIs = []string{"https://a.example/back?key=s3cret"}
+	i := was
+	i.RedirectURIs = []string{"https://a.example/back?key=s3cret2", "https://b.example/",
+		"http://[::1]:80/s3cret"}
+	want := audit.Change{Field: "redirect_uris", From: "https://a.example/…",
+		To: "https://a.example/…, https://b.example, http://[::1]:80/…"}
+	if got := i.Changes(was, Secrets{}); !slices.Equal(got, []audit.Change{want}) {
+		t.Errorf("%+v", got)
+	}
+	i.RedirectURIs = []string{"https://a.example/back?key=s3cret3"}
+	if got := i.Changes(was, Secrets{}); len(got) != 1 || got[0].From != got[0].To {
+		t.Errorf("a changed query: %+v", got)
 	}
 }
 

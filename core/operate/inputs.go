@@ -67,7 +67,7 @@ type IntegrationInput struct {
 	Passkeys        *string                     `json:"passkeys,omitempty" placeholder:"WHERE" help:"Where a user's passkey counts: off, publisher or service."`
 	CallbackOrigins *[]string                   `json:"callback_origins,omitempty" placeholder:"URL,…" help:"Where browsers may be sent back to: scheme://host[:port]. Empty: anywhere, and no public keys."`
 	BrowserOrigins  *[]string                   `json:"browser_origins,omitempty" placeholder:"URL,…" help:"Whose pages may use a public key."`
-	RedirectURIs    *[]string                   `json:"redirect_uris,omitempty" name:"redirect-uris" placeholder:"URL,…" help:"Where the OpenID provider sends users back to: exact addresses. Empty: it is no client."`
+	RedirectURIs    *[]string                   `json:"redirect_uris,omitempty" name:"redirect-uris" sep:"none" placeholder:"URL" help:"Where the OpenID provider sends users back to: an exact address. May be repeated. Empty: it is no client."`
 	*WebhookInput   `kong:"-"`                  // effective immediately, not staged
 
 	Publisher string `json:"publisher_id,omitempty" only:"create" need:"It says whose integration it is." kong:"-"`

@@ -21,6 +21,14 @@ type key struct {
 // Keys are the keys of a provider. The first one signs, and all are published.
 type Keys []key
 
+// IDs returns the ids of the keys.
+func (k Keys) IDs() (ids []string) {
+	for _, one := range k {
+		ids = append(ids, one.id)
+	}
+	return ids
+}
+
 // KeyName returns the host's name of the private key at that place of the list, from 1.
 func KeyName(n int) string { return "oidc-provider_" + strconv.Itoa(n) }
 

@@ -35,7 +35,7 @@ type devCmd struct {
 
 	Methods     string   `placeholder:"FILE" type:"path" env:"VERGE_DEV_METHODS" help:"Methods in addition to those of the demo: a TOML file with [[methods]], as in the configuration of serve."`
 	WebhookURL  string   `name:"webhook-url" placeholder:"URL" env:"VERGE_DEV_WEBHOOK_URL" help:"Where webhooks go. Default: the demo shop's inbox."`
-	RedirectURI []string `name:"redirect-uri" placeholder:"URL" help:"Where your OpenID client wants users back. Each integration becomes a client of the OpenID provider. May be repeated."`
+	RedirectURI []string `name:"redirect-uri" sep:"none" placeholder:"URL" help:"Where your OpenID client wants users back. Each integration becomes a client of the OpenID provider. May be repeated."`
 	ReadyFile   string   `placeholder:"PATH" type:"path" env:"VERGE_DEV_READY_FILE" help:"Write addresses, ids and keys here as JSON as soon as the service accepts requests."`
 	LogFile     string   `placeholder:"FILE" env:"VERGE_DEV_LOG_FILE" help:"Where the log goes: a file, or - for standard error. Default: dev.log in the data directory, empty at each start."`
 	LogLevel    string   `default:"info" enum:"debug,info,warn,error" env:"VERGE_DEV_LOG_LEVEL" help:"Least serious log lines to write: ${enum}."`

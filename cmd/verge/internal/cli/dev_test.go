@@ -419,8 +419,22 @@ func TestWelcome(t *testing.T) {
 		if strings.Contains(stdout.String(), "signs you in") {
 			t.Errorf("another machine can reach the page that signs in: %s", stdout)
 		}
+		if strings.Contains(stdout.String(), "OpenID") {
+			t.Errorf("contract 50: values for an OpenID client without a redirect URI: %s", stdout)
+		}
 		stdout.Reset()
-		p.welcome(ready, &devCmd{Data: "/data"}, nil)
+		p.welcome(ready, &devCmd{Data: "/data",
+			RedirectURI: []string{"http://localhost:3000/callback", "http://localhost:3000/b"}}, nil)
+		for _, value := range []string{"issuer         http://localhost:8080/oidc\n",
+			"redirect URI   http://localhost:3000/callback\n                   http://localhost:3000/b\n",
+			"export CLIENT_ID=" + s.IntegrationID + "\n", "export CLIENT_SECRET="} {
+			if !strings.Contains(stdout.String(), value) {
+				t.Errorf("contract 50: the welcome does not contain %q: %s", value, stdout)
+			}
+		}
+		if shown := strings.Contains(stdout.String(), s.SecretKey); shown != terminal {
+			t.Errorf("contract 13: on a terminal: %v, the secret key is shown: %v", terminal, shown)
+		}
 		const want = "or click       http://127.0.0.1:8090/console   signs you in, at any time\n"
 		if !strings.Contains(stdout.String(), want) {
 			t.Errorf("the welcome does not say %q: %s", want, stdout)

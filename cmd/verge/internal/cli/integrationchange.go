@@ -65,8 +65,8 @@ func readinessOf(i *operate.Integration) string {
 	return "no, not tested yet"
 }
 
-// listFlag reads lists in flags, separated by commas. Each further flag adds to the list. A flag with an
-// empty value is an empty list.
+// listFlag reads lists in flags, separated by commas unless the flag has the tag sep:"none". Each further
+// flag adds to the list. A flag with an empty value is an empty list.
 var listFlag = kong.TypeMapper(reflect.TypeFor[*[]string](),
 	kong.MapperFunc(func(c *kong.DecodeContext, target reflect.Value) error {
 		var text string
@@ -77,7 +77,11 @@ var listFlag = kong.TypeMapper(reflect.TypeFor[*[]string](),
 		if *list == nil {
 			*list = []string{}
 		}
-		for word := range strings.SplitSeq(text, ",") {
+		words := []string{text}
+		if c.Value.Tag.Sep == ',' {
+			words = strings.Split(text, ",")
+		}
+		for _, word := range words {
 			if word = strings.TrimSpace(word); word != "" {
 				*list = append(*list, word)
 			}

@@ -63,7 +63,7 @@ It fetches the trusted lists of methods again, and reads those that are files.
 
 The server itself notices when the files of the key ring and of the certificate
 change. SIGHUP makes it read the certificate at once. Every other change takes a
-restart.
+restart. On SIGHUP the log warns if the keys of [oidc_provider] have changed.
 
 Examples:
 
@@ -91,6 +91,13 @@ func (c *serveCmd) Run(ctx context.Context, p *program) error {
 			return err
 		}
 		fmt.Fprintln(p.stdout, "methods:", describe(pl.methods()))
+		if ids := pl.Core.ProviderKeyIDs(); len(ids) > 0 {
+			fmt.Fprintf(p.stdout, "OpenID provider: issuer %s/oidc, ES256, key %s signs\n", conf.BaseURL,
+				ids[0])
+			for _, id := range ids[1:] {
+				fmt.Fprintf(p.stdout, "OpenID provider: key %s is published, and does not sign\n", id)
+			}
+		}
 		fmt.Fprintf(p.stdout, "%s is good: mode %s, %s, %s, %s, %s\n",
 			c.Source(), conf.Mode, conf.BaseURL, pl.Engine,
 			words.HowMany(len(pl.Site.Publishers), "publisher"),
@@ -214,6 +221,11 @@ func (c *configFlags) applyAgain(ctx context.Context, p *program, running plan, 
 	for _, change := range changes {
 		running.log.Info("the configuration changed", "what", change.Kind, "id", change.ID, "action",
 			change.Action)
+	}
+	if !slices.Equal(next.Core.ProviderKeys, running.Core.ProviderKeys) {
+		running.log.Warn("SIGHUP: changed keys of the OpenID provider need a restart",
+			"setting", "oidc_provider.private_key_files",
+			"running", running.Core.ProviderKeyIDs(), "configured", next.Core.ProviderKeyIDs())
 	}
 	running.log.Info("SIGHUP: publishers and integrations were read again", "changes", len(changes))
 	return false

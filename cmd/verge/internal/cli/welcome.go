@@ -53,6 +53,18 @@ func (p *program) welcome(r readyFile, c *devCmd, exposed []string) {
       -H "Authorization: Bearer %s" -H 'Content-Type: application/json' \
       -d '{"integration_id":"%s","callback_url":"%s/callback"}'
 `, r.BaseURL, key, r.IntegrationID, r.DemoURL)
+	if len(c.RedirectURI) > 0 {
+		fmt.Fprintf(p.stdout, `
+  For your OpenID client, with the integration for L1:
+
+    issuer         %s/oidc
+    redirect URI   %s
+    ID token       ES256
+
+    export CLIENT_ID=%s
+    export CLIENT_SECRET=%s
+`, r.BaseURL, strings.Join(c.RedirectURI, "\n                   "), r.IntegrationID, key)
+	}
 	if len(exposed) > 0 {
 		fmt.Fprintf(p.stdout, "\n  Other machines can reach %s: whoever does can act as your publisher.\n",
 			strings.Join(exposed, " and "))
