@@ -31,7 +31,8 @@ func TestToken_ClientsOfOnePublisher(t *testing.T) {
 	const sibling = "33333333-4d4e-475f-906b-2f11c5eca7bd"
 	w := newFixture(t)
 	coretest.Must(t, w.Directory.PutIntegration(ctx, integration.Integration{ID: sibling,
-		PublisherID: "pub_a", Level: "L1", ChallengeAge: 25, Method: sandbox.Name, Webhook: integration.Webhook{Off: true},
+		PublisherID: "pub_a", Level: "L1", ChallengeAge: 25, Method: sandbox.Name,
+		Webhook:      integration.Webhook{Off: true},
 		RedirectURIs: []string{redirect, second}}, ""))
 	code := w.code(t)
 	resp := w.send("POST", tokenPath, w.exchange(code, "client_id", sibling).Encode(), nil)
