@@ -1,5 +1,5 @@
-// Command plain finds English that readers stumble over: vague references, verbs of speech for software, words
-// with two meanings. It reads comments, strings, documents and pages.
+// Command plain finds English that readers stumble over: vague references, verbs of speech for software,
+// words with two meanings. It reads comments, strings, documents and pages.
 //
 //	go run ./cmd/generate/plain PATH…   list the findings of files and folders
 //	go run ./cmd/generate/plain         compare the number of findings with the limit, which make check does

@@ -48,7 +48,7 @@ var rules = compile([][2]string{
 	{`\banswers? [1-5][0-9x]{2}\b`, "returns 4xx"},
 	{`\b(?:is|are) answered\b`, "returns; is completed"},
 	{
-		`\b(?:the|an|each|every|its|same|last|first) answers? (?:is|was|has|of|that|to|with|for|by|in|comes?)\b`,
+		`\b(?:the|an|each|every|its|same) answers? (?:is|was|has|of|that|to|with|for|by|in|comes?)\b`,
 		"response",
 	},
 	{`\b(?:goes|go|going|went|gone) on\b`, "continues; in progress"},
@@ -65,12 +65,12 @@ var rules = compile([][2]string{
 	{`\bcomes? about\b|\bcame about\b`, "occurs"},
 	{`\b(?:knows|learns) (?:of|no|nothing)\b`, "does not receive; has no access to"},
 	{
-		`\bmakes? (?:an? |the )?(?:link|key|token|session|certificate|publisher|integration|passkey|secret|backup)s?\b`,
+		`\bmakes? (?:an? |the )?(?:link|key|token|session|publisher|integration|passkey|secret|backup)s?\b`,
 		"creates; generates",
 	},
 	{
-		`\b(?:proves|grants|changes|decides|keeps|sends|says|makes|finds|sees|asks|gives|takes|loses|counts|stores|` +
-			`costs|adds|trusts|writes|reads|records|tells) nothing\b`,
+		`\b(?:proves|grants|changes|decides|keeps|sends|says|makes|finds|sees|asks|gives|takes|loses|counts|` +
+			`stores|costs|adds|trusts|writes|reads|records|tells) nothing\b`,
 		"state the result: the state is unchanged",
 	},
 	{`\btakes? no [a-z]+\b`, "accepts no; cannot be changed"},
