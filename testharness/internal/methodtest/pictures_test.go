@@ -139,13 +139,13 @@ func TestPicture_FourthIsLate(t *testing.T) {
 // An estimator that rejects the service decides no session.
 func TestEstimator_InvalidResponses(t *testing.T) {
 	for rule, a := range map[string]estimatortest.Answer{
-		"the token is unknown":   {Status: 401},
+		"the token is unknown":     {Status: 401},
 		"too many requests":        {Status: 429},
 		"an age of zero":           {Body: `{"age":0,"deviation":1,"live":true}`},
 		"an age below zero":        {Body: `{"age":-30,"deviation":1,"live":true}`},
 		"an age beyond all bounds": {Body: `{"age":1e308,"deviation":1,"live":true}`},
 		"no deviation":             {Body: `{"age":40,"live":true}`},
-		"a truncated response":    {Age: 40, Cut: true},
+		"a truncated response":     {Age: 40, Cut: true},
 		"a duplicate field": {
 			Body: `{"age":16,"age":40,"deviation":1,"live":true}`},
 	} {

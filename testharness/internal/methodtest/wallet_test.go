@@ -311,11 +311,11 @@ func TestWallet_BrowserAddress(t *testing.T) {
 		return fields
 	}
 	for rule, got := range map[string]struct{ status, want int }{
-		"no answer":                    {post(walletForm, with("", "")), 400},
-		"another form":                 {post(walletForm, with("outcome", "cancel")), 400},
-		"no JSON":                      {post(walletForm, with("credential", "{")), 400},
+		"no answer":                         {post(walletForm, with("", "")), 400},
+		"another form":                      {post(walletForm, with("outcome", "cancel")), 400},
+		"no JSON":                           {post(walletForm, with("credential", "{")), 400},
 		"a protocol that was not requested": {post(walletForm, with("credential", `{"protocol":"a"}`)), 400},
-		"another type":                 {post("application/json", with("credential", "{}")), 415},
+		"another type":                      {post("application/json", with("credential", "{}")), 415},
 		"more than a response of 64 KiB": {post(walletForm, with("credential", strings.Repeat("a", 80<<10))),
 			413},
 		"a response to another session": {post(walletForm, url.Values{"flow": {"a"}, "credential": {"{}"}}),
