@@ -13,8 +13,7 @@ import (
 	"github.com/verge-id/verge/core/webhook"
 )
 
-// sink is a webhook receiver that answers 204 and notes when each session's
-// event arrived.
+// sink is a webhook receiver that returns 204 and records the arrival of each session's event.
 type sink struct {
 	url string
 
@@ -59,8 +58,7 @@ func (s *sink) expect(n int) <-chan struct{} {
 	return s.enough
 }
 
-// around returns what stands before and after the session's id in the event that
-// came last.
+// around returns the parts before and after the session's id in the latest event.
 func (s *sink) around() (before, after []byte, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

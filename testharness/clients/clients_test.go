@@ -79,8 +79,8 @@ func TestLintersFindNothing(t *testing.T) {
 	in(t, dir, spectral, "lint", "--ruleset", "rules.yaml", "--fail-severity", "hint", "openapi.yaml")
 }
 
-func TestTheGeneratedGoClient(t *testing.T) {
-	long.Skip(t, "TestTheGeneratedGoClient")
+func TestClient_Go(t *testing.T) {
+	long.Skip(t, "TestClient_Go")
 	oapi := kit.Program(t, "oapi-codegen")
 	dir := copied(t, "go")
 	if err := os.Mkdir(filepath.Join(dir, "verge"), 0o700); err != nil {
@@ -91,8 +91,8 @@ func TestTheGeneratedGoClient(t *testing.T) {
 	walk(t, filepath.Join(dir, "publisher"))
 }
 
-func TestTheGeneratedTypeScriptClient(t *testing.T) {
-	long.Skip(t, "TestTheGeneratedTypeScriptClient")
+func TestClient_TypeScript(t *testing.T) {
+	long.Skip(t, "TestClient_TypeScript")
 	node := kit.Program(t, "node")
 	generate := kit.File(t, filepath.Join(tools, ".bin/openapi-typescript"))
 	tsc := kit.File(t, filepath.Join(tools, ".bin/tsc"))
@@ -119,7 +119,7 @@ func TestTheGeneratedTypeScriptClient(t *testing.T) {
 	}
 }
 
-// walk has a client verify a user, and checks what it reports.
+// walk makes a client verify a user, and checks the client's report.
 func walk(t *testing.T, program string, args ...string) {
 	t.Helper()
 	h := testharness.New(t, nil)
@@ -166,7 +166,7 @@ func walk(t *testing.T, program string, args ...string) {
 	}
 }
 
-// errors waits for the end of a command, and returns its error or the one before it.
+// errors waits for the end of a command, and returns its error or the earlier one.
 func errors(cmd *exec.Cmd, before error) error {
 	if err := cmd.Wait(); err != nil {
 		return err

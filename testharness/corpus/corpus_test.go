@@ -107,8 +107,7 @@ func TestRecordedAnew(t *testing.T) {
 	}
 }
 
-// What is stored is a transcript that can be replayed. TestEnginesAreTheSame
-// also replays it in a guest.
+// The stored transcripts can be replayed. TestEnginesAreTheSame also replays them in a guest.
 func TestReplay(t *testing.T) {
 	for _, p := range recordings {
 		t.Run(p.name, func(t *testing.T) {

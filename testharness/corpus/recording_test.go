@@ -33,7 +33,7 @@ import (
 	"github.com/verge-id/verge/wasm/settings"
 )
 
-// play is what a recording does.
+// play is one recording.
 type play struct {
 	name   string
 	config core.Config // over what begin sets
@@ -89,8 +89,7 @@ type recording struct {
 	receiver func(host.FetchRequest) (host.FetchResponse, error)
 	secrets  map[string]string // of webhooks, by URL
 
-	// fault says what happens to an effect, the nth of its step from 1. Nil: it is
-	// carried out.
+	// fault returns the fault of an effect, the nth of its step from 1. Nil: effects have no fault.
 	fault   func(n int, k abi.Kind) fault
 	effects int
 }
@@ -106,14 +105,14 @@ type integrated struct {
 	id, publicKey, webhookURL string
 }
 
-// fault is what happens to an effect.
+// fault is the fault of an effect.
 type fault int
 
 const (
 	none        fault = iota
-	unavailable       // not done, and the caller is told so
-	vanished          // not done, and the caller is not told
-	lost              // done, and the caller is not told
+	unavailable       // not done, and the caller gets an error for this
+	vanished          // not done, and the caller gets no reply
+	lost              // done, and the caller gets no reply
 )
 
 const (
@@ -332,7 +331,7 @@ func (s *recording) request(name string, entry abi.Entry, q *web.Request) *web.R
 	return answer
 }
 
-// must panics unless the answer has the status: later steps need it.
+// must panics unless the response has the status, which later steps need.
 func must(status int, r *web.Response) *web.Response {
 	if r.Status != status {
 		panic(fmt.Sprintf("status %d, want %d: %s", r.Status, status, r.Body))
@@ -358,7 +357,7 @@ func with(h web.Header, pairs ...string) web.Header {
 	return h
 }
 
-// members are those of a JSON object. A nil one is left out.
+// members are the fields of a JSON object. A nil one is left out.
 type members map[string]any
 
 func (m members) String() string {
@@ -423,7 +422,7 @@ func (s *recording) approve(v started, more ...string) string {
 
 var hopLink = regexp.MustCompile(`<a data-hop[^>]* href="([^"]*)"`)
 
-// resultToken is what the hop hands to the publisher.
+// resultToken returns the result token in the hop to the publisher.
 func resultToken(page *web.Response) string {
 	u, err := url.Parse(html.UnescapeString(string(hopLink.FindSubmatch(must(200, page).Body)[1])))
 	check(err)
@@ -439,7 +438,7 @@ func (s *recording) reconcile(name, id string) *web.Response {
 	return s.ask(name, "GET", web.SessionsPath+id, bearer(s.shop.secretKey), "")
 }
 
-// runDue runs everything that is due.
+// runDue runs all due tasks.
 func (s *recording) runDue(name string) (next time.Time) {
 	jobs, err := abi.Read.Jobs(s.do(name, abi.RunDue, nil))
 	check(err)
@@ -462,7 +461,7 @@ func (s *recording) put(name string, j host.Job, until time.Time) {
 	s.do(name, abi.Defer, abi.Append.Job(nil, j, until))
 }
 
-// settle runs everything that is due on the service that is not recorded.
+// settle runs all due tasks on the service that is not recorded.
 func (s *recording) settle() {
 	_, err := s.setup.RunDue(context.Background())
 	check(err)

@@ -220,7 +220,7 @@ func results(s *recording) {
 	s.ask("validate: null", "POST", web.ValidatePath, bearer(s.shop.secretKey), `{"result_token":null}`)
 }
 
-// tokens alters and cuts tokens, and uses them in the place of others (contract 14, 15).
+// tokens alters and truncates tokens, and uses one kind as another (contract 14, 15).
 func tokens(s *recording) {
 	v := s.start(members{"state": "s", "external_user_id": "u", "language": "de"})
 	w := s.start(nil)

@@ -325,7 +325,7 @@ func testEvents(s *recording, id, key string) {
 	must(401, s.send("with no key, asked again", abi.HandleAgain, "GET", target, headers(), ""))
 }
 
-// recordUsage records sums of several integrations and keys, also with a store that fails.
+// recordUsage records sums of several integrations and keys, with a working and with a failing store.
 func recordUsage(s *recording, id string) {
 	day := host.DayOf(s.now)
 	for n := range 4 {
@@ -386,8 +386,8 @@ func limits(s *recording) {
 	}
 }
 
-// faults has the store away, or lose requests or replies, at each effect of
-// everything that can be asked (contract 5, 503).
+// faults makes the store unavailable, or lose requests or replies, at each effect of every request and task
+// (contract 5, 503).
 func faults(s *recording) {
 	for _, c := range slices.Concat(s.requestsUnderFaults(), s.workUnderFaults()) {
 		s.failEachEffect(c)
@@ -395,14 +395,14 @@ func faults(s *recording) {
 	s.planted()
 }
 
-// underFaults is something to do while its effects fail, and what comes before it, which may be nil.
+// underFaults is an operation whose effects fail, and its preparation, which may be nil.
 type underFaults struct {
 	name   string
 	before func()
 	do     func(name string)
 }
 
-// requestsUnderFaults are those of publishers and users.
+// requestsUnderFaults are the requests of publishers and users.
 func (s *recording) requestsUnderFaults() []underFaults {
 	secret := bearer(s.shop.secretKey)
 	var v started
@@ -499,7 +499,7 @@ func (s *recording) failEachEffect(c underFaults) {
 			if c.before != nil {
 				c.before()
 			}
-			s.pause(5 * time.Second) // what was read before is not used any more
+			s.pause(5 * time.Second) // so that cached records expire
 			s.fault = func(n int, k abi.Kind) fault {
 				if n != at && !(lasting && n > at) {
 					return none
@@ -524,7 +524,7 @@ func (s *recording) failEachEffect(c underFaults) {
 	}
 }
 
-// planted asks for what others have put into the store.
+// planted requests forged items of the store.
 func (s *recording) planted() {
 	secret := bearer(s.shop.secretKey)
 	at := kv.Key{Partition: "c", Name: "c/int/" + s.shop.l2.id}

@@ -147,7 +147,7 @@ var shops = map[string]func(t *testing.T) *shop{
 	},
 }
 
-// A visitor is verified, and the shop has the events. Others' returns and forged events change nothing.
+// A visitor is verified, and the shop has the events. Another user's return and forged events have no effect.
 func TestShops(t *testing.T) {
 	long.Skip(t, "TestShops")
 	for name, run := range shops {
@@ -230,8 +230,8 @@ func (s *shop) hooks(session string) {
 }
 
 // A page starts with its public key, and a server exchanges the token.
-func TestTheStaticPage(t *testing.T) {
-	long.Skip(t, "TestTheStaticPage")
+func TestStaticPage(t *testing.T) {
+	long.Skip(t, "TestStaticPage")
 	chromium := kit.Program(t, "chromium", "chromium-browser", "google-chrome")
 	h := testharness.New(t, nil)
 	page, err := os.ReadFile("static/index.html")
@@ -375,7 +375,7 @@ func checkClient(t *testing.T, ctx context.Context, h *testharness.Harness) {
 	}
 }
 
-// becomes waits until the condition holds in the page, and returns what the script says then. Between two
+// becomes waits until the condition is true in the page, and returns the script's result then. Between two
 // pages a browser has no document.
 func becomes(t *testing.T, ctx context.Context, script, condition string) string {
 	t.Helper()

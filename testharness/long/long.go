@@ -1,15 +1,13 @@
-// Package long tells a test whether this is the long run, and says what only the long run covers.
+// Package long reports whether this is the long run, and lists the tests that only the long run covers.
 //
-// The short run is `make test`, and `go test -short`. It is there to be run before each commit: it walks
-// every promise once, on every store and engine that is installed. Only the slowest tests take turns there.
-// In a real browser it does a walk with the sandbox, one with a wallet, and hops. Layout, and wallets,
-// proxies and languages that others have made come with the long run.
-// The long run is `VERGE_LONG=1 make test`, as CI does it, and `go test` without -short. It has all seeds,
-// all kills and the whole matrix.
+// The short run is `make test`, and `go test -short`. It runs before each commit: it tests every promise
+// once, on every installed store and engine. Only the slowest tests take turns there. In a real browser it
+// does a walk with the sandbox, a walk with a wallet, and hops. Layout, and independent wallets, proxies and
+// languages, belong to the long run. The long run is `VERGE_LONG=1 make test`, as in CI, and `go test`
+// without -short. It has all seeds, all kills and the whole matrix.
 //
-// A test that does less in the short run asks this package, and has an entry in Table. A test of this package
-// finds those that ask without an entry, the entries that no test asks for, and the tests that decide by
-// themselves.
+// A test that does less in the short run calls this package, and has an entry in Table. A test of this
+// package finds calls without an entry, entries without a call, and tests that decide without this package.
 package long
 
 import "testing"
@@ -22,7 +20,7 @@ type entry struct {
 	Short   string // what the short run does instead
 }
 
-// Run reports whether this is the long run. The name is that of an entry's test.
+// Run reports whether this is the long run. The name is the test's name in its entry.
 func Run(t testing.TB, name string) bool {
 	t.Helper()
 	find(t, name)

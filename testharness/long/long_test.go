@@ -15,16 +15,16 @@ import (
 
 const here = "github.com/verge-id/verge/testharness/long"
 
-// source is what the tests of a package say about the long run.
+// source is the use of the long run in the tests of a package.
 type source struct {
 	tests []string // the test functions of the package
-	asked []string // the names that it asks this package for
-	wrong []string // what it must not do, and where
+	asked []string // the names in its calls of this package
+	wrong []string // violations, with their positions
 }
 
-// TestTheTableIsComplete reads the sources of all tests. Whoever does less in the short run has an entry, and
-// every entry is asked for.
-func TestTheTableIsComplete(t *testing.T) {
+// TestTable_Complete reads the sources of all tests. Each test that does less in the short run has an entry,
+// and every entry is used.
+func TestTable_Complete(t *testing.T) {
 	sources, err := read(filepath.Join("..", ".."))
 	if err != nil {
 		t.Fatal(err)
@@ -57,8 +57,8 @@ func TestTheTableIsComplete(t *testing.T) {
 			t.Errorf("table.go: %s has no test %s", e.Package, e.Test)
 		}
 		if e.Only == "" || e.Short == "" {
-			t.Errorf("table.go: the entry of %s does not say what the long run adds, or what "+
-				"the short one does",
+			t.Errorf("table.go: the entry of %s lacks the addition of the long run, or the "+
+				"content of the short run",
 				e.Test)
 		}
 	}
@@ -163,7 +163,7 @@ func called(call *ast.CallExpr) (from, name string) {
 	return "", ""
 }
 
-func TestWhatIsFoundInASource(t *testing.T) {
+func TestRead_Source(t *testing.T) {
 	const text = `package p
 import (
 	"os"

@@ -1,6 +1,6 @@
 package long
 
-// Table says which promises are covered in full by the long run alone, and how far the short run goes.
+// Table lists the promises that only the long run covers in full, and the part that the short run covers.
 var Table = []entry{
 	{
 		Package: "cmd/verge/internal/cli", Test: "TestEngineWasm",
@@ -30,7 +30,7 @@ var Table = []entry{
 	{
 		Package: "cmd/verge/internal/cli", Test: "TestProxies",
 		Only:  "a verification through each sample of a proxy",
-		Short: "nothing of it: the proxies have to be started",
+		Short: "none: the proxies have to be started",
 	},
 	{
 		Package: "cmd/verge/internal/cli", Test: "TestProxies_StoreAway",
@@ -60,8 +60,8 @@ var Table = []entry{
 	},
 	{
 		Package: "cmd/verge/internal/cli", Test: "TestUpgrade",
-		Only:  "an upgrade from the release before and back, under load",
-		Short: "nothing of it: the release before has to be built first",
+		Only:  "an upgrade from the previous release and back, under load",
+		Short: "none: the previous release has to be built first",
 	},
 	{
 		Package: "cmd/verge/internal/cli", Test: "TestRollingUpgradeBehindProxies",
@@ -86,11 +86,11 @@ var Table = []entry{
 	{
 		Package: "cmd/verge/internal/demo", Test: "TestChromiumDigitalCredentials",
 		Only:  "the wallet of a real browser",
-		Short: "the same answers by a wallet in Go, on every store and engine",
+		Short: "the same responses from a wallet in Go, on every store and engine",
 	},
 	{
 		Package: "cmd/verge/internal/demo", Test: "TestChromiumHandOff",
-		Only:  "going on on a phone in real browsers",
+		Only:  "continuing on a phone in real browsers",
 		Short: "the same walk without a browser, on every store and engine (package methodtest)",
 	},
 	{
@@ -160,8 +160,8 @@ var Table = []entry{
 	},
 	{
 		Package: "edge/workers", Test: "TestASlowProvider",
-		Only:  "a provider that takes 2.6 s for each answer, on each engine",
-		Short: "a slow provider on a clock of its own, without a server",
+		Only:  "a provider that takes 2.6 s for each response, on each engine",
+		Short: "a slow provider on a test clock, without a server",
 	},
 	{
 		Package: "edge/workers", Test: "TestTheLargestPicture",
@@ -194,14 +194,14 @@ var Table = []entry{
 		Short: "none of it: the package has to be compiled first",
 	},
 	{
-		Package: "testharness/examples", Test: "TestTheStaticPage",
+		Package: "testharness/examples", Test: "TestStaticPage",
 		Only:  "a walk with the static page in a real browser",
 		Short: "starts with a public key without a browser",
 	},
 	{
 		Package: "edge/deploy", Test: "TestTheImage",
 		Only:  "the container image, built and run",
-		Short: "that every build is told to be static",
+		Short: "that every build is configured as static",
 	},
 	{
 		Package: "edge/deploy", Test: "TestTheManifestsAreOfKubernetes",
@@ -211,7 +211,7 @@ var Table = []entry{
 	{
 		Package: "edge/deploy", Test: "TestTwoBuildsAreTheSame",
 		Only:  "the binary, built twice from two directories and compared",
-		Short: "the configuration of releases is read, and its builds are told to be reproducible",
+		Short: "the configuration of releases is read, and its builds are configured as reproducible",
 	},
 	{
 		Package: "kvadapters/postgres", Test: "TestFailover_HangingLink",
@@ -226,7 +226,7 @@ var Table = []entry{
 	{
 		Package: "kvadapters/kvcheck", Test: "TestCheck",
 		Only:  "a check that finds a store that breaks a promise, on every kind of store",
-		Short: "a check of every kind of store as it is, and one in memory that breaks each promise in turn",
+		Short: "a check of every kind of store, and of one in memory that breaks each promise in turn",
 	},
 	{
 		Package: "testharness/clients", Test: "TestLintersFindNothing",
@@ -259,9 +259,9 @@ var Table = []entry{
 		Short: "the same requests with the library go-oidc (TestOpenIDClient_Go)",
 	},
 	{
-		Package: "testharness/clients", Test: "TestPatternsMeanTheSameEverywhere",
+		Package: "testharness/clients", Test: "TestPatterns_SameInEachLanguage",
 		Only:  "the patterns of the description in JavaScript, Python and PHP",
-		Short: "the patterns in Go, by every answer of the tests",
+		Short: "the patterns in Go, by every response in the tests",
 	},
 	{
 		Package: "testharness/clients", Test: "TestStandardWebhooks_DocumentedCode",
@@ -274,14 +274,14 @@ var Table = []entry{
 		Short: "the Go library on the vectors and all probes (TestStandardWebhooks_Go)",
 	},
 	{
-		Package: "testharness/clients", Test: "TestTheGeneratedGoClient",
+		Package: "testharness/clients", Test: "TestClient_Go",
 		Only:  "a walk with the client that oapi-codegen generates",
-		Short: "every answer of the tests fits the description",
+		Short: "every response in the tests matches the description",
 	},
 	{
-		Package: "testharness/clients", Test: "TestTheGeneratedTypeScriptClient",
+		Package: "testharness/clients", Test: "TestClient_TypeScript",
 		Only:  "a walk with the client that openapi-typescript generates",
-		Short: "every answer of the tests fits the description",
+		Short: "every response in the tests matches the description",
 	},
 	{
 		Package: "testharness/bench", Test: "BenchmarkConsole",
@@ -337,16 +337,16 @@ var Table = []entry{
 	},
 	{
 		Package: "testharness/invariants", Test: "TestFaultsOfPostgres",
-		Only:  "a PostgreSQL that restarts, takes no writes, waits for no replica or stands still",
-		Short: "one that is killed, one whose replica takes over, and a network that fails",
+		Only:  "a PostgreSQL that restarts, is read-only, waits for no replica or is suspended",
+		Short: "a killed server, a failover to a replica, and a network that fails",
 	},
 	{
 		Package: "testharness/invariants", Test: "TestKillOfRedisUnderAThousandEvents",
-		Only:  "1,000 events in hand when Redis is killed",
+		Only:  "1,000 events in flight when Redis is killed",
 		Short: "400 events",
 	},
 	{
-		Package: "testharness/npmwallet", Test: "TestOthersAcceptOurWallet",
+		Package: "testharness/npmwallet", Test: "TestVerifiers_AcceptWallet",
 		Only:  "verifiers that others have written",
 		Short: "vectors that they have made (core/internal/mdoc)",
 	},
@@ -356,7 +356,7 @@ var Table = []entry{
 		Short: "a wallet in Go, on every store and engine",
 	},
 	{
-		Package: "testharness/npmwallet", Test: "TestOthersAnswerOurRequests",
+		Package: "testharness/npmwallet", Test: "TestAnswer_IndependentWallet",
 		Only:  "a wallet that others have written",
 		Short: "a wallet in Go, on every store and engine",
 	},

@@ -112,7 +112,7 @@ func (t *tree) find(m mutant) (place, error) {
 	return place{}, nearest.error(m)
 }
 
-// where says what is searched.
+// where returns the description of the searched code.
 func (m mutant) where() string {
 	if m.of != "" {
 		return m.of + " of " + m.pkg
@@ -136,7 +136,7 @@ func tooMany(m mutant, found []place) error {
 		strings.Join(places, "\n\t"))
 }
 
-// near is the place that agrees longest with what is looked for.
+// near is the place with the longest match.
 type near struct {
 	renamed    bool // all agrees but the names of local variables
 	source     *source
@@ -157,8 +157,8 @@ func (n *near) note(s *source, old []word, at int, reached reach, exact bool) {
 func (n *near) error(m mutant) error {
 	if n.source == nil || n.want == 0 {
 		return fmt.Errorf("no code of %s begins like old, with %q: if it was moved to another package, "+
-			"move the mutant to that file of the table; if it is gone, write the mutant anew for the code "+
-			"in its place",
+			"move the mutant to that file of the table; if it was removed, rewrite the mutant for the code "+
+			"that replaced it",
 			m.where(), firstOf(m.old))
 	}
 	p := place{n.source, match{from: n.at}}
@@ -194,7 +194,7 @@ func excerpt(words []word) string {
 	return line
 }
 
-// match says which words of a source stand for old.
+// match is the range of words of a source that match old.
 type match struct {
 	from, to int               // the words
 	holes    map[string][2]int // what each $name of old stands for: words from, to
@@ -311,13 +311,13 @@ func (m *matcher) telling() bool {
 	return rest >= 2
 }
 
-// predeclared are names of Go that stand in code about anything.
+// predeclared are names of Go that occur in any code.
 var predeclared = map[string]bool{
 	"nil": true, "true": true, "false": true, "error": true, "string": true, "byte": true, "int": true,
 	"len": true, "append": true, "err": true, "errors": true,
 }
 
-// apply returns the file that m changes, and what it is then.
+// apply returns the file that m changes, and its new content.
 func (t *tree) apply(m mutant) (file string, mutated []byte, err error) {
 	p, err := t.find(m)
 	if err != nil {
@@ -336,8 +336,8 @@ func (t *tree) apply(m mutant) (file string, mutated []byte, err error) {
 	return p.path, []byte(p.text[:from] + instead + p.text[to:]), nil
 }
 
-// render is the mutant's code, with what the holes stand for and the names
-// that local variables have in this place.
+// render returns the mutant's code, with the values of the holes and the names of the local variables in this
+// place.
 func (p place) render(text string) (string, error) {
 	var b strings.Builder
 	words, copied := wordsOf(p.path, text), 0

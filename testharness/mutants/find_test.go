@@ -137,7 +137,7 @@ func TestApplyAfterAChange(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			changed := strings.Replace(door["door/door.go"], c.from, c.to, 1)
 			if changed == door["door/door.go"] {
-				t.Fatal("the mutant changes nothing")
+				t.Fatal("the mutant does not change the code")
 			}
 			got, err := apply(t, map[string]string{"door/elsewhere.go": changed}, m)
 			if err != nil {
@@ -189,7 +189,7 @@ func TestApplyRefuses(t *testing.T) {
 			}
 			for _, want := range c.want {
 				if !strings.Contains(err.Error(), want) {
-					t.Errorf("the error does not say %q:\n%v", want, err)
+					t.Errorf("the error lacks %q:\n%v", want, err)
 				}
 			}
 		})

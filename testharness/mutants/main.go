@@ -17,9 +17,9 @@
 //	+ if now.After(tok.claims.Expires()) {
 //
 // The type mutant in main.go explains the fields. The lines with - are the code to change (old), those with +
-// the code in its place (new), and an empty line ends the mutant. A long breaks continues on lines that begin
-// with two spaces. A line that begins with # is a comment. Choose mistakes that a developer could make and a
-// reviewer overlook; name the harm to a publisher, a user or an operator.
+// the code that replaces it (new), and an empty line ends the mutant. A long breaks continues on lines that
+// begin with two spaces. A line that begins with # is a comment. Choose mistakes that a developer could make
+// and a reviewer overlook; name the harm to a publisher, a user or an operator.
 //
 // A mutant's code is found by the package and by the code itself. Layout, comments, the file within the
 // package, and the names of local variables do not matter. A test reports each mutant whose code is missing
@@ -58,17 +58,15 @@ type mutant struct {
 	// empty where the package has the code only once.
 	of string
 
-	// old is the code to change. It stands exactly once in pkg, or in of. It
-	// need not be whole statements. $name stands for any code in which
-	// brackets come in pairs, also for none.
+	// old is the code to change. It occurs exactly once in pkg, or in of. It need not be whole statements.
+	// $name matches any code with balanced brackets, including none.
 	old string
 
-	// new stands there instead. $name is the code that it stood for in old.
+	// new is the replacement. $name is the code that it matched in old.
 	new string
 
-	// ask names a package, and after a space the tests of it (as go test
-	// -run takes them) if all of them would take long. The first one that
-	// fails has caught the mutant.
+	// ask is a package, and after a space a pattern for its tests (go test -run) if all of them would be
+	// slow. The first failing test has caught the mutant.
 	ask []string
 
 	// hang, "yes" in the file, means that the mutant is caught by a test that does not come to its
@@ -76,7 +74,7 @@ type mutant struct {
 	hang bool
 }
 
-// verdict is what became of a mutant.
+// verdict is the result of a mutant.
 type verdict struct {
 	mutant
 	catch
@@ -100,7 +98,7 @@ func (v verdict) String() string {
 func main() {
 	only := flag.String("only", "", "try just the mutants whose name or package contains this")
 	list := flag.Bool("list", false, "list the mutants and try none")
-	jobs := flag.Int("jobs", 2, "how many to try at once")
+	jobs := flag.Int("jobs", 2, "number of mutants tried in parallel")
 	limit := flag.Duration("timeout", 3*time.Minute, "how long one package's tests may take")
 	flag.Parse()
 	if err := start(*only, *list, *jobs, *limit); err != nil {
@@ -180,7 +178,7 @@ func run(ctx context.Context, root string, chosen []mutant, jobs int, limit time
 	return report(verdicts, confirm(ctx, root, verdicts, limit))
 }
 
-// report prints the table. wrong says which catches do not count, and why.
+// report prints the table. wrong has the catches that do not count, with the reason.
 func report(verdicts []verdict, wrong map[catch]string) error {
 	fmt.Println()
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
@@ -206,7 +204,7 @@ func report(verdicts []verdict, wrong map[catch]string) error {
 	}
 	fmt.Println()
 	if alive := len(verdicts) - caught - notAsked; alive > 0 {
-		return fmt.Errorf("%d not caught: write the test that is missing, or mend the table", alive)
+		return fmt.Errorf("%d not caught: write the missing test, or fix the table", alive)
 	}
 	return nil
 }

@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// TestTheTableHolds keeps the table in step with the code, in every run of the
-// tests: trying the mutants takes minutes and is asked for by itself.
-func TestTheTableHolds(t *testing.T) {
+// TestTable checks that the table matches the code, in every run of the tests. Trying the mutants takes
+// minutes and has its own command.
+func TestTable(t *testing.T) {
 	root, err := moduleRoot()
 	if err != nil {
 		t.Fatal(err)
@@ -86,7 +86,7 @@ func orAny(name string) string {
 	return name
 }
 
-// What go test -json says, shortened to what is looked at.
+// Output of go test -json, shortened to the parts that are read.
 func TestRead(t *testing.T) {
 	const (
 		run  = `{"Action":"run","Test":"TestA"}` + "\n"

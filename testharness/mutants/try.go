@@ -34,7 +34,7 @@ func (c catch) top() catch {
 	return catch{c.pkg, name}
 }
 
-// change is what a mutant does to the tree.
+// change is a mutant's change of the tree.
 type change struct {
 	file string // below the module's root
 	text []byte // what it holds then
@@ -95,8 +95,8 @@ func (c change) overlay(root, dir string) (string, error) {
 	return path, os.WriteFile(path, b, 0o600)
 }
 
-// confirm runs the tests that caught mutants on the unchanged tree. It returns
-// what is wrong with those that do not pass there: they have caught nothing.
+// confirm runs the tests that caught mutants on the unchanged tree. It returns the errors of those that fail
+// there: their catches do not count.
 func confirm(ctx context.Context, root string, verdicts []verdict, limit time.Duration) map[catch]string {
 	tests := map[string][]string{}
 	for _, v := range verdicts {
@@ -128,7 +128,7 @@ func confirm(ctx context.Context, root string, verdicts []verdict, limit time.Du
 // outcome of one run of go test.
 type outcome struct {
 	failed  string // the first test that failed; "" if all passed
-	skipped string // what a test that wants a missing program said
+	skipped string // output of a test that needs a missing program
 	hung    bool
 }
 
@@ -183,7 +183,7 @@ func goTest(
 	return out, nil
 }
 
-// read makes an outcome of go test's output. The error says why that is not possible.
+// read returns the outcome in go test's output, or the reason why it has none.
 func read(r io.Reader) (out outcome, err error) {
 	var compiler strings.Builder
 	lines := bufio.NewScanner(r)

@@ -13,7 +13,7 @@ import (
 type word struct {
 	text     string
 	from, to int  // its bytes
-	local    bool // it is the name of a variable of the function that it stands in
+	local    bool // the name of a local variable of its function
 }
 
 // Go, JavaScript and Lua differ in what begins a comment, and little else that
@@ -27,9 +27,8 @@ const anyWord = `"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|` + "`[^`]*`|" +
 	`\$?[\pL_][\pL\pN_]*|[0-9][\pL\pN_.]*|` +
 	`===|!==|\.\.\.|<<=|>>=|&\^=|\?\?=|[-+*/%&|^=!<>:~]=|&&|\|\||\?\?|=>|<-|<<|>>|&\^|\+\+|--|(?s:.)`
 
-// wordsOf splits the text of a file, or a text of the table that is for such a
-// file. What a formatter adds and removes is left out: space, comments,
-// semicolons, and the comma at the end of a list.
+// wordsOf splits the text of a file, or a text of the table for such a file. It leaves out the parts that a
+// formatter adds and removes: space, comments, semicolons, and the comma at the end of a list.
 func wordsOf(file, text string) []word {
 	split := goWords
 	if filepath.Ext(file) == ".lua" {
@@ -91,7 +90,7 @@ func newSource(path, text string) (*source, error) {
 			s.mark(files, d)
 		case *ast.GenDecl:
 			for _, spec := range d.Specs {
-				// Without brackets, the keyword belongs to the one that is declared.
+				// Without brackets, the keyword belongs to the declaration.
 				var around ast.Node = spec
 				if !d.Lparen.IsValid() {
 					around = d
@@ -174,7 +173,7 @@ func (s *source) mark(files *token.FileSet, function *ast.FuncDecl) {
 	}
 }
 
-// around is the name of the declaration that the byte stands in.
+// around returns the name of the declaration that contains the byte.
 func (s *source) around(at int) string {
 	for _, d := range s.declarations {
 		if d.from <= at && at < d.to {
@@ -184,5 +183,5 @@ func (s *source) around(at int) string {
 	return ""
 }
 
-// line is the number of the line that the byte stands in.
+// line returns the number of the line that contains the byte.
 func (s *source) line(at int) int { return 1 + strings.Count(s.text[:at], "\n") }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Answered is what a wallet has found in a request, and what the service has said to its answer.
+// Answered is a wallet's view of a request, and the service's reply to its response.
 type Answered struct {
 	Status                 int
 	Body                   string
@@ -15,8 +15,8 @@ type Answered struct {
 	Algorithms             []int // of documents, as the request announces them
 }
 
-// Answer has a wallet of @openid4vc/openid4vp and @owf/mdoc open a link and send its answer. Of the Document,
-// it takes the type, the namespace and the transcript from the request.
+// Answer makes a wallet of @openid4vc/openid4vp and @owf/mdoc open a link and send its response. It takes the
+// Document's type, its namespace and the transcript from the request.
 func Answer(t testing.TB, link string, d Document) (a Answered) {
 	t.Helper()
 	in := d.person(t)

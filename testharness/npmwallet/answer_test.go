@@ -20,10 +20,10 @@ import (
 	"github.com/verge-id/verge/testharness/wallettest"
 )
 
-// A wallet that others have written answers all four forms of a request. On the same device, it is told where
-// its user goes on.
-func TestOthersAnswerOurRequests(t *testing.T) {
-	long.Skip(t, "TestOthersAnswerOurRequests")
+// An independent wallet responds to all four forms of a request. On the same device, it gets the address
+// where its user continues.
+func TestAnswer_IndependentWallet(t *testing.T) {
+	long.Skip(t, "TestAnswer_IndependentWallet")
 	for _, c := range []struct {
 		form     string
 		settings map[string]any
@@ -117,7 +117,7 @@ func TestOthersAnswerOurRequests(t *testing.T) {
 			answer(page.Code, false)
 			page.LoadAgain()
 			if r := h.Reconcile(s.SessionID); r.Text("failure_code") != "PROVIDER_REJECTED" {
-				t.Errorf("of somebody who is too young: %s", r.Body)
+				t.Errorf("for a user who is too young: %s", r.Body)
 			}
 		})
 	}

@@ -9,10 +9,10 @@ import (
 	"github.com/verge-id/verge/testharness/wallettest"
 )
 
-// Two verifiers that share no code with us or with each other accept the wallet of package wallettest. Each
-// of them must also refuse wrong answers, because otherwise its acceptance would prove nothing.
-func TestOthersAcceptOurWallet(t *testing.T) {
-	long.Skip(t, "TestOthersAcceptOurWallet")
+// Two verifiers without common code accept the wallet of package wallettest. Each of them must also reject
+// invalid responses, because otherwise its acceptance would be no evidence.
+func TestVerifiers_AcceptWallet(t *testing.T) {
+	long.Skip(t, "TestVerifiers_AcceptWallet")
 	issuer := wallettest.NewIssuer(wallettest.IssuerConfig{EKU: wallettest.MDLSigner})
 	const docType = "org.iso.18013.5.1.mDL"
 	wallet := wallettest.New(issuer)
@@ -59,7 +59,7 @@ func TestOthersAcceptOurWallet(t *testing.T) {
 					t.Errorf("it says %+v", v[0])
 				}
 				if !strings.Contains(strings.ToLower(v[1].Error), "signature") {
-					t.Errorf("of an answer to another session it says %+v", v[1])
+					t.Errorf("a response to another session: %+v", v[1])
 				}
 				if v[2].Error == "" {
 					t.Errorf("of another issuer's document it says %+v", v[2])

@@ -53,8 +53,8 @@ func (m modules) run(t testing.TB, script string, in, out any) {
 	}
 }
 
-// command returns a command that runs a script. Node looks for packages beside the script, so the scripts are
-// copied to where there is a link to them.
+// command returns a command that runs a script. Node looks for packages next to the script, so the scripts
+// are copied to a directory with a link to them.
 func (m modules) command(t testing.TB, script string) *exec.Cmd {
 	t.Helper()
 	node := kit.Program(t, "node", "nodejs")
@@ -103,7 +103,7 @@ func Verify(t testing.TB, verifier string, responses ...Response) (verdicts []ve
 	return verdicts
 }
 
-// Document is what a library issues, and then answers a request with.
+// Document is the data that a library issues, and then presents.
 type Document struct {
 	DocType, Namespace string
 	Claims             map[string]any

@@ -23,7 +23,7 @@ type certificate struct {
 	Pair              tls.Certificate
 }
 
-// NewCertificate makes a Certificate.
+// NewCertificate returns a new certificate.
 func NewCertificate(t testing.TB) certificate {
 	t.Helper()
 	must := func(err error) {

@@ -9,7 +9,7 @@ import (
 
 func TestFreeze(t *testing.T) {
 	if _, err := os.Stat("/proc/self/task"); err != nil {
-		t.Skip("SKIP: no /proc tells what a process does")
+		t.Skip("SKIP: no /proc with the state of a process")
 	}
 	cmd := exec.Command("sh", "-c", "while :; do :; done")
 	if err := cmd.Start(); err != nil {

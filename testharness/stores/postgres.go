@@ -20,8 +20,8 @@ import (
 	"github.com/verge-id/verge/testharness/kit"
 )
 
-// Postgres is a PostgreSQL server on a loopback port. Its superuser is "verge", whom it lets in without a
-// password, and it has a database of the same name.
+// Postgres is a PostgreSQL server on a loopback port. Its superuser "verge" has no password, and it has a
+// database of the same name.
 type Postgres struct {
 	Port int
 
@@ -122,7 +122,7 @@ func owned(t testing.TB, dir string, as *syscall.Credential) {
 	}
 }
 
-// postgresProgram finds a program of PostgreSQL. Debian puts most of them beside the server only.
+// postgresProgram finds a program of PostgreSQL. Debian installs most of them only next to the server.
 func postgresProgram(t testing.TB, name string) string {
 	t.Helper()
 	server, err := filepath.EvalSymlinks(kit.Program(t, "postgres", "/usr/lib/postgresql/15/bin/postgres"))
@@ -248,7 +248,7 @@ func (p *Postgres) Kill() {
 	}
 }
 
-// quit ends the server at once. Unlike Kill, it lets the server give back its shared memory.
+// quit ends the server immediately. Unlike Kill, it lets the server release its shared memory.
 func (p *Postgres) quit() {
 	if p.cmd == nil {
 		return
@@ -292,7 +292,7 @@ func (p *Postgres) Freeze() {
 	}
 }
 
-// Thaw lets the processes go on.
+// Thaw resumes the processes.
 func (p *Postgres) Thaw() {
 	for _, pid := range append(p.children(), p.cmd.Process.Pid) {
 		syscall.Kill(pid, syscall.SIGCONT)
@@ -350,7 +350,7 @@ func (p *Postgres) Set(name, value string) {
 	p.t.Helper()
 	p.Do("ALTER SYSTEM SET " + name + " = '" + value + "'")
 	p.Do("SELECT pg_reload_conf()")
-	// The server's processes read its settings one after the other.
+	// The server's processes read its settings at different times.
 	time.Sleep(200 * time.Millisecond)
 }
 
@@ -373,7 +373,7 @@ func (p *Postgres) Hold(sql string) (release func()) {
 // Addr is host and port.
 func (p *Postgres) Addr() string { return fmt.Sprintf("127.0.0.1:%d", p.Port) }
 
-// URL is what package postgres opens, for tables in the schema; without one, it is what every client opens.
+// URL returns the URL for package postgres, with tables in the schema; without a schema, for any client.
 func (p *Postgres) URL(schema string) string {
 	url := "postgres://verge@" + p.Addr() + "/verge"
 	if schema != "" {

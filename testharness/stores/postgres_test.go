@@ -17,7 +17,7 @@ func TestPostgresLeavesNoSharedMemory(t *testing.T) {
 		p := StartPostgres(t)
 		maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", p.cmd.Process.Pid))
 		if err != nil {
-			t.Skip("SKIP: no /proc tells what a process has in memory")
+			t.Skip("SKIP: no /proc with the memory of a process")
 		}
 		if strings.Contains(string(maps), "/dev/shm/PostgreSQL.") {
 			t.Error("kill -9 would leave a file of its memory in /dev/shm")

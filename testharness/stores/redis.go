@@ -94,7 +94,7 @@ func (r *Redis) Freeze() {
 	freeze(r.t, r.cmd.Process)
 }
 
-// Thaw lets the process go on.
+// Thaw resumes the process.
 func (r *Redis) Thaw() { r.signal(syscall.SIGCONT) }
 
 func (r *Redis) signal(s syscall.Signal) {
@@ -110,7 +110,7 @@ func (r *Redis) PID() int { return r.cmd.Process.Pid }
 // Addr is host and port.
 func (r *Redis) Addr() string { return fmt.Sprintf("127.0.0.1:%d", r.Port) }
 
-// URL is what package redis opens.
+// URL returns the URL for package redis.
 func (r *Redis) URL() string { return "redis://" + r.Addr() }
 
 // Do sends the server a command, as an operator would.
@@ -166,7 +166,7 @@ func (c cluster) Wait() {
 	}
 }
 
-// URL is what package redis opens.
+// URL returns the URL for package redis.
 func (c cluster) URL() string {
 	url := "redis+cluster://" + c[0].Addr()
 	for i, r := range c[1:] {
