@@ -69,8 +69,8 @@ var rules = compile([][2]string{
 		"creates; generates",
 	},
 	{
-		`\b(?:proves|grants|changes|decides|keeps|sends|says|makes|finds|sees|asks|gives|takes|loses|counts|` +
-			`stores|costs|adds|trusts|writes|reads|records|tells) nothing\b`,
+		`\b(?:proves|grants|changes|decides|keeps|sends|says|makes|finds|sees|asks|gives|takes|loses|` +
+			`counts|stores|costs|adds|trusts|writes|reads|records|tells) nothing\b`,
 		"state the result: the state is unchanged",
 	},
 	{`\btakes? no [a-z]+\b`, "accepts no; cannot be changed"},
