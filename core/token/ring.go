@@ -110,7 +110,7 @@ type purposeKeys struct {
 	prefix []byte // of every message with a MAC
 }
 
-// NewRing returns the ring of keys, of which the first is active. Tokens are bound to the host name: a
+// NewRing returns the ring of keys. The first one is active. Tokens are bound to the host name: a
 // staging deployment that shares its keys with production still cannot open production's tokens.
 func NewRing(host string, random io.Reader, keys ...Key) (*Ring, error) {
 	timeless := make([]RingKey, len(keys))

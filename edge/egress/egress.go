@@ -83,8 +83,8 @@ type Config struct {
 	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)
 }
 
-// Allowance is what a verification method may use in addition to public addresses and the roots of Config.
-// The zero value allows nothing more.
+// Allowance permits one verification method more than other requests: its own roots, and addresses of
+// private networks. The zero value permits nothing more.
 //
 // The core names the method of each request. The author of a module that Verge runs as a guest controls
 // that name. So an allowance is as safe as the module.

@@ -17,7 +17,7 @@
 //     A correlation id is logged unchanged if it has the form of a UUID or of a W3C trace id. Any other is
 //     logged as "sha256:" and 16 hex digits of its SHA-256, which operators can search for. Metric labels
 //     have small fixed sets of values; route labels come from the tables in Config.
-//   - Behind trusted proxies, the client's address is the one that the nearest of them report. A header
+//   - Behind trusted proxies, the client's address is the one reported by the nearest of them. A header
 //     that the client wrote itself has no effect.
 //
 // # Load
@@ -31,7 +31,7 @@
 //
 // A long poll is a request with "Prefer: wait=N" on a route that waits, whose response would be 304. The
 // server delays its response by up to 20 s. While it waits, it uses no place: the server takes one twice a
-// second to ask the engine again, and skips that turn if none is free. Its connection counts as active and
+// second to ask the engine again, and skips that turn if all are taken. Its connection counts as active and
 // is not evicted, because a request that the server began to read gets a response. For that reason at most
 // 256 long polls wait, and at most a quarter of MaxConns; per client 16, or a quarter of MaxConnsPerIP.
 // Further ones get 304 immediately. A draining server responds to all of them immediately.

@@ -108,7 +108,7 @@ func (l *listener) wrapHTTP1(conn net.Conn, c *limitedConn) net.Conn {
 		onRefuse: func(resp *web.Response) { l.recordRefusal(c, resp) }}
 }
 
-// rejectConn responds to a connection for which there is no room, and closes it. It reads nothing.
+// rejectConn responds to a connection for which there is no room, and closes it unread.
 func (l *listener) rejectConn(c net.Conn, why string) {
 	l.recordOverLimit(connRejected, networkOf(peerOf(c)), why)
 	if l.tls == nil {

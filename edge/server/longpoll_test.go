@@ -127,7 +127,7 @@ func newClient(t *testing.T) *http.Client {
 	return &http.Client{Transport: transport}
 }
 
-// contract, Load: a waiting request uses no place. If none is free when it has to ask again, it continues
+// contract, Load: a waiting request uses no place. If all are taken when it has to ask again, it continues
 // to wait.
 func TestLongPoll_UsesNoPlace(t *testing.T) {
 	engine, p := newNews(), newPace()

@@ -53,8 +53,8 @@ type Metrics struct {
 }
 
 // NewMetrics returns metrics at zero, including those of Go's runtime, of the process and of the build.
-// Counters of events exist before the first event, because Prometheus takes a counter that appears with the
-// value 1 for one that did not increase.
+// Counters of events exist before the first event, because Prometheus does not count the appearance of a
+// counter with the value 1 as an increase.
 func NewMetrics() *Metrics {
 	m := &Metrics{
 		reg:     prometheus.NewRegistry(),

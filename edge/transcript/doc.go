@@ -7,7 +7,7 @@
 //
 // # Format
 //
-// A transcript is JSON with one object per line, optionally compressed by gzip. Its messages are those of
+// A transcript is JSON with one object per line, optionally compressed by gzip. It has the messages of
 // wasm/ABI.md, so it can drive a host or a guest in any language. A message is a string in which each
 // character, U+0000 to U+00FF, is one byte, so that people can read and search its text. The first line is
 // the head:
@@ -22,8 +22,8 @@
 //
 // name is a description. now is the clock's time during the step; it never decreases from one step to the
 // next. The random bytes of a step are the SHA-256 of "verge transcript", seed and a count, one hash for
-// each count from 0; seed and count are eight bytes, little endian. entry, kind and status are those of the
-// ABI; entry and kind are names. An event is an effect with its reply, or a notice. Events are in their
-// original order. The body of a log is text here: level, message and attributes, as written by the
+// each count from 0; seed and count are eight bytes, little endian. entry, kind and status have the values
+// of the ABI; entry and kind are names. An event is an effect with its reply, or a notice. Events have
+// their original order. The body of a log is text here: level, message and attributes, as written by the
 // TextHandler of log/slog. answer is the result of the entry.
 package transcript

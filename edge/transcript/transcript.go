@@ -197,7 +197,7 @@ func (t *Transcript) readHead(line []byte) error {
 	return nil
 }
 
-// readStep checks everything that needs no core: an accepted step can be replayed.
+// readStep parses a step and checks it as far as possible without a core: an accepted step can be replayed.
 func (t *Transcript) readStep(line []byte) error {
 	var l step
 	if err := decode(line, &l); err != nil {

@@ -14,7 +14,7 @@ import (
 
 const histories = 40
 
-// A check that accepts every store proves nothing. It must reject these stores.
+// A check that accepts every store is useless. It must reject these stores.
 func TestLinearizable_BrokenStores(t *testing.T) {
 	for name, broken := range map[string]func(kv.KV) kv.KV{
 		"checks are made before the commit": func(s kv.KV) kv.KV { return &checksApart{KV: s} },

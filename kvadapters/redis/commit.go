@@ -41,7 +41,7 @@ func conflict(tx kv.Tx, reply any) error {
 		parts, _ = replies[0].([]any)
 	}
 	if len(parts) != 2 {
-		return damaged("the answer to a commit is %v", reply)
+		return damaged("the reply to a commit is %v", reply)
 	}
 	found, _ := parts[0].([]any)
 	lost, _ := parts[1].([]any)
@@ -49,7 +49,7 @@ func conflict(tx kv.Tx, reply any) error {
 	for i := 0; i+1 < len(found); i += 2 {
 		n, _ := found[i].(int64)
 		if n < 0 || n >= int64(len(tx.Checks)) {
-			return damaged("the answer names a check %d, which the commit does not have", n)
+			return damaged("the reply contains a check %d, which the commit does not have", n)
 		}
 		item, err := decodeItem(kv.Key{Partition: tx.Partition, Name: tx.Checks[n].Name}, found[i+1])
 		if err != nil {
@@ -60,7 +60,7 @@ func conflict(tx kv.Tx, reply any) error {
 	for _, v := range lost {
 		n, _ := v.(int64)
 		if n < 0 || n >= int64(len(tx.Held)) {
-			return damaged("the answer names a lease %d, which the commit does not have", n)
+			return damaged("the reply contains a lease %d, which the commit does not have", n)
 		}
 		c.Lost = append(c.Lost, tx.Held[n].TaskID)
 	}

@@ -142,7 +142,7 @@ func TestOpen_EvictingServer(t *testing.T) {
 
 func TestCommit_MissingReplicas(t *testing.T) {
 	t.Parallel()
-	t.Run("min-replicas-to-write: the server writes nothing", func(t *testing.T) {
+	t.Run("min-replicas-to-write: the server rejects the commit", func(t *testing.T) {
 		s := stores.StartRedis(t)
 		store := open(t, s.URL(), redis.Config{})
 		s.Do("config", "set", "min-replicas-to-write", "1")

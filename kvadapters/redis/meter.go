@@ -38,13 +38,13 @@ func (s *Store) Spend(
 	}
 	before, _ := reply.([]any)
 	if len(before) != len(charges) {
-		return nil, damaged("the answer to %d charges is %v", len(charges), reply)
+		return nil, damaged("the reply to %d charges is %v", len(charges), reply)
 	}
 	tats := make([]time.Time, len(charges))
 	for i, v := range before {
 		us, ok := v.(int64)
 		if !ok {
-			return nil, damaged("the answer for the counter %q is %v", charges[i].Name, v)
+			return nil, damaged("the reply for the counter %q is %v", charges[i].Name, v)
 		}
 		if us >= 0 {
 			tats[i] = time.UnixMicro(us).UTC()

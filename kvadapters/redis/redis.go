@@ -238,7 +238,7 @@ func (s *Store) List(ctx context.Context, prefix kv.Key, after string, n int) ([
 		}
 		names, ok := reply.([]any)
 		if !ok {
-			return nil, damaged("the answer of the index is a %T", reply)
+			return nil, damaged("the reply of the index is a %T", reply)
 		}
 		if len(names) == 0 {
 			break
@@ -254,7 +254,7 @@ func (s *Store) List(ctx context.Context, prefix kv.Key, after string, n int) ([
 		}
 		values, ok := reply.([]any)
 		if !ok || len(values) != len(names) {
-			return nil, damaged("the answer to a request for the values of %d names is a %T", len(names),
+			return nil, damaged("the reply to a request for the values of %d names is a %T", len(names),
 				reply)
 		}
 		expired := false
@@ -317,13 +317,13 @@ func (s *Store) Claim(
 	}
 	parts, _ := reply.([]any)
 	if len(parts)%2 != 1 {
-		return nil, time.Time{}, damaged("the answer to a claim is %v", reply)
+		return nil, time.Time{}, damaged("the reply to a claim is %v", reply)
 	}
 	var next time.Time
 	if at := text(parts[0]); at != "" {
 		ms, err := strconv.ParseFloat(at, 64)
 		if err != nil {
-			return nil, time.Time{}, damaged("the answer names the due time %q", at)
+			return nil, time.Time{}, damaged("the reply contains the due time %q", at)
 		}
 		next = time.UnixMilli(int64(ms)).UTC()
 	}

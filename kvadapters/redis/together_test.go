@@ -63,7 +63,7 @@ func TestBatch_WaitsForReplicas(t *testing.T) {
 			t.Errorf("commit %d, with a frozen replica: %v", i, err)
 		}
 	}
-	// A call that does not wait for replicas is not delayed by one that does.
+	// A call that does not wait for replicas is not delayed by calls that do.
 	if _, err := s.Get(t.Context(), kv.Key{Partition: "p", Name: "taken"}); err != nil {
 		t.Error(err)
 	}

@@ -7,7 +7,7 @@ package cursor
 
 import "fmt"
 
-// Cursor is a position in a message. Left is the rest. After the first failure, Left is empty, and all
+// Cursor is a position in a message. Left has the rest. After the first failure, Left is empty, and all
 // results of the Cursor are zero.
 type Cursor struct {
 	Left []byte
