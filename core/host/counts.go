@@ -2,8 +2,8 @@ package host
 
 import "slices"
 
-// The names that Observer.Count receives, all of them. Each name is a time series for ever, so new names are
-// added here and nowhere else.
+// All names that Observer.Count receives. Each name is a permanent time series, so new names are added here
+// and nowhere else.
 const (
 	CountSessionCompleted = "session_completed"
 	CountSessionFailed    = "session_failed"

@@ -1,5 +1,6 @@
-// Package host is what the core needs from the engine that runs it, besides the KV: time, randomness,
-// sealing, outbound HTTP and a log. An engine fills in a Host. Nothing in the core reaches past it.
+// Package host is the port between the core and the engine that runs it, in addition to the KV: time,
+// randomness, sealing, outbound HTTP and a log. An engine fills in a [Host]. The core uses no other way to
+// its environment.
 package host
 
 import (
@@ -114,12 +115,11 @@ func WithDefaults(h Host) Host {
 // purpose and host. A more exact answer would help only an attacker who altered the token.
 var ErrNotAuthentic = errors.New("host: not authentic")
 
-// ErrKeyAwaited says that other instances seal with the key of this token and that this instance does
-// not have the key yet (contract 16). The token may be good. The caller is told to come again, and
-// nothing is decided.
+// ErrKeyAwaited: other instances seal with the key of this token, and this instance does not have the key yet
+// (contract 16). The token may be valid. The caller gets a 503 and may retry; no decision is made.
 var ErrKeyAwaited = errors.New("host: sealed with a key that this instance has not read yet")
 
-// ErrNoSuchKey is the answer of Sign for a name that no private key has.
+// ErrNoSuchKey is returned by Sign if no private key has that name.
 var ErrNoSuchKey = errors.New("host: there is no private key of that name")
 
 // MethodSecret is the purpose under which a host seals the secrets of methods for a guest.
@@ -128,10 +128,9 @@ const MethodSecret = "method-secret"
 // ClockMargin is the largest difference that the clocks of instances may have.
 const ClockMargin = 5 * time.Minute
 
-// ValidAt reports whether something that is dated at can come from a key that sealed until the given
-// time. A zero until means that the key still seals. A replaced key opens what is older than its
-// successor and nothing newer. So an attacker with a ring that leaked and was rotated cannot forge
-// anything new (contract 16).
+// ValidAt reports whether data dated at can come from a key that was active until the given time. A zero
+// until means that the key is still active. A replaced key is valid only for data older than its successor,
+// so that an attacker with a leaked and then rotated ring cannot forge new data (contract 16).
 func ValidAt(at, until time.Time) bool {
 	return until.IsZero() || !at.After(until.Add(ClockMargin))
 }
@@ -147,12 +146,12 @@ type Sealer interface {
 	// Seal returns claims, a JSON object, as a sealed token.
 	Seal(purpose string, claims []byte) ([]byte, error)
 
-	// Open returns the claims of a token that Seal made for this purpose. until is when the successor
-	// of its key began to seal, or zero if there is none. The caller compares that with the token's own
-	// date (ValidAt). The error is ErrNotAuthentic or ErrKeyAwaited.
+	// Open returns the claims of a token that Seal created for this purpose. until is the time at which the
+	// key's successor became active, or zero. The caller compares it with the token's own date (ValidAt).
+	// Open returns ErrNotAuthentic or ErrKeyAwaited.
 	Open(purpose string, sealed []byte) (claims []byte, until time.Time, err error)
 
-	// MAC authenticates a message in MACSize bytes, with the key that seals. The result names the key.
+	// MAC authenticates a message in MACSize bytes, with the active key. The result names the key.
 	MAC(purpose string, message []byte) ([]byte, error)
 
 	// CheckMAC checks in constant time whether MAC made mac with any key of the ring. until and err are
@@ -165,7 +164,7 @@ type Sealer interface {
 // Fetcher is the guarded way to other servers (contract 26, 28). It allows only https to public
 // addresses, follows no redirects, uses no proxies, and keeps the whole exchange within its limits.
 type Fetcher interface {
-	// Fetch returns the answer, whatever its status, or a *FetchError.
+	// Fetch returns the response, of any status, or a *FetchError.
 	Fetch(ctx context.Context, req FetchRequest) (FetchResponse, error)
 }
 
@@ -188,15 +187,15 @@ type FetchRequest struct {
 	MaxBody int
 }
 
-// FetchResponse is the answer. Body is cut at the fetcher's limit.
+// FetchResponse is the response. Body is cut at the fetcher's limit.
 type FetchResponse struct {
 	Status int
 	Header map[string]string // canonical names, first value of each
 	Body   []byte
 }
 
-// FetchError says why there is no answer. Reason is one of the Fetch constants, so an operator may see
-// it.
+// FetchError is the reason why there is no response. Reason is one of the Fetch constants, which operators
+// may see.
 type FetchError struct {
 	Reason string
 	Err    error

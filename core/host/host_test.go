@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// WithDefaults leaves no port nil that a core calls without asking.
+// WithDefaults sets every port that the core calls without a nil check.
 func TestWithDefaults(t *testing.T) {
 	h := WithDefaults(Host{})
 	h.About(t.Context(), RequestInfo{})

@@ -20,7 +20,7 @@ const (
 	MethodUnavailable = "unavailable" // it could not begin, or its other side did not respond to a later step
 	MethodLeft        = "left"        // the browser was sent to another site
 	MethodReturned    = "returned"    // the browser came back
-	MethodRefused     = "refused"     // an answer of the other side was not believed; the reason says why
+	MethodRefused     = "refused"     // a response of the provider was rejected; see the reason
 	MethodFailed      = "failed"      // a step failed for another cause, and nothing was decided
 
 	// MethodUnchecked is a proof that counts although it is not known whether it was revoked. The reason
@@ -35,8 +35,8 @@ const (
 	MethodCancelled     = "cancelled"
 	MethodUnclassified  = "unclassified"
 
-	// MethodFetched and MethodFetchFailed are requests to the other side. The engine's host measures them,
-	// and the core does not. The reason of the second is a Fetch constant.
+	// MethodFetched and MethodFetchFailed are requests to the provider. The engine's host measures them, not
+	// the core. The reason of the second is a Fetch constant.
 	MethodFetched     = "fetched"
 	MethodFetchFailed = "fetch_failed"
 )

@@ -15,7 +15,7 @@ type Tally struct {
 	Key string // the id of an API key that has authenticated a request
 }
 
-// What is counted of an integration, all of it. Each is a number in every day's record.
+// All outcomes that are counted of an integration. Each is a number in every day's record.
 const (
 	OutcomeStarted     = "started"
 	OutcomeCompleted   = "completed"
@@ -73,8 +73,8 @@ type Totals struct {
 	Keys []KeyUse
 }
 
-// DayTotal is what one instance has counted of one integration on one day so far, since it began. So it does
-// no harm to record the same one twice.
+// DayTotal is one instance's count of one integration on one day, since the start of the instance. Recording
+// it twice is therefore harmless.
 type DayTotal struct {
 	Integration string
 	Day         Day
@@ -114,8 +114,8 @@ func ParseDay(s string) (Day, bool) {
 	return DayOf(t), err == nil
 }
 
-// Valid reports whether the core can have noted t. A hostile guest notes anything, and what a host adds up
-// must not be larger or more various than what the core notes.
+// Valid reports whether the core can have counted t. A hostile guest may report any value, so the host's sums
+// must be limited to values that the core counts.
 func (t Tally) Valid() bool {
 	if t.Key != "" {
 		id, ok := strings.CutPrefix(t.Key, "key_")

@@ -37,8 +37,8 @@ func (e Entry) Reaches(level string) bool { return level <= e.Level }
 // Catalog is the methods of a service, in the order of the configuration.
 type Catalog []Entry
 
-// NewCatalog puts methods and kinds together, and reports everything that is wrong. The problems name members
-// as the configuration file does: methods.bankid.oidc.issuer.
+// NewCatalog combines methods and kinds, and reports every problem. The problems name fields as in the
+// configuration file: methods.bankid.oidc.issuer.
 func NewCatalog(kinds []Kind, methods []Config, dev bool) (Catalog, problem.List) {
 	var catalog Catalog
 	var wrong problem.List
@@ -99,10 +99,10 @@ func checkTitles(member string, c Config, wrong *problem.List) {
 	}
 }
 
-// Passkey is the name under which the passkeys of users stand beside methods. No method has it.
+// Passkey is the name of users' passkeys next to the methods. No method has this name.
 const Passkey = "passkey"
 
-// maxTitle is the most bytes of a method's title, which stands on a button.
+// maxTitle is the maximum length in bytes of a method's title, which is shown on a button.
 const maxTitle = 60
 
 func kindNames(kinds []Kind) string {
@@ -135,8 +135,8 @@ func (c Catalog) Names() []string {
 	return names
 }
 
-// Opened is a method that can be used. Its functions measure what they do, unless it is a sandbox: what that
-// does says nothing, and each measurement costs a guest something.
+// Opened is an opened method. Its functions measure their calls, unless it is a sandbox: measurements of a
+// sandbox have no meaning, and each has a cost in a guest.
 type Opened struct {
 	Entry
 	method  Method
@@ -293,7 +293,7 @@ func (d Decision) Result() (result, reason string) {
 	return result, cmp.Or(d.Cause, string(d.Reason), result)
 }
 
-// verdictEvents are what verdicts are counted as. Pending is no verdict yet.
+// verdictEvents are the counter names of verdicts. Pending is no verdict yet.
 var verdictEvents = map[Verdict]string{
 	Unclassified:  host.MethodUnclassified,
 	Approved:      host.MethodApproved,

@@ -9,9 +9,9 @@ import (
 	"github.com/verge-id/verge/core/host"
 )
 
-// StepTime is how long the other side may take in one Begin or Act, over all requests. Methods need not
-// count: their Fetcher shortens the timeout of a request to what is left, and sends nothing when nothing is
-// left. A server gives a request 15 s, so there is time for the store and for a page that says what happened.
+// StepTime is the maximum time for the provider in one Begin or Act, over all requests. Methods need not
+// measure it: their Fetcher limits the timeout of a request to the time left, and sends no request after
+// that. A server gives a request 15 s, which leaves time for the store and for an error page.
 const StepTime = 12 * time.Second
 
 // errNoTime is the cause of a timeout before anything was sent.
@@ -58,7 +58,7 @@ func (h Host) FetchOnce(ctx context.Context, req host.FetchRequest) (host.FetchR
 	return h.Fetch.Fetch(ctx, req)
 }
 
-// fetchFor is a Fetcher that says for which method it asks, and keeps a step within its time.
+// fetchFor is a Fetcher that adds the method's name, and keeps a step within its time.
 type fetchFor struct {
 	host.Fetcher
 	method string

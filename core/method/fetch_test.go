@@ -10,11 +10,11 @@ import (
 	"github.com/verge-id/verge/core/host"
 )
 
-// slow is another side that takes a time for each answer, on a clock of its own.
+// slow is a provider that takes some time for each response, on its own clock.
 type slow struct {
 	now   time.Time
 	takes time.Duration
-	step  time.Duration // by which somebody sets the clock during each request
+	step  time.Duration // change of the clock during each request
 	asked []time.Duration
 }
 
@@ -56,8 +56,8 @@ func TestTimeOfAStep(t *testing.T) {
 		takes    time.Duration
 		step     time.Duration
 		timeouts []time.Duration
-		asked    []time.Duration // the timeouts that the other side saw
-		ok       bool            // the last request has an answer
+		asked    []time.Duration // the timeouts that the provider saw
+		ok       bool            // the last request has a response
 	}{
 		{name: "a request has the timeout that it asks for",
 			takes: second, timeouts: []time.Duration{3 * second}, asked: []time.Duration{3 * second},
@@ -101,7 +101,7 @@ func TestTimeOfAStep(t *testing.T) {
 				other.asked = nil
 				err := step()
 				if !slices.Equal(other.asked, c.asked) {
-					t.Fatalf("the other side saw the timeouts %v, want %v", other.asked, c.asked)
+					t.Fatalf("the provider saw the timeouts %v, want %v", other.asked, c.asked)
 				}
 				var failed *host.FetchError
 				timeout := errors.As(err, &failed) && failed.Reason == host.FetchTimeout
@@ -113,7 +113,7 @@ func TestTimeOfAStep(t *testing.T) {
 	}
 }
 
-// once is a method that sends its requests once an attempt, and makes nothing of their errors.
+// once is a method that sends its requests once per attempt, and ignores their errors.
 type once struct{ host Host }
 
 func (once) Begin(context.Context, Session) error { return nil }

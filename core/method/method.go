@@ -1,16 +1,16 @@
 // Package method is the port of verification methods. A method is a configured way to verify, such as
-// "bankid". Its kind is the protocol that it speaks, such as oidc. Each kind lives in a folder of its own
-// beside this file, and package kinds lists them all.
+// "bankid". Its kind is its protocol, such as oidc. Each kind has its own folder below this package, and
+// package kinds lists them all.
 //
-// To add a kind, implement Method, describe it by a Kind, add that to the list, and run methodtest.Run.
+// To add a kind, implement [Method], describe it by a [Kind], add that to the list, and run methodtest.Run.
 //
-// A method decides and nothing else. The core keeps attempts, expiry, events and tokens. The core also seals
-// a method's state, owns cookies, addresses and pages, and knows the words in six languages. So a method
-// never sees the KV, a cookie or a header. A decision that comes too late does not change the session.
+// A method only decides. The core manages attempts, expiry, events and tokens. The core also seals a method's
+// state, owns cookies, addresses and pages, and has the texts in six languages. A method therefore never sees
+// the KV, a cookie or a header. A decision that comes too late does not change the session.
 //
-// The passkeys of users are no method of this port, although a page offers them beside methods. They are
-// records in the KV, which a method never sees, and what they are worth was decided by another method before.
-// So package passkey keeps and judges them, and package hosted has their buttons.
+// Users' passkeys are no method of this port, although a page offers them next to methods. They are records
+// in the KV, which a method never sees, and another method has decided their value. Package passkey stores
+// and checks them, and package hosted has their buttons.
 package method
 
 import (
@@ -49,8 +49,8 @@ type Kind struct {
 	// the member signers of each table of trust_lists.
 	Files []string
 
-	// Returns are the parameters of a return from another site that Act reads. Each is there at most once,
-	// and Act sees no others.
+	// Returns are the parameters of a return from another site that Act reads. Each occurs at most once, and
+	// Act sees no others.
 	Returns []string
 
 	// Check reports what is wrong with a method's settings. Problems name the members of the settings.
@@ -60,12 +60,12 @@ type Kind struct {
 	// than the method's own. Nil: an integration has nothing to set.
 	Narrow func(c Config, integration json.RawMessage) problem.List
 
-	// Oldest returns the highest age that a method can prove, so that an integration that needs a higher one
-	// is refused. The Config has passed Check. Nil, or 0: every age.
+	// Oldest returns the highest age that a method can prove, so that an integration that requires a higher
+	// one is rejected. The Config has passed Check. Nil, or 0: every age.
 	Oldest func(c Config) int
 
-	// Signs returns the algorithm by which each of Config.Keys will sign, by the key's name. So a key of the
-	// wrong type is found before it is needed. The Config has passed Check. Nil: the kind has no keys.
+	// Signs returns the signing algorithm of each of Config.Keys, by the key's name, so that a key of the
+	// wrong type is found before its use. The Config has passed Check. Nil: the kind has no keys.
 	Signs func(c Config) map[string]string
 
 	// Lists returns the trusted lists of a method, which the host fetches (contract 53). The Config has
@@ -107,17 +107,17 @@ func (c Config) TitleIn(lang string) string {
 // KeyName is the name by which Host.Sign knows a key of the method.
 func (c Config) KeyName(key string) string { return c.Name + "_" + key }
 
-// HasNoSettings reports whether the configuration says nothing that only its kind would know.
+// HasNoSettings reports whether the configuration contains no settings of its kind.
 func (c Config) HasNoSettings() bool {
 	return (len(c.Settings) == 0 || string(c.Settings) == "{}") && len(c.Secrets) == 0 && len(c.Keys) == 0
 }
 
-// Host is what a method asks for. It is the core's own host, made narrow.
+// Host is a method's view of its environment: the core's host, restricted.
 type Host struct {
 	Now    func() time.Time
 	Random io.Reader
 
-	// Fetch asks the other side. It adds the method's name, by which the edge knows the private CA and the
+	// Fetch sends a request to the provider. It adds the method's name, which selects the private CA and the
 	// network that the operator has allowed.
 	Fetch host.Fetcher
 
@@ -164,8 +164,8 @@ type Session struct {
 // response completes nothing until this browser comes back with the response_code that the program received.
 const SameDevice = ".s"
 
-// Method carries out one configured method. Its functions may be called concurrently. A form that a user
-// posts twice may call Act twice at once. What must not be sent twice then is sent by Host.FetchOnce.
+// Method executes one configured method. Its functions may be called concurrently. A form that a user posts
+// twice may cause two concurrent calls of Act. Requests that must not be sent twice then use Host.FetchOnce.
 type Method interface {
 	// Begin prepares the first step. If the session has no other method, the core calls it at the start, and
 	// else when the user chooses this one. An error says that the method is not available now; its text goes
@@ -237,7 +237,7 @@ type Call struct {
 
 // Limits of a posted response, in bytes.
 const (
-	MaxCall = 64 << 10 // of what is posted
+	MaxCall = 64 << 10 // of the posted data
 	MaxKept = 16 << 10 // of the part that Receive returns
 )
 
@@ -282,8 +282,8 @@ const (
 
 // View is a method's page. The pages know its words by the kind.
 type View struct {
-	Choices []string // one form each, as the form's outcome; the first is the one that most people want
-	Waiting bool     // the other side has not decided yet; the page says so
+	Choices []string // one form each, as the form's outcome; the first is the most common choice
+	Waiting bool     // the provider has not decided yet; the page shows this
 	Camera  bool     // the page takes a picture, which arrives as Step.File
 	Sandbox bool     // the page says that nothing real is verified
 	Here    bool     // this device does the step, so the page does not offer a phone
@@ -316,7 +316,7 @@ const OutcomeField = "outcome"
 // most MaxCall bytes.
 const CredentialField = "credential"
 
-// Step is what a user did: a POST of the page's form, or, with Back, the return from another site.
+// Step is a user's action: a POST of the page's form, or, with Back, the return from another site.
 type Step struct {
 	Form  url.Values // OutcomeField and CredentialField, or of the return Kind.Returns; each at most once
 	Back  bool       // the browser came back from the address of a Leave, and it is the same browser
@@ -330,10 +330,10 @@ type Step struct {
 	Basis verdict.Basis // of Response, at the time of Receive. Methods do not need it
 }
 
-// MaxFile is the most bytes of a picture (contract 37).
+// MaxFile is the maximum size of a picture in bytes (contract 37).
 const MaxFile = 1 << 20
 
-// Verdict is what a method decides.
+// Verdict is a method's decision about a step.
 type Verdict int
 
 // Verdicts. The zero Verdict is Unclassified, so that an undecided step is denied.
@@ -342,16 +342,16 @@ const (
 	Approved                     // verified
 	Rejected                     // a final no
 	AttemptFailed                // no, but another attempt may succeed
-	Withdrawn                    // the user has withdrawn for good
-	Cancelled                    // the user left; nothing is decided
-	Pending                      // not decided yet: go on with State
+	Withdrawn                    // the user has withdrawn finally
+	Cancelled                    // the user left; no decision
+	Pending                      // not decided yet: continue with State
 )
 
-// Decision is a verdict. For Pending it also has how the step goes on.
+// Decision is a verdict. For Pending it also has the next step.
 type Decision struct {
 	Verdict Verdict
 
-	// State is what the method gets back with the next step: at most MaxState bytes. Only for Pending.
+	// State is passed back to the method with the next step: at most MaxState bytes. Only for Pending.
 	State []byte
 
 	// Leave sends the browser to another site. The next step is its return. Only for Pending.
@@ -361,15 +361,15 @@ type Decision struct {
 	// next step has the Response. An earlier pending response is closed. Only for Pending.
 	Await bool
 
-	// Reason says why an attempt failed, for the page's words. Only for AttemptFailed.
+	// Reason is the reason why an attempt failed, for the page's text. Only for AttemptFailed.
 	Reason Reason
 
 	// Refusal is the error of a response that has failed the attempt, for logs and metrics. Nil:
 	// nothing was. Only for AttemptFailed.
 	Refusal *Refusal
 
-	// Age is the age in years that an Approved verdict proves or estimates: one that was asked for, and never
-	// the user's age, because it is stored. 0: the age of the session.
+	// Age is the age in years that an Approved verdict proves or estimates: a requested age, and never the
+	// user's age, because it is stored. 0: the age of the session.
 	Age int
 
 	// Basis is the basis of the verdict. Opened sets it.
@@ -388,7 +388,7 @@ type Decision struct {
 	Cause string
 }
 
-// MaxState is the most bytes of a Decision's State.
+// MaxState is the maximum size of a Decision's State in bytes.
 const MaxState = 512
 
 // Leave is an authorization request, for which the browser goes to another site. The browser comes back to
@@ -425,7 +425,7 @@ const (
 	Unconfirmed Reason = "unconfirmed"
 
 	Unproven Reason = "unproven"  // the wallet's response could not be verified
-	Other    Reason = "other_age" // what the wallet has proves another age than the one that was asked for
+	Other    Reason = "other_age" // the wallet proves another age than the requested one
 
 	// Why a document does not help, if the wallet has sent it for this session.
 	Expired         Reason = "document_expired" // it has expired, or is not valid yet

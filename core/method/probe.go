@@ -5,12 +5,12 @@ import (
 	"fmt"
 )
 
-// Probe asks the other side of a configured method what it offers, for an operator who sets the method up. No
-// user takes part, and nothing is verified. returnURL is where the other side would send browsers back to. An
-// error says that the method cannot work now. The report then has what was found before.
+// Probe checks the provider of a configured method, for an operator who sets the method up. No user takes
+// part. returnURL is the address to which the provider would send browsers back. An error means that the
+// method cannot work now; the report then has the findings so far.
 type Probe func(ctx context.Context, c Config, h Host, returnURL string) (Report, error)
 
-// Report is what a Probe has found.
+// Report is the result of a Probe.
 type Report struct {
 	Facts    []Fact    `json:"facts"`
 	Findings []Finding `json:"findings"`
@@ -19,7 +19,7 @@ type Report struct {
 	Unchecked []string `json:"unchecked,omitempty"`
 }
 
-// Fact is something that the settings or the other side say, such as the address of an endpoint.
+// Fact is a value from the settings or the provider, such as the address of an endpoint.
 type Fact struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
@@ -45,7 +45,7 @@ func (r *Report) Good(format string, args ...any) {
 	r.Findings = append(r.Findings, Finding{Good: true, Text: fmt.Sprintf(format, args...)})
 }
 
-// Bad adds a finding that says what to do.
+// Bad adds a finding with its fix.
 func (r *Report) Bad(format string, args ...any) {
 	r.Findings = append(r.Findings, Finding{Text: fmt.Sprintf(format, args...)})
 }

@@ -5,10 +5,9 @@ import "strings"
 // maxAccept is how many bytes of an Accept header are read. Browsers send about 150.
 const maxAccept = 1024
 
-// AsksForPage reports whether a person, rather than a program, will look at the
-// answer: the request is not for the API, and its Accept header prefers text/html
-// to JSON. Browsers send such a header when somebody opens an address. Their fetch
-// and other clients do so only on request.
+// AsksForPage reports whether the response is shown to a person rather than read by a program: the request is
+// not for the API, and its Accept header prefers text/html to JSON. Browsers send such a header when a user
+// opens an address. Their fetch and other clients do so only on request.
 func AsksForPage(req *Request) bool {
 	if req == nil || strings.HasPrefix(req.Path, "/api/") {
 		return false

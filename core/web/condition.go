@@ -2,9 +2,8 @@ package web
 
 import "strings"
 
-// Matches reports whether a request's If-None-Match names the entity tag, which is `"…"` or `W/"…"`. Two
-// tags are the same if they differ in W/ at most (RFC 9110, 13.1.2). A list that is malformed names what
-// stands before the mistake.
+// Matches reports whether a request's If-None-Match names the entity tag, such as `"…"` or `W/"…"`. Two tags
+// are equal if they differ at most in W/ (RFC 9110, 13.1.2). A malformed list is read up to the error.
 func (h Header) Matches(tag string) bool {
 	tag = strings.TrimPrefix(tag, "W/")
 	for _, rest := range h["If-None-Match"] {

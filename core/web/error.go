@@ -158,8 +158,7 @@ type errorBody struct {
 	Session       string       `json:"session_id,omitempty"`
 }
 
-// Body returns the wire form of e (contract 5), for a response with another status or other headers than
-// those of Response.
+// Body returns the wire form of e (contract 5), for a response whose status or headers differ from Response.
 func (e *Error) Body(requestID, correlationID string) []byte {
 	return marshal(errorBody{
 		Code: e.Code, ErrorCode: e.Code, Error: e.Message, Message: e.Message,

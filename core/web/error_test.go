@@ -82,6 +82,6 @@ func TestCorrelationID(t *testing.T) {
 		}
 	}
 	if got := CorrelationID(nil); got != "" {
-		t.Errorf("contract 4: without the header an answer has %q", got)
+		t.Errorf("contract 4: without the header a response has %q", got)
 	}
 }

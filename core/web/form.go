@@ -30,10 +30,10 @@ func (e *formError) Error() string {
 // ReadFileForm reads a body of the type multipart/form-data: the fields that have one of the names, and at
 // most one file, under the name file. content is nil if the form has no such file. An empty file is not nil.
 //
-// It takes what browsers send for a form of ours, and nothing else that the standards allow. These are errors
-// of type *formError: text before the first boundary or behind the last, a header that browsers do not send,
-// a line that does not end in CRLF, more than 64 parts, and more than 1 KiB of headers of a part. A part with
-// one of the names must be there once, must not be a file and must be UTF-8. The file must be there once,
+// It accepts the forms that browsers send from our pages, and no other variant of the standards. These are
+// errors of type *formError: text before the first boundary or after the last, a header that browsers do not
+// send, a line that does not end in CRLF, more than 64 parts, and more than 1 KiB of headers in a part. A
+// part with one of the names must occur once, must not be a file and must be UTF-8. The file must occur once,
 // too. Its own name and type are ignored, as is every part with another name (contract 22). mime/multipart
 // accepts every body that ReadFileForm accepts, and reads the same.
 func ReadFileForm(contentType string, body []byte, file string, names ...string) (fields url.Values,
@@ -108,8 +108,8 @@ func formBoundary(contentType string) (boundary string, ok bool) {
 	return value, value != "" && len(value) <= maxBoundary && strings.Trim(value, allowed) == ""
 }
 
-// What a boundary may have (RFC 2046), and what of it must stand in quotes (RFC 2045). The space is left out:
-// no browser sends one.
+// Characters that a boundary may have (RFC 2046), and those that require quotes (RFC 2045). The space is left
+// out: no browser sends one.
 const (
 	boundaryText   = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789'+_-."
 	boundaryQuoted = "(),/:=?"
@@ -132,7 +132,7 @@ func (f *formReader) skip(what []byte) bool {
 	return true
 }
 
-// partHeader is what matters of a part's headers.
+// partHeader is the relevant part of the headers of a part.
 type partHeader struct {
 	name   string
 	isFile bool // it has a file name
@@ -198,8 +198,8 @@ func isPlain(value string) bool {
 		!strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r == 0x7f })
 }
 
-// content reads what a part holds, and the boundary behind it. It may not begin with the boundary, since some
-// readers would take that for the end of a part that holds nothing.
+// content reads the content of a part, and the boundary after it. The content must not start with the
+// boundary, since some readers would take that for the end of an empty part.
 func (f *formReader) content() ([]byte, error) {
 	rest := f.body[f.at:]
 	if bytes.HasPrefix(rest, f.delimiter[2:]) {

@@ -53,7 +53,7 @@ func TestReadFileForm(t *testing.T) {
 
 	_, content, err = ReadFileForm(testFormType, []byte(formBody(filePart("image", "", ""))), "image")
 	if err != nil || content == nil || len(content) > 0 {
-		t.Errorf("an empty file is %v, %v; it is there, and empty", content, err)
+		t.Errorf("an empty file is %v, %v; want present and empty", content, err)
 	}
 	_, content, err = ReadFileForm(testFormType, []byte(formBody(fieldPart("flow", "x"))), "image")
 	if err != nil || content != nil {
@@ -79,10 +79,10 @@ func TestReadFileFormTakesBoundaries(t *testing.T) {
 	}
 }
 
-// rejectedForm is a form that is refused.
+// rejectedForm is a form that is rejected.
 type rejectedForm struct{ rule, contentType, body string }
 
-// wantRejected checks that each form is refused, and that the error says where in the body.
+// wantRejected checks that each form is rejected, and that the error has the position in the body.
 func wantRejected(t *testing.T, forms []rejectedForm) {
 	t.Helper()
 	for _, c := range forms {
@@ -252,7 +252,7 @@ func TestReadFileFormErrorHidesTheBody(t *testing.T) {
 	}
 }
 
-// What the standard library writes for a form is what browsers write.
+// The standard library writes forms like browsers do.
 func TestReadFileFormReadsWhatIsWritten(t *testing.T) {
 	var body bytes.Buffer
 	w := multipart.NewWriter(&body)

@@ -33,8 +33,8 @@ type member struct {
 // of no type, and the reader of the member rejects it.
 const repeated = "!"
 
-// SyntaxError says where and why a body is not one strict JSON object. It
-// quotes nothing of the body, which may hold a secret.
+// SyntaxError is the position and the reason why a body is not one strict JSON object. It contains no part of
+// the body, which may hold a secret.
 type SyntaxError struct {
 	Offset  int // in bytes
 	Problem string
@@ -46,11 +46,10 @@ func (e *SyntaxError) Error() string {
 
 // ReadObject reads a body that must be exactly one JSON object (contract 3).
 //
-// It is stricter than encoding/json, so that no two readers understand a body
-// differently. These are errors of type *SyntaxError: invalid UTF-8, an escape
-// of half a surrogate pair, a name that occurs twice in one object (at any depth,
-// and also where the two are escaped differently), and more than 16 levels.
-// encoding/json accepts every body that ReadObject accepts, and reads the same.
+// It is stricter than encoding/json, so that no two readers interpret a body differently. These are errors of
+// type *SyntaxError: invalid UTF-8, an escape of half a surrogate pair, a name that occurs twice in one
+// object (at any depth, even if the two are escaped differently), and more than 16 levels. encoding/json
+// accepts every body that ReadObject accepts, and reads the same.
 func ReadObject(body []byte) (Object, error) { return readObject(body, false) }
 
 // ReadForeign is ReadObject for a message of a provider, a wallet or a browser, which may have members that
@@ -89,9 +88,9 @@ func (o Object) IsRepeated(names ...string) bool {
 	return false
 }
 
-// String returns the top-level member of exactly that name. ok is false only if
-// the member is there and its value is neither a string nor null. For a member
-// that is absent or null, String returns ("", false, true) (contract 3).
+// String returns the top-level field of exactly that name. ok is false only if the field is present and its
+// value is neither a string nor null. For a field that is absent or null, String returns ("", false, true)
+// (contract 3).
 func (o Object) String(name string) (value string, present, ok bool) {
 	raw := o.raw(name)
 	switch {
@@ -103,9 +102,8 @@ func (o Object) String(name string) (value string, present, ok bool) {
 	return unescape(raw[1 : len(raw)-1]), true, true
 }
 
-// Integer returns an integer member. present is true if the member is there and
-// is not null. ok is false if it is there and is not an integer of 64 bits; a
-// number with a fraction or an exponent is not.
+// Integer returns an integer field. present is true if the field is present and not null. ok is false if it
+// is present and not an integer of 64 bits; a number with a fraction or an exponent is not.
 func (o Object) Integer(name string) (value int64, present, ok bool) {
 	raw := o.raw(name)
 	if raw == "" {
@@ -115,9 +113,8 @@ func (o Object) Integer(name string) (value int64, present, ok bool) {
 	return n, true, err == nil
 }
 
-// raw returns the text of a member's value, "" for a member that is absent or
-// null. A null counts as absent only here: an object that has a name twice is
-// refused, also if one of the values is null.
+// raw returns the text of a field's value, or "" if the field is absent or null. A null counts as absent only
+// here: an object with a duplicate name is rejected, even if one of the values is null.
 func (o Object) raw(name string) string {
 	for _, m := range o.members {
 		if m.name == name && m.raw != "null" {
@@ -285,9 +282,8 @@ func (s *scanner) quoted() error {
 	return s.fail("string without end")
 }
 
-// ordinary returns how many bytes at the beginning of a text are sure to stand
-// for themselves in a string. It looks at eight at a time, because each turn of a
-// loop costs a WASM guest.
+// ordinary returns the number of bytes at the start of a text that certainly need no escape in a string. It
+// checks eight at a time, because each iteration has a cost in a WASM guest.
 func ordinary(text string) (n int) {
 	for ; len(text) >= 8; text = text[8:] {
 		if special[text[0]]|special[text[1]]|special[text[2]]|special[text[3]]|

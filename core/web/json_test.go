@@ -187,7 +187,7 @@ func FuzzReadObject(f *testing.F) {
 	} {
 		f.Add([]byte(seed))
 	}
-	for n := range 18 { // a special byte at each place of the eight that ordinary looks at together
+	for n := range 18 { // a special byte at each of the eight places that ordinary checks together
 		for _, special := range []string{`\n`, `\u00e9`, `"`, "\n", "\x1f", "é"} {
 			f.Add([]byte(`{"a":"` + strings.Repeat("x", n) + special + `123456789"}`))
 		}

@@ -2,7 +2,7 @@ package web
 
 import "strconv"
 
-// Names returns the names of the members in their order, also of those that are null.
+// Names returns the names of the fields in their order, including null fields.
 func (o Object) Names() []string {
 	names := make([]string, len(o.members))
 	for i, m := range o.members {
@@ -11,9 +11,9 @@ func (o Object) Names() []string {
 	return names
 }
 
-// Number returns a number member. present is true if the member is there and is not null. ok is false if it
-// is there and is not a number, or is larger than a float64 can be. JSON has no NaN and no infinity, so a
-// number that is ok is finite.
+// Number returns a number field. present is true if the field is present and not null. ok is false if it is
+// present and is not a number, or is larger than a float64 can be. JSON has no NaN and no infinity, so an ok
+// number is finite.
 func (o Object) Number(name string) (value float64, present, ok bool) {
 	raw := o.raw(name)
 	if raw == "" {
@@ -29,8 +29,8 @@ func (o Object) Number(name string) (value float64, present, ok bool) {
 	return n, true, true
 }
 
-// Bool returns a member that is true or false. present is true if the member is there and is not null. ok is
-// false if it is there and is something else, such as the text "true".
+// Bool returns a field that is true or false. present is true if the field is present and not null. ok is
+// false if it is present and has another type, such as the text "true".
 func (o Object) Bool(name string) (value, present, ok bool) {
 	switch o.raw(name) {
 	case "":
@@ -43,8 +43,8 @@ func (o Object) Bool(name string) (value, present, ok bool) {
 	return false, true, false
 }
 
-// Object returns a member that is an object. present is true if the member is there and is not null. ok is
-// false if it is there and is not an object.
+// Object returns a field that is an object. present is true if the field is present and not null. ok is false
+// if it is present and not an object.
 func (o Object) Object(name string) (value Object, present, ok bool) {
 	raw := o.raw(name)
 	if raw == "" {
@@ -61,6 +61,6 @@ func (o Object) Object(name string) (value Object, present, ok bool) {
 	return Object{members, o.foreign}, true, true
 }
 
-// Raw returns the text of a member's value as it stands in the JSON, or "" for a member that is absent or
-// null. It is for objects of ReadObject.
+// Raw returns the text of a field's value as in the JSON, or "" if the field is absent or null. It is for
+// objects of ReadObject.
 func (o Object) Raw(name string) string { return o.raw(name) }

@@ -1,8 +1,8 @@
 package web
 
-// PageHeader returns the header of every page for people (contract 22, 43). Nobody frames, stores or lists
-// such a page. It loads its stylesheet and pictures from this host, and sends its forms there. more is what a
-// page with a script adds to the Content-Security-Policy, such as "script-src 'self'; ".
+// PageHeader returns the header of every page for people (contract 22, 43). Such a page cannot be framed,
+// cached or indexed. It loads its stylesheet and pictures from this host, and sends its forms there. more is
+// the addition of a page with a script to the Content-Security-Policy, such as "script-src 'self'; ".
 func PageHeader(more string) Header {
 	return Header{
 		"Content-Security-Policy": {"default-src 'none'; style-src 'self'; img-src 'self'; " + more +

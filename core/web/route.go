@@ -31,11 +31,11 @@ type Route struct {
 	Pattern string
 	Label   string // of logs and metrics
 
-	// MaxBody is the most bytes of a body. Zero: MaxBody, the constant.
+	// MaxBody is the maximum size of a body in bytes. Zero: MaxBody, the constant.
 	//
-	// A host whose table lacks the route, because the module that it runs is
-	// newer, cuts the body after MaxBody+1 bytes, the constant's. A handler with
-	// a larger limit must be able to tell, for example by Content-Length.
+	// A host whose table lacks the route, because the module that it runs is newer, cuts the body after
+	// MaxBody+1 bytes (the constant). A handler with a larger limit must be able to detect this, for example
+	// by Content-Length.
 	MaxBody int
 
 	// MaxURL is the maximum number of bytes of path and query together. Zero: MaxURL, the constant.
@@ -45,19 +45,18 @@ type Route struct {
 	// what must be sent once: who clicks twice leaves the first request.
 	Whole bool
 
-	// Waits says that a host may hold a request that prefers to wait (RFC 7240) while the answer is 304, and
-	// ask again until there is another one. See Request.Again.
+	// Waits means that a host may hold a request that prefers to wait (RFC 7240) while the response is 304,
+	// and repeat it until the response changes. See Request.Again.
 	Waits bool
 
-	// Only narrows the route down: where it is false, the route is not there.
-	// Nil: the route is there for every request. The server in front of an
-	// engine does not ask it.
+	// Only restricts the route: if it returns false, the route does not exist. Nil: the route exists for
+	// every request. The server in front of an engine does not call it.
 	Only func(*Request) bool
 
 	Handle Handler
 }
 
-// BodyLimit is the most bytes of a body that the route takes.
+// BodyLimit returns the maximum size of a body of the route in bytes.
 func (r *Route) BodyLimit() int {
 	if r.MaxBody == 0 {
 		return MaxBody
@@ -112,10 +111,9 @@ func (t Table) Find(req *Request) (route *Route, text string, allow []string) {
 
 func (r *Route) isFor(req *Request) bool { return r.Only == nil || r.Only(req) }
 
-// At returns what the server in front of an engine has to know of a request
-// before the engine answers it. If no route serves the request, that is the label and the pattern of the
-// first route that has the path, with the usual limit for the body. A table
-// should therefore end with a route for every path.
+// At returns the data that the server in front of an engine needs about a request before the engine handles
+// it. If no route serves the request, that is the label and the pattern of the first route with that path,
+// with the usual body limit. A table should therefore end with a route for every path.
 func (t Table) At(method, path string) Route {
 	var other *Route
 	for i := range t {
@@ -155,9 +153,8 @@ func match(pattern, path string) (text string, ok bool) {
 	return text, begins && ends && !strings.Contains(text, "/") && (text != "" || after != "")
 }
 
-// Placeholder returns the name of a pattern's placeholder, without dots, and
-// what stands before and behind it. A pattern without a placeholder is all
-// before.
+// Placeholder returns the name of a pattern's placeholder, without dots, and the text before and after it. A
+// pattern without a placeholder is returned as before.
 func Placeholder(pattern string) (before, name, after string) {
 	before, rest, _ := strings.Cut(pattern, "{")
 	name, after, _ = strings.Cut(rest, "}")

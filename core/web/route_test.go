@@ -123,7 +123,7 @@ func TestAt(t *testing.T) {
 		{"GET", "/start", "start", "/start", MaxBody},
 		{"POST", "/verify", "verify", "/verify", 1 << 20},
 		{"GET", "/verify", "verify", "/verify", MaxBody},
-		{"PUT", "/verify", "verify", "/verify", MaxBody}, // the limit is that of POST alone
+		{"PUT", "/verify", "verify", "/verify", MaxBody}, // the limit applies only to POST
 		{"GET", "/verify/x", "name", "/verify/{name}", MaxBody},
 		{"GET", "/verify/x/y", "verify", "/verify/{...}", MaxBody},
 		{"GET", "/", "home", "/", MaxBody},

@@ -10,13 +10,13 @@ import (
 // or null (contract 3).
 type Value struct {
 	raw     string
-	foreign bool // as that of Object
+	foreign bool // as in Object
 }
 
 // Value returns the member of exactly that name.
 func (o Object) Value(name string) Value { return Value{o.raw(name), o.foreign} }
 
-// Has reports whether there is a member of that name, also if it is null.
+// Has reports whether there is a field of that name, even if it is null.
 func (o Object) Has(name string) bool { return place(o.members, name) >= 0 }
 
 // All yields the members in their order. A member that is null has a zero Value.
@@ -30,8 +30,8 @@ func (o Object) All() iter.Seq2[string, Value] {
 	}
 }
 
-// Or returns the members of o, and behind them those members of defaults that o does not have. A member that
-// is null in o is one that it has.
+// Or returns the fields of o, followed by the fields of defaults that o does not have. A null field in o
+// counts as present.
 func (o Object) Or(defaults Object) Object {
 	both := Object{slices.Clone(o.members), o.foreign}
 	for _, m := range defaults.members {

@@ -114,7 +114,7 @@ func TestObjectAll(t *testing.T) {
 	}
 	for name := range o.All() {
 		if name != "b" {
-			t.Error("it goes on after a break")
+			t.Error("it continues after a break")
 		}
 		break
 	}
@@ -140,7 +140,7 @@ func TestObjectOr(t *testing.T) {
 	}
 }
 
-// FuzzValue compares what Value says of a member with encoding/json.
+// FuzzValue compares the results of Value with encoding/json.
 func FuzzValue(f *testing.F) {
 	for _, seed := range []string{`1`, `-0.5e3`, `"a\u00e9"`, `true`, `null`, `[1,[2],{"a":null}]`, `{"a":[]}`,
 		` [ ] `} {

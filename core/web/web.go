@@ -18,9 +18,8 @@ import (
 	"strings"
 )
 
-// MaxBody is the most bytes of a request body on a route that does not say
-// otherwise (contract 3). An engine reads one byte more than the route's limit,
-// so that the core can tell that a body is too large.
+// MaxBody is the default maximum size of a request body in bytes (contract 3). An engine reads one byte more
+// than the route's limit, so that the core can detect a body that is too large.
 const MaxBody = 16 * 1024
 
 // MaxURL is the usual limit of path and query together, in bytes. See Route.MaxURL.
@@ -35,8 +34,8 @@ type Request struct {
 	Body   []byte
 	Client netip.Addr // of the client itself, not of a trusted proxy (contract 30)
 
-	// Again says that the host asks once more for a request that waits (Route.Waits). It was counted when it
-	// came, and is not counted again. Only hosts set it, and nothing that a client sends does.
+	// Again means that the host repeats a waiting request (Route.Waits). It was counted when it arrived, and
+	// is not counted again. Only hosts set it; clients cannot.
 	Again bool
 }
 
@@ -59,7 +58,7 @@ func (h Header) Get(name string) string {
 	return ""
 }
 
-// Has reports whether the header is there at all, empty or not.
+// Has reports whether the header is present, empty or not.
 func (h Header) Has(name string) bool { return len(h[name]) > 0 }
 
 // Set replaces the values under the canonical name.

@@ -105,7 +105,7 @@ var escaped = func() (t [256]uint8) {
 	return t
 }()
 
-// plain reports whether a string stands in JSON as it is.
+// plain reports whether a string needs no escapes in JSON.
 func plain(s string) bool {
 	for ; len(s) >= 8; s = s[8:] {
 		if escaped[s[0]]|escaped[s[1]]|escaped[s[2]]|escaped[s[3]]|

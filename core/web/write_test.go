@@ -9,7 +9,7 @@ import (
 
 // FuzzObjectWriter compares the writer with encoding/json.
 func FuzzObjectWriter(f *testing.F) {
-	for c := range 256 { // each byte alone, and at each place of the eight that plain looks at together
+	for c := range 256 { // each byte alone, and at each of the eight places that plain checks together
 		f.Add(string(rune(c)), []byte{byte(c)}, int64(c), c%2 == 0)
 		f.Add(strings.Repeat("x", c%19)+string([]byte{byte(c)})+"y", []byte(nil), -int64(c), false)
 	}

@@ -97,7 +97,7 @@ func (w *fixture) Fetch(ctx context.Context, req host.FetchRequest) (host.FetchR
 	return host.FetchResponse{Status: resp.StatusCode, Body: body}, nil
 }
 
-// newFixture serves both profiles; profile says which one the method speaks.
+// newFixture serves both profiles; profile is the method's.
 func newFixture(t *testing.T, profile string) *fixture {
 	t.Helper()
 	w := &fixture{now: noon}
@@ -228,7 +228,7 @@ func TestThreeWays(t *testing.T) {
 				requests := w.estimator.Requests()
 				if len(requests) != 1 || requests[0].Picture != sha256.Sum256(still()) ||
 					w.estimator.Refused() != 0 {
-					t.Errorf("the picture was to be sent once as it is; got %d requests", len(requests))
+					t.Errorf("want the picture sent once, unchanged; got %d requests", len(requests))
 				}
 			})
 		}
@@ -393,7 +393,7 @@ func TestABrowserSendsNoVerdict(t *testing.T) {
 	}
 }
 
-// TestRequests holds the requests to what the estimators' interfaces say.
+// TestRequests compares the requests with the estimators' interfaces.
 func TestRequests(t *testing.T) {
 	w := newFixture(t, "plain")
 	_, err := act(t, w.open(t), method.Session{}, still())
@@ -421,7 +421,7 @@ func TestRequests(t *testing.T) {
 		t.Error("a nonce came twice")
 	}
 	if w.estimator.Refused() != 0 {
-		t.Error("the estimator has refused a request")
+		t.Error("the estimator has rejected a request")
 	}
 
 	w = newFixture(t, "yoti")

@@ -201,7 +201,7 @@ func (w *walk) marker() (marker byte, ok bool) {
 	return marker, true
 }
 
-// segment reads what belongs to a marker: two bytes of length, which count themselves, and the rest.
+// segment reads the segment of a marker: two bytes of length, which count themselves, and the rest.
 func (w *walk) segment() (segment []byte, ok bool) {
 	if len(w.rest) < 2 {
 		return nil, false

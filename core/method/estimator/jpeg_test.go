@@ -267,7 +267,7 @@ func TestPicture_SamePixels(t *testing.T) {
 	}
 }
 
-// A picture that is cut anywhere is refused.
+// A picture that is truncated anywhere is rejected.
 func TestCutPicturesAreRefused(t *testing.T) {
 	whole := encoded(t, image.NewYCbCr(image.Rect(0, 0, 256, 256), image.YCbCrSubsampleRatio420))
 	if _, err := cleanJPEG(whole); err != nil {
@@ -280,8 +280,8 @@ func TestCutPicturesAreRefused(t *testing.T) {
 	}
 }
 
-// FuzzCleanJPEG: what is taken comes out as a JPEG that is no longer and has nothing more to remove. Where
-// the standard library can read a picture, it reads the same frame from what comes out.
+// FuzzCleanJPEG checks that an accepted picture results in a JPEG that is no longer and has no further parts
+// to remove. If the standard library can read a picture, it reads the same frame from the result.
 func FuzzCleanJPEG(f *testing.F) {
 	f.Add([]byte(picture()))
 	f.Add([]byte(start + seg(com, 'x') + frame(sof2, 300, 300, 3) + seg(dht) + scan + scan + end + "\x00"))

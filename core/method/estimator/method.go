@@ -10,8 +10,8 @@
 //   - An estimate below the setting floor is a final no. There is no floor unless it is set.
 //   - Any other estimate is a failed attempt. Another picture or another method may succeed.
 //
-// An estimator that cannot be asked, refuses to answer or answers rubbish decides nothing and costs no
-// attempt.
+// An estimator that is unavailable, rejects the request or returns an invalid response decides no session and
+// costs no attempt.
 //
 // # Settings
 //
@@ -70,7 +70,7 @@ var Kind = method.Kind{
 	},
 }
 
-// What the profiles call their secret and their key.
+// Names of the secret and of the key in the profiles.
 const (
 	tokenName = "token"
 	keyName   = "private_key"
@@ -90,8 +90,8 @@ func (*estimator) Begin(context.Context, method.Session) error { return nil }
 // Show implements method.Method.
 func (*estimator) Show(method.Session, []byte) method.View { return method.View{Camera: true} }
 
-// Act implements method.Method: it has the age on the picture estimated. The form's other members say nothing
-// to it, so a browser cannot send an age or a verdict.
+// Act implements method.Method: it has the age on the picture estimated. It ignores the form's other fields,
+// so a browser cannot send an age or a verdict.
 func (e *estimator) Act(ctx context.Context, s method.Session, step method.Step) (method.Decision, error) {
 	if len(step.File) == 0 {
 		return method.Decision{}, wrongFile(method.FileMissing, "there is none")
@@ -147,9 +147,9 @@ func withoutAddress(err error) error {
 	return &host.FetchError{Reason: failed.Reason, Err: errors.New(host.FetchCause(failed.Reason))}
 }
 
-// decide says what an estimate means. The challenge age comes before the floor, so a floor above it turns
-// nobody away who has reached the challenge age. The estimate itself goes no further: an approval has the age
-// that it reaches, and any other verdict the setting behind it.
+// decide returns the decision for an estimate. The challenge age is checked before the floor, so a floor
+// above it rejects no user who has reached the challenge age. The estimate itself is not passed on: an
+// approval has the age that it reaches, and any other verdict the setting behind it.
 func decide(e estimate, l limits, challengeAge int) method.Decision {
 	failed := func(why method.Reason, setting string) method.Decision {
 		return method.Decision{Verdict: method.AttemptFailed, Reason: why, Setting: setting}

@@ -10,9 +10,9 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// plain is for an estimator of one's own. The picture is posted as image/jpeg with a bearer token. The
-// answer is {"age": 27.3, "deviation": 2.1, "live": true}, or {"face": false} if the picture does not show
-// exactly one face.
+// plain is for your own estimator. The picture is posted as image/jpeg with a bearer token. The response is
+// {"age": 27.3, "deviation": 2.1, "live": true}, or {"face": false} if the picture does not show exactly one
+// face.
 var plain = profile{
 	configure: func(s *settings, c method.Config, _ web.Object, wrong *problem.List) {
 		refuseSecrets(c, tokenName, wrong)

@@ -7,9 +7,9 @@ import (
 	"github.com/verge-id/verge/core/method"
 )
 
-// Probe is the method.Probe of the kind. It sends one request without a picture, with the same credential as
-// a real one. So it can tell that the estimator is there and refuses that request, but not what it makes of a
-// picture.
+// Probe is the method.Probe of the kind. It sends one request without a picture, with the credential of a
+// real request. It can therefore check that the estimator is available and rejects that request, but not its
+// result for a picture.
 func Probe(ctx context.Context, c method.Config, h method.Host, _ string) (r method.Report, err error) {
 	s, wrong := parse(c)
 	if err := wrong.Err(); err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/verge-id/verge/core/method/estimator"
 )
 
-// TestProbe: what verge method check says of an estimator.
+// TestProbe: the output of verge method check for an estimator.
 func TestProbe(t *testing.T) {
 	for _, c := range []struct {
 		rule, profile string

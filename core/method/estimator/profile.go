@@ -21,10 +21,10 @@ type profile struct {
 	// request makes the request that carries a picture.
 	request func(ctx context.Context, s settings, h method.Host, picture []byte) (host.FetchRequest, error)
 
-	// doubt reads an answer that is not 200. "": it says nothing about the picture.
+	// doubt reads a response other than 200. It returns "" if the response is not about the picture.
 	doubt func(status int, answer web.Object) method.Reason
 
-	// read reads an answer of status 200. The error is a *method.Refusal.
+	// read reads a response of status 200. The error is a *method.Refusal.
 	read func(answer web.Object) (estimate, error)
 }
 
@@ -34,15 +34,15 @@ var profiles = map[string]profile{
 	"yoti":  yoti,
 }
 
-// estimate is what an estimator says about a picture.
+// estimate is an estimator's result for a picture.
 type estimate struct {
 	age, deviation float64 // in years
 
-	// doubt says why the picture tells no age. If it is there, age and deviation are not.
+	// doubt is the reason why the picture shows no age. If it is set, age and deviation are not.
 	doubt method.Reason
 }
 
-// maxAnswer is the most bytes of an answer. A real one has about 100.
+// maxAnswer is the maximum size of a response in bytes. A real one has about 100.
 const maxAnswer = 16 << 10
 
 // understand reads an estimator's answer.
@@ -65,7 +65,7 @@ func (p profile) understand(resp host.FetchResponse) (estimate, error) {
 	return p.read(answer)
 }
 
-// statusError says what an operator can do about a status. It repeats nothing of the answer.
+// statusError returns the fix for a status, for operators. It contains no part of the response.
 func statusError(status int) error {
 	switch status {
 	case 401, 403:

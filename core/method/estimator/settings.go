@@ -25,11 +25,11 @@ type settings struct {
 	millis bool // timestamps are in milliseconds, not in seconds
 }
 
-// limits are what an estimate is held against, beside the challenge age. An integration may make them
+// limits are the limits for an estimate, in addition to the challenge age. An integration may make them
 // stricter.
 type limits struct {
-	deviation float64 // the most that a standard deviation may be, in years
-	floor     float64 // an estimate below it is a final no; 0: there is none
+	deviation float64 // maximum standard deviation, in years
+	floor     float64 // an estimate below it is a final rejection; 0: no floor
 }
 
 // Bounds of the settings.
@@ -42,7 +42,7 @@ const (
 // names of the members that each profile has.
 var commonMembers = []string{"profile", "url", "deviation", "floor"}
 
-// parse reads a method's settings and reports everything that is wrong with them.
+// parse reads a method's settings and reports every problem in them.
 func parse(c method.Config) (s settings, wrong problem.List) {
 	o, err := readSettings(c.Settings)
 	if err != nil {
@@ -106,7 +106,7 @@ func refuseOthers(o web.Object, known []string, wrong *problem.List) {
 	}
 }
 
-// readLimits reads the limits that are there. Those that are not are the given ones.
+// readLimits reads the limits that are present. Missing ones keep the given values.
 func readLimits(o web.Object, l limits, wrong *problem.List) limits {
 	if n, present, ok := o.Number("deviation"); present {
 		if !ok || n <= 0 || n > maxDeviation {

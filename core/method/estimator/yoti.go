@@ -15,9 +15,8 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// yoti is Yoti's API for age estimation and anti-spoofing. The picture travels as base64 in JSON. The
-// request is signed by RSA over method, path, query and body. The path is the one behind the address of the
-// API.
+// yoti is Yoti's API for age estimation and anti-spoofing. The picture is sent as base64 in JSON. The request
+// is signed by RSA over method, path, query and body. The path is relative to the address of the API.
 var yoti = profile{
 	url:     "https://api.yoti.com/ai/v1",
 	members: []string{"sdk_id", "timestamp"},
@@ -122,7 +121,7 @@ func yotiBody(picture []byte) []byte {
 	return append(body, tail...)
 }
 
-// yotiMessage is what is signed: method, path with query, and the body in base64.
+// yotiMessage returns the signed message: method, path with query, and the body in base64.
 func yotiMessage(endpoint string, body []byte) []byte {
 	message := make([]byte, 0, len("POST&&")+len(endpoint)+base64.StdEncoding.EncodedLen(len(body)))
 	message = append(message, "POST&"...)

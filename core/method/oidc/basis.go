@@ -10,8 +10,8 @@ import (
 
 var _ method.Fingerprinter = (*client)(nil)
 
-// Fingerprint implements method.Fingerprinter. A verdict depends on who signs it for whom, and on what of it
-// proves an age. How the client asks and proves itself may change.
+// Fingerprint implements method.Fingerprinter. A verdict depends on the signer and the audience, and on the
+// part that proves an age. The way in which the client sends requests and authenticates may change.
 func (c *client) Fingerprint() string {
 	of := []string{c.issuer, c.clientID, strconv.FormatBool(c.userinfo), strings.Join(c.acrValues, " ")}
 	if s := c.credential; s != nil {

@@ -13,10 +13,10 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// metadata is what the provider says of itself (OpenID Connect Discovery 1.0).
+// metadata is the provider's discovery document (OpenID Connect Discovery 1.0).
 type metadata struct {
-	authorization, token, jwks string // always there
-	userinfo, par              string // "" where there is none
+	authorization, token, jwks string // always present
+	userinfo, par              string // "" if missing
 	announcesIssuer            bool   // its returns carry iss (RFC 9207)
 
 	// For the operator's check alone.
@@ -38,8 +38,8 @@ func (c *client) discover(ctx context.Context) (metadata, error) {
 	return meta, err
 }
 
-// readMetadata takes only what a relying party needs. A document of another issuer is refused: whoever serves
-// it would become the issuer.
+// readMetadata reads only the fields that a relying party needs. A document of another issuer is rejected:
+// otherwise its server would become the issuer.
 func (c *client) readMetadata(o web.Object) (metadata, error) {
 	m := metadata{announcesIssuer: isTrue(o.Value("authorization_response_iss_parameter_supported")),
 		requiresPAR: isTrue(o.Value("require_pushed_authorization_requests")),
@@ -107,8 +107,8 @@ func texts(v web.Value) (all []string) {
 	return all
 }
 
-// maxDocument is the size from which on an answer is not read. The fetcher cuts answers there, so one of this
-// size may have been longer.
+// maxDocument is the size from which a response is rejected. The fetcher cuts responses there, so a response
+// of this size may have been longer.
 const maxDocument = 64 << 10
 
 // document fetches a JSON object. what names it in errors.
@@ -129,7 +129,7 @@ func (c *client) document(ctx context.Context, what, address string) (web.Object
 	return readJSON(what, answer.Body)
 }
 
-// ask fetches and refuses an answer that is too large.
+// ask fetches, and rejects a response that is too large.
 func (c *client) ask(ctx context.Context, what string, req host.FetchRequest) (host.FetchResponse, error) {
 	return c.askBy(ctx, c.host.Fetch.Fetch, what, req)
 }
@@ -149,7 +149,7 @@ func (c *client) askBy(ctx context.Context, by fetch, what string, req host.Fetc
 	return answer, nil
 }
 
-// readJSON does not wrap the reader's error: nothing of it helps, since the document is not at hand.
+// readJSON does not wrap the reader's error: it would not help, since the document is not available.
 func readJSON(what string, body []byte) (web.Object, error) {
 	o, err := web.ReadForeign(body)
 	if err != nil {

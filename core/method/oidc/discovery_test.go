@@ -255,10 +255,10 @@ func TestNoStampede(t *testing.T) {
 	w.provider.Fault(oidctest.DiscoveryPath, oidctest.Fault{Status: 500})
 	w.advance(10 * time.Minute)
 	if err := w.method.Begin(context.Background(), w.session); err == nil {
-		t.Error("who asks anew begins with the old document")
+		t.Error("a new request starts with the old document")
 	}
 	if err := w.method.Begin(context.Background(), w.session); err != nil {
-		t.Errorf("another visitor in these seconds does not go on with the old document: %v", err)
+		t.Errorf("another visitor in these seconds does not continue with the old document: %v", err)
 	}
 	if n := w.provider.Count(oidctest.DiscoveryPath); n != 1 {
 		t.Errorf("%d visitors ask for the document that has just expired", n)

@@ -14,10 +14,10 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// tokens are what a code is exchanged for.
+// tokens are the result of the exchange of a code.
 type tokens struct {
 	idToken string
-	access  string // "" if there is none
+	access  string // "" if missing
 }
 
 // exchange asks the token endpoint (RFC 6749, 4.1.3). The verifier proves that the code belongs to this
@@ -55,7 +55,7 @@ func (c *client) exchange(
 	return t, nil
 }
 
-// endpointError is the error for an answer that is not a success. Of the answer it has the status, and the
+// endpointError returns the error for an unsuccessful response. It contains the status, and the response's
 // error if that is one of OAuth's.
 func endpointError(what string, answer host.FetchResponse) error {
 	reason := badStatus

@@ -35,7 +35,7 @@ const fuzzIssuer = "https://id.example"
 const fuzzDiscovery = `{"issuer":"https://id.example","authorization_endpoint":"https://id.example/a",` +
 	`"token_endpoint":"https://id.example/t","jwks_uri":"https://id.example/k"}`
 
-// The public key of which nobody here knows the private one: no fuzzed token can be good.
+// A public key whose private key is not available here: no fuzzed token can be valid.
 const fuzzKeys = `{"keys":[{"kty":"EC","crv":"P-256","kid":"1",` +
 	`"x":"i94jh4QBV1j6uR0ZjcWLE4w7_pWdpgvjtx3X454LL4Q","y":"Zd-uyqD0vWzWe3SA8q253rILHy234YkzlX58YBsXmSM"}]}`
 

@@ -16,7 +16,7 @@ import (
 // leeway is the accepted difference between the clocks of the provider and of this service.
 const leeway = time.Minute
 
-// maxSubject is the most bytes of a sub (OpenID Connect Core, 2).
+// maxSubject is the maximum length of a sub in bytes (OpenID Connect Core, 2).
 const maxSubject = 255
 
 // verifyIDToken returns the claims of an ID token after these checks (OpenID Connect Core, 3.1.3.7):
@@ -70,7 +70,7 @@ func (c *client) isRecent(token claims, began time.Time) bool {
 	return !at.Before(oldest) && !at.After(c.host.Now().Add(leeway))
 }
 
-// rules are what differs between the signed tokens that a provider sends.
+// rules are the differences between the signed tokens that a provider sends.
 type rules struct {
 	issuer string
 	dated  bool // exp and iat must be there
@@ -198,8 +198,8 @@ func (c claims) audience() (parties []string, ok bool) {
 	return parties, true
 }
 
-// fitsAccess reports whether an access token is the one that an ID token was issued with, where the ID token
-// says so (at_hash, OpenID Connect Core, 3.1.3.6). SHA-512 belongs to EdDSA with Ed25519.
+// fitsAccess reports whether an access token is the one that an ID token was issued with, if the ID token
+// contains at_hash (OpenID Connect Core, 3.1.3.6). SHA-512 belongs to EdDSA with Ed25519.
 func (c claims) fitsAccess(access string) bool {
 	if !c.Value("at_hash").Present() {
 		return true

@@ -205,7 +205,7 @@ func (f *forger) check(t *testing.T, cases []forgery) {
 	}
 }
 
-// TestAlgorithmOfTheIDToken: the algorithm is one that the named key is for.
+// TestAlgorithmOfTheIDToken: the algorithm must belong to the named key.
 func TestAlgorithmOfTheIDToken(t *testing.T) {
 	f := newForger(t)
 	set, err := json.Marshal(f.provider.KeySet())

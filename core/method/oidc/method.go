@@ -1,10 +1,10 @@
 // Package oidc is the kind of method that verifies by an OpenID provider (contract 36): the browser logs in
 // there, and a claim that the provider signs proves the age.
 //
-// A method of this kind sends the browser away with a pushed request where the provider takes one, and with
-// PKCE, state and nonce always. Back with a code, it fetches the ID token and believes it only after every
-// check that verifyIDToken lists. Then proof.go decides by one claim. Nothing of a token or claim is kept or
-// logged.
+// A method of this kind redirects the browser with a pushed request if the provider supports it, and always
+// with PKCE, state and nonce. When the browser returns with a code, it fetches the ID token and accepts it
+// only after every check of verifyIDToken. Then proof.go decides by one claim. Tokens and claims are neither
+// stored nor logged.
 //
 // A configuration names at least the provider, the client, and a preset or a proof:
 //
@@ -17,8 +17,8 @@
 //	client_id = "verge"
 //	client_secret_file = "bankid-secret"
 //
-// Which claim proves which age differs from provider to provider. Presets know it for some (presets.json). To
-// add one, add an entry and a vector in testdata/presets.json.
+// The claim that proves an age differs between providers. Presets contain it for some (presets.json). To add
+// one, add an entry and a vector in testdata/presets.json.
 package oidc
 
 import (
@@ -285,7 +285,7 @@ func readAuthRequest(state []byte) (e authRequest, ok bool) {
 	return e, true
 }
 
-// claims are what a signed token or the userinfo endpoint says.
+// claims are the content of a signed token or of the userinfo response.
 type claims struct{ web.Object }
 
 // text returns a claim that is a string, "" if it is another type or absent.

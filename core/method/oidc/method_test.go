@@ -68,7 +68,7 @@ func TestLogin(t *testing.T) {
 	}
 }
 
-// TestRequest looks at what the browser carries.
+// TestRequest checks the data that the browser carries.
 func TestRequest(t *testing.T) {
 	own := settings{
 		"scope": "openid profile", "acr_values": "substantial high",
@@ -424,7 +424,7 @@ func TestForeignCodes(t *testing.T) {
 	}
 }
 
-// TestFaults has the rows of a provider that fails. Each step answers an error and decides nothing.
+// TestFaults has the cases of a failing provider. Each step returns an error and decides no session.
 func TestFaults(t *testing.T) {
 	begin := func(w *walk) (method.Decision, error) {
 		return method.Decision{}, w.method.Begin(context.Background(), w.session)
@@ -597,7 +597,7 @@ func TestAddressTooLong(t *testing.T) {
 	w.mustLeave()
 }
 
-// TestSigningFails: without its key a method decides nothing.
+// TestSigningFails: without its key a method decides no session.
 func TestSigningFails(t *testing.T) {
 	clients := []oidctest.Client{{ID: clientID, Auth: "private_key_jwt"}}
 	for rule, sign := range map[string]func(context.Context, string, string, []byte) ([]byte, error){
@@ -623,7 +623,7 @@ func TestSigningFails(t *testing.T) {
 	wantRefusal(t, "a signature by another key", d, err, "token_error_invalid_client")
 }
 
-// TestAssertionIsNew: each request has an assertion of its own, so that nobody can send one again.
+// TestAssertionIsNew: each request has its own assertion, so that none can be replayed.
 func TestAssertionIsNew(t *testing.T) {
 	w := newWalk(t, oidctest.Config{PushedOnly: true,
 		Clients: []oidctest.Client{{ID: clientID, Auth: "private_key_jwt"}}}, nil)

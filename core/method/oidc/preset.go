@@ -32,8 +32,8 @@ func presets() web.Object {
 	return o
 }
 
-// withPreset returns the settings together with those of the preset that they name, and the names of the
-// members that only a preset knows. The error is a problem.List.
+// withPreset returns the settings together with the settings of the preset that they name, and the names of
+// the fields that only a preset has. The error is a problem.List.
 func withPreset(o web.Object) (settings web.Object, known []string, err error) {
 	known = []string{"preset"}
 	v := o.Value("preset")

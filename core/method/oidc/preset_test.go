@@ -13,13 +13,13 @@ import (
 	"github.com/verge-id/verge/testharness/oidctest"
 )
 
-// vector is a login with a preset: what must be asked for, what the provider claims, and what is decided.
+// vector is a login with a preset: the expected request, the provider's claims, and the decision.
 type vector struct {
 	Preset     string            `json:"preset"`
 	Why        string            `json:"why"`
 	Choices    map[string]string `json:"choices"`
 	MinimumAge int               `json:"minimum_age"` // 0: 18
-	Scope      string            `json:"scope"`       // "": not looked at
+	Scope      string            `json:"scope"`       // "": not checked
 	Parameters map[string]string `json:"parameters"`
 
 	Claims map[string]any `json:"claims"`
@@ -53,7 +53,7 @@ func TestPresets(t *testing.T) {
 				own[name] = value
 			}
 			w := newWalk(t, oidctest.Config{}, own)
-			if v.Preset == "govuk-one-login" { // its credentials come from an address of its own
+			if v.Preset == "govuk-one-login" { // its credentials come from another address
 				own["credential"] = settings{"claim": []string{coreIdentity},
 					"issuer": "https://identity.account.gov.uk/", "did": w.provider.DID()}
 				own["issuer"], own["client_id"] = w.provider.URL, clientID
@@ -96,7 +96,7 @@ func TestPresets(t *testing.T) {
 	}
 	for _, name := range oidc.PresetNames() {
 		if !approved[name] {
-			t.Errorf("no vector says what the preset %s approves", name)
+			t.Errorf("no vector has an approval of the preset %s", name)
 		}
 	}
 	if !slices.Contains(oidc.PresetNames(), "idura-age") {

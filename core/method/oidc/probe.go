@@ -80,7 +80,7 @@ func (c *client) report(r *method.Report, m metadata) {
 	r.Fact("signs ID tokens by", strings.Join(m.algorithms, ", "))
 }
 
-// provable says which ages the method's proofs can prove.
+// provable returns the ages that the method's proofs can prove.
 func (c *client) provable() string {
 	var ages []int
 	for _, p := range c.proofs {
@@ -93,7 +93,7 @@ func (c *client) provable() string {
 	return "ages " + strings.Trim(strings.ReplaceAll(fmt.Sprint(slices.Compact(ages)), " ", ", "), "[]")
 }
 
-// explained says of a refused discovery document what an operator can do about it.
+// explained adds the fix for a rejected discovery document, for operators.
 func (c *client) explained(err error) error {
 	var refusal *method.Refusal
 	if !errors.As(err, &refusal) {
@@ -115,9 +115,9 @@ func (c *client) explained(err error) error {
 	return err
 }
 
-// probeOffers compares what the provider says that it offers with what the method needs.
+// probeOffers compares the provider's offers with the needs of the method.
 func (c *client) probeOffers(r *method.Report, meta metadata, keys keySet) {
-	// Without the member, client_secret_basic is what a provider offers (OpenID Connect Discovery, 3).
+	// Without the field, a provider offers client_secret_basic (OpenID Connect Discovery, 3).
 	offered := meta.clientAuth
 	if len(offered) == 0 {
 		offered = []string{authBasic}
@@ -223,7 +223,7 @@ func (c *client) probeCredential(ctx context.Context, r *method.Report) {
 	}
 }
 
-// probeRequest is the request of a login that nobody takes part in.
+// probeRequest returns the request of a login without a user.
 func (c *client) probeRequest(returnURL string) (url.Values, error) {
 	e, err := newAuthRequest(c.host.Random)
 	if err != nil {
@@ -232,8 +232,7 @@ func (c *client) probeRequest(returnURL string) (url.Values, error) {
 	return c.request(method.Session{ReturnURL: returnURL}, e, c.proofs[0], c.acrValues), nil
 }
 
-// probePush pushes a request. The answer is about the client, its authentication and the return address at
-// once.
+// probePush pushes a request. Its response covers the client, its authentication and the return address.
 func (c *client) probePush(ctx context.Context, r *method.Report, meta metadata, returnURL string) {
 	request, err := c.probeRequest(returnURL)
 	if err == nil {
@@ -262,7 +261,7 @@ func (c *client) probePush(ctx context.Context, r *method.Report, meta metadata,
 	}
 }
 
-// probeClient exchanges a code that does not exist. A provider that says so has accepted the client.
+// probeClient exchanges a code that does not exist. A provider that reports this has accepted the client.
 func (c *client) probeClient(ctx context.Context, r *method.Report, meta metadata, returnURL string) {
 	e, err := newAuthRequest(c.host.Random)
 	if err == nil {
@@ -282,8 +281,8 @@ func (c *client) probeClient(ctx context.Context, r *method.Report, meta metadat
 	}
 }
 
-// probeReturn asks the authorization endpoint as a browser would, once with the return address and once with
-// one that nobody has registered. Providers show a page for both cases, so this can only be likely.
+// probeReturn calls the authorization endpoint like a browser, once with the return address and once with an
+// unregistered one. Providers show a page for both cases, so the result is only a likelihood.
 func (c *client) probeReturn(ctx context.Context, r *method.Report, meta metadata, returnURL string) {
 	own, err := c.probeAuthorization(ctx, meta, returnURL)
 	if err != nil {
@@ -314,12 +313,12 @@ func (c *client) probeReturn(ctx context.Context, r *method.Report, meta metadat
 	}
 }
 
-// probed is what an authorization endpoint does with a request.
+// probed is the response of an authorization endpoint to a request.
 type probed struct {
 	status  int
 	refuses bool   // it neither shows a page nor sends the browser on
 	target  string // where it sends the browser, without the query
-	returns string // the error with which it sends the browser back to us
+	returns string // the error in its redirect to us
 }
 
 func (c *client) probeAuthorization(ctx context.Context, meta metadata, returnURL string) (probed, error) {

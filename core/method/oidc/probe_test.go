@@ -14,7 +14,7 @@ import (
 	"github.com/verge-id/verge/testharness/oidctest"
 )
 
-// TestProbe: what verge method check says of a provider.
+// TestProbe: the output of verge method check for a provider.
 func TestProbe(t *testing.T) {
 	const elsewhere = "http://localhost:8080/verify/return/other"
 	for _, c := range []struct {
@@ -258,7 +258,7 @@ func TestProbeFails(t *testing.T) {
 	w.provider.Fault(oidctest.DiscoveryPath, oidctest.Fault{Drop: true})
 	if r, err := oidc.Probe(context.Background(), w.config, w.host, returnURL); err == nil ||
 		factOf(r, "issuer") != w.provider.URL {
-		t.Errorf("a provider that is not there: %+v, %v", r, err)
+		t.Errorf("a missing provider: %+v, %v", r, err)
 	}
 	for what, wrong := range map[string]struct {
 		fault oidctest.Fault
@@ -280,7 +280,7 @@ func TestProbeFails(t *testing.T) {
 	}
 }
 
-// TestProbeOfAnErrorPage: some providers send the browser to an error page of theirs.
+// TestProbeOfAnErrorPage: some providers send the browser to their own error page.
 func TestProbeOfAnErrorPage(t *testing.T) {
 	pages := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		target := "/login?x=1"

@@ -18,7 +18,7 @@ type proof struct {
 	require   []condition // that must hold as well
 }
 
-// condition is a claim that must have one exact value, such as the trust framework beside a date of birth.
+// condition is a claim that must have one exact value, such as the trust framework of a date of birth.
 type condition struct {
 	setting string   // the claim's name in the settings, such as proof.claim
 	claim   []string // names that lead to it

@@ -158,8 +158,8 @@ func TestYesBeforeBirthdate(t *testing.T) {
 	wantVerdict(t, "19 by the date of birth", d, err, method.Rejected)
 }
 
-// TestProof_Unconfirmed: contract 33, 36: a claim that is absent or cannot be read is a failed attempt, which
-// names the setting and the path of the claim, and nothing of the user.
+// TestProof_Unconfirmed: contract 33, 36: a claim that is absent or unreadable is a failed attempt. It names
+// the setting and the path of the claim, and no data of the user.
 func TestProof_Unconfirmed(t *testing.T) {
 	one := settings{"claim": []string{"a", "b"}, "equals": true, "age": 18, "require": []settings{
 		{"claim": []string{"country"}, "equals": "DK"},

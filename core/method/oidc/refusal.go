@@ -20,7 +20,7 @@ const (
 	otherIssuer  = "discovery_issuer_differs"
 	badKeySet    = "jwks"
 
-	// Of answers to a pushed request and of the token endpoint.
+	// Responses to a pushed request and of the token endpoint.
 	badPush       = "par_member"
 	pushRequired  = "par_required" // though the setting pushed is off
 	badTokens     = "token_member"
@@ -53,8 +53,8 @@ const (
 
 func refused(reason string) error { return &method.Refusal{Reason: reason} }
 
-// returnErrors are the errors of an authorization endpoint by the name that OAuth and OpenID Connect give
-// them. The value is the reason. What is not here is otherAnswer, so that no log repeats the browser's text.
+// returnErrors are the errors of an authorization endpoint by their OAuth and OpenID Connect names. The value
+// is the reason. Others are otherAnswer, so that no log repeats the browser's text.
 var returnErrors = map[string]string{
 	"invalid_request":                   "return_error_invalid_request",
 	"unauthorized_client":               "return_error_unauthorized_client",

@@ -14,7 +14,7 @@ import (
 	"github.com/verge-id/verge/core/method"
 )
 
-// maxAddress is the most bytes of an address that the browser is sent to (method.Leave).
+// maxAddress is the maximum length in bytes of an address for the browser (method.Leave).
 const maxAddress = 2048
 
 // leave returns the address that the browser goes to. Where the provider takes pushed requests (RFC 9126),
@@ -102,7 +102,7 @@ func (c *client) push(ctx context.Context, meta metadata, request url.Values) (s
 	return reference, nil
 }
 
-// withQuery appends to an address that may have a query of its own (RFC 6749, 3.1).
+// withQuery appends a query to an address that may have one already (RFC 6749, 3.1).
 func withQuery(address string, query url.Values) string {
 	separator := "?"
 	if strings.Contains(address, "?") {

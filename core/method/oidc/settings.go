@@ -33,7 +33,7 @@ type settings struct {
 	issuer   string // as the provider's tokens and its discovery document spell it
 	clientID string
 
-	auth     string // client_auth; default: by what is given
+	auth     string // client_auth; default: by the given credentials
 	secret   string
 	key      string // of Host.Sign
 	keyAlg   string // key_alg; default ES256
@@ -41,7 +41,7 @@ type settings struct {
 	audience string // key_audience: issuer (default) or token_endpoint, for providers that insist on it
 
 	scope      []string    // always with openid
-	acrValues  []string    // any of which the ID token must have
+	acrValues  []string    // the ID token must have one of them
 	claims     string      // the claims parameter, a JSON object; "" is not sent
 	parameters [][2]string // more of the authorization request, sorted by name
 	maxAge     int         // max_age: seconds since the sign-in at the provider; -1 is not sent
@@ -96,7 +96,7 @@ func (r *reader) text(name string) string {
 	return s
 }
 
-// required reports a text that is missing, or that is not good. What text has reported is not reported again.
+// required reports a text that is missing or invalid, unless text has reported it.
 func (r *reader) required(name, value string, good bool, problem string) {
 	if !r.o.Value(name).Present() || value != "" && !good {
 		r.add(name, "%s", problem)
@@ -168,7 +168,7 @@ func (r *reader) unknown() {
 	}
 }
 
-// readSettings reads a method's configuration and reports everything that is wrong with it.
+// readSettings reads a method's configuration and reports every problem in it.
 func readSettings(c method.Config) (s settings, wrong problem.List) {
 	o, err := readObject(c.Settings)
 	if err != nil {

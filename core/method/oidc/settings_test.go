@@ -55,7 +55,7 @@ func wantProblems(t *testing.T, cases []settingsCase) {
 	}
 }
 
-// TestSettings has the client, its requests, and names that nobody knows.
+// TestSettings has the client, its requests, and unknown names.
 func TestSettings(t *testing.T) {
 	wantProblems(t, []settingsCase{
 		{"the least that is needed", nil, ""},
@@ -231,7 +231,7 @@ func TestClientSettings(t *testing.T) {
 	config := configured(t, nil)
 	config.Settings = json.RawMessage(`{"issuer":"https://id.example","issuer":"https://attacker.example"}`)
 	if wrong := oidc.Kind.Check(config); len(wrong) != 1 || wrong[0].Member != "settings" {
-		t.Errorf("a member that is there twice: %v", wrong)
+		t.Errorf("a duplicate field: %v", wrong)
 	}
 }
 
@@ -264,7 +264,7 @@ func TestNarrow(t *testing.T) {
 	}
 }
 
-// TestNarrowedSession: what an integration has chosen also decides about the answer.
+// TestNarrowedSession: an integration's choices also apply to the response.
 func TestNarrowedSession(t *testing.T) {
 	w := newWalk(t, oidctestConfig(), settings{"acr_values": []string{"substantial", "high"}})
 	w.session.Settings = json.RawMessage(`{"acr_values":["high"]}`)

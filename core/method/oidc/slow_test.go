@@ -70,7 +70,7 @@ func TestSlowProvider(t *testing.T) {
 				t.Fatal(err)
 			}
 			w.host.Fetch = provider
-			open := func() method.Opened { // anew, with nothing in its memory
+			open := func() method.Opened { // a new instance, without cached data
 				all, err := catalog.Open(w.host)
 				if err != nil {
 					t.Fatal(err)

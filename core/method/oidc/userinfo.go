@@ -10,8 +10,8 @@ import (
 	"github.com/verge-id/verge/core/internal/weburl"
 )
 
-// fetchUserinfo returns what the userinfo endpoint says of the ID token's subject (OpenID Connect Core, 5.3).
-// The answer is JSON, or a token that the provider has signed for this client.
+// fetchUserinfo returns the claims of the userinfo endpoint about the ID token's subject (OpenID Connect
+// Core, 5.3). The response is JSON, or a token that the provider has signed for this client.
 func (c *client) fetchUserinfo(
 	ctx context.Context, meta metadata, granted tokens, idToken claims,
 ) (claims, error) {
@@ -57,8 +57,8 @@ func (c *client) fetchUserinfo(
 	return info, nil
 }
 
-// openCredential returns the claims of the token inside the claims. there is false if there is none, or if
-// the claim is no text.
+// openCredential returns the claims of the token inside the claims. there is false if the claim is missing or
+// no text.
 func (c *client) openCredential(ctx context.Context, outer claims) (inner claims, there bool, err error) {
 	o := outer.Object
 	last := len(c.credential.claim) - 1

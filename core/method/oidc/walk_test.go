@@ -161,7 +161,7 @@ func encode(t *testing.T, v any) json.RawMessage {
 	return raw
 }
 
-// open opens the method anew, with nothing in its memory.
+// open opens the method again, without cached data.
 func (w *walk) open() {
 	w.t.Helper()
 	if err := oidc.Kind.Check(w.config).Err(); err != nil {

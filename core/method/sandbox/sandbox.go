@@ -1,6 +1,5 @@
-// Package sandbox is a kind of method that verifies nothing: its page has one
-// button for each outcome, so that publishers can exercise all of them. The
-// service refuses to run it outside dev and test.
+// Package sandbox is a kind of method without verification: its page has one button for each outcome, so that
+// publishers can test all of them. The service rejects it outside dev and test.
 package sandbox
 
 import (
@@ -72,7 +71,7 @@ func (*sandbox) Show(_ method.Session, state []byte) method.View {
 	}
 }
 
-// Act implements method.Method: the outcome is the one that was asked for.
+// Act implements method.Method: the outcome is the requested one.
 func (p *sandbox) Act(_ context.Context, s method.Session, step method.Step) (method.Decision, error) {
 	switch outcome := step.Form.Get("outcome"); outcome {
 	case approve:
