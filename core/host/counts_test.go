@@ -29,8 +29,8 @@ func TestCountName(t *testing.T) {
 	}
 }
 
-// TestTheCoreCountsByTheList: a name that is not in the list would be counted as "other".
-func TestTheCoreCountsByTheList(t *testing.T) {
+// TestCount_KnownNames: a name that is not in the list would be counted as "other".
+func TestCount_KnownNames(t *testing.T) {
 	calls := 0
 	err := filepath.WalkDir("..", func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {

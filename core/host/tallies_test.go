@@ -25,7 +25,7 @@ func TestOutcomesAreDistinct(t *testing.T) {
 	}
 }
 
-func TestOnlyWhatTheCoreNotesIsATally(t *testing.T) {
+func TestTally_Valid(t *testing.T) {
 	const id, key = "694069ac-4d4e-475f-906b-2f11c5eca7bd", "key_0a4e1f7c1b2d4c3e"
 	for _, c := range []struct {
 		name string

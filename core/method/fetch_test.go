@@ -131,7 +131,7 @@ func (o once) Act(ctx context.Context, _ Session, step Step) (Decision, error) {
 	return Decision{Verdict: Approved}, nil
 }
 
-func TestWhatIsSentOnceIsClaimedFirst(t *testing.T) {
+func TestFetchOnce_ClaimsFirst(t *testing.T) {
 	taken := errors.New("somebody else asks")
 	for _, c := range []struct {
 		rule    string

@@ -46,7 +46,7 @@ func FuzzObjectWriter(f *testing.F) {
 	})
 }
 
-func TestAnObjectWithoutMembers(t *testing.T) {
+func TestObjectWriter_Empty(t *testing.T) {
 	if w := (ObjectWriter{}); string(w.End()) != "{}" {
 		t.Error("the zero ObjectWriter does not write {}")
 	}

@@ -357,8 +357,8 @@ func TestBadAnswersDecideNothing(t *testing.T) {
 	}
 }
 
-// TestWhatIsNoPictureAsksNobody: 400, and the estimator is not asked.
-func TestWhatIsNoPictureAsksNobody(t *testing.T) {
+// TestAct_InvalidPicture: 400, and the estimator is not asked.
+func TestAct_InvalidPicture(t *testing.T) {
 	for _, c := range []struct {
 		rule string
 		file []byte
@@ -378,7 +378,7 @@ func TestWhatIsNoPictureAsksNobody(t *testing.T) {
 	}
 }
 
-func TestABrowserSendsNoVerdict(t *testing.T) {
+func TestAct_BrowserVerdict(t *testing.T) {
 	w := newFixture(t, "plain")
 	w.estimator.Answer(estimatortest.Answer{Age: 12})
 	m := w.open(t)
@@ -517,7 +517,7 @@ func TestSigningThatFailsSendsNothing(t *testing.T) {
 	}
 }
 
-func TestASessionWithoutAChallengeAgeIsNotApproved(t *testing.T) {
+func TestAct_NoChallengeAge(t *testing.T) {
 	w := newFixture(t, "plain")
 	d, err := w.open(t).Act(t.Context(), method.Session{Level: "L1"}, method.Step{File: still()})
 	if err == nil || len(w.fetched) > 0 {
@@ -525,7 +525,7 @@ func TestASessionWithoutAChallengeAgeIsNotApproved(t *testing.T) {
 	}
 }
 
-func TestThePageHasACamera(t *testing.T) {
+func TestBegin_Camera(t *testing.T) {
 	m := newFixture(t, "plain").open(t)
 	coretest.Must(t, m.Begin(t.Context(), method.Session{}))
 	if v := m.Show(method.Session{}, nil); !v.Camera || v.Sandbox || v.Waiting || len(v.Choices) > 0 {
@@ -607,7 +607,7 @@ func TestSettingsThatAreWrong(t *testing.T) {
 	}
 }
 
-func TestAnIntegrationIsOnlyStricter(t *testing.T) {
+func TestNarrow_OnlyStricter(t *testing.T) {
 	config := method.Config{Name: "camera", Kind: "estimator", Secrets: map[string]string{"token": token},
 		Settings: json.RawMessage(`{"profile":"plain","url":"https://ages.example/","deviation":5,"floor":16}`)}
 	for _, c := range []struct{ rule, settings, member string }{

@@ -268,7 +268,7 @@ func TestPicture_SamePixels(t *testing.T) {
 }
 
 // A picture that is truncated anywhere is rejected.
-func TestCutPicturesAreRefused(t *testing.T) {
+func TestCleanJPEG_Truncated(t *testing.T) {
 	whole := encoded(t, image.NewYCbCr(image.Rect(0, 0, 256, 256), image.YCbCrSubsampleRatio420))
 	if _, err := cleanJPEG(whole); err != nil {
 		t.Fatal(err)

@@ -153,7 +153,7 @@ func TestAuthRequest_OwnValues(t *testing.T) {
 	}
 }
 
-func TestAnotherForm(t *testing.T) {
+func TestBegin_AnotherForm(t *testing.T) {
 	w := newWalk(t, oidctest.Config{}, nil)
 	for _, form := range []url.Values{{}, {"outcome": {"approve"}}, {"outcome": {"Begin"}}} {
 		d, err := w.method.Act(context.Background(), w.session, method.Step{Form: form})

@@ -13,7 +13,7 @@ import (
 
 var testTime = time.Date(2026, 11, 20, 22, 10, 0, 0, time.UTC)
 
-func TestEveryOutcome(t *testing.T) {
+func TestSandbox_Outcomes(t *testing.T) {
 	p := &sandbox{now: func() time.Time { return testTime }}
 	want := map[string]method.Verdict{
 		approve: method.Approved, reject: method.Rejected, failAttempt: method.AttemptFailed,
@@ -42,7 +42,7 @@ func TestEveryOutcome(t *testing.T) {
 	}
 }
 
-func TestASlowApproval(t *testing.T) {
+func TestSandbox_SlowApproval(t *testing.T) {
 	now := testTime
 	p := &sandbox{now: func() time.Time { return now }}
 	user := userSlow
