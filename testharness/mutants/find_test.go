@@ -168,7 +168,7 @@ func TestApplyRefuses(t *testing.T) {
 		{"too little code, if its variables have other names", mutant{pkg: "door", old: `"-"+guest`},
 			[]string{"door/door.go:27 in Door.Leave", "but for the names of variables"}},
 		{"code that is gone", mutant{pkg: "door", old: "shut(d)"},
-			[]string{`no code of door begins like old, with "shut(d)"`, "if it is gone"}},
+			[]string{`no code of door begins like old, with "shut(d)"`, "if it was removed"}},
 		{"code of a test", mutant{pkg: "door", old: "tested"}, []string{"no code of door begins like old"}},
 		{"code in another declaration than of", mutant{pkg: "door", of: "Door.Say", old: "!d.open"},
 			[]string{"no code of Door.Say of door begins like old"}},
