@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"crypto/ecdsa"
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/verge-id/verge/cmd/verge/internal/config"
+	"github.com/verge-id/verge/testharness/wallettest"
 )
 
 // TestTheGuideIsRight: --check takes the configurations that OPERATING.md shows. The first is complete. The
@@ -67,7 +70,9 @@ func TestTheGuideIsRight(t *testing.T) {
 			"/etc/verge/reader-certificate.pem":  certificateOf(t, readerKey, "verify.example.com"),
 			"/etc/verge/google-metadata.json":    `{"gw_rp_metadata_bytes":"2BhYKA"}`,
 			"/etc/verge/eu-av-issuers.pem":       anAnchor(), "/etc/verge/mdl-issuers.pem": anAnchor(),
-			"/etc/verge/eu-list-signer.pem": anAnchor(),
+			"/etc/verge/eu-list-signer.pem": anAnchor(), "/etc/verge/swiyu.pem": pemKey(t, walletKey),
+			"/etc/verge/swiss-issuer.json":     didKeys(t, &readerKey.PublicKey),
+			"/etc/verge/swiyu-statements.json": `[{"format":"jwt","data":"eyJ"}]`,
 		})
 		if err := p.FS.Rename("/ring.json", "/etc/verge/keyring.json"); err != nil {
 			t.Fatal(err)
@@ -80,6 +85,17 @@ func TestTheGuideIsRight(t *testing.T) {
 			t.Errorf("--check ends with %d: %s\nof %s", code, said, written)
 		}
 	}
+}
+
+// didKeys returns a file of an issuer's keys.
+func didKeys(t *testing.T, key *ecdsa.PublicKey) string {
+	t.Helper()
+	one := wallettest.JWK(key, "did:webvh:QmIssuer:a.example#assert-1")
+	text, err := json.Marshal(map[string]any{"keys": []any{one}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 // TestTheManifestsConfigurationIsRight: --check takes the configuration in the manifests for Kubernetes.
