@@ -1,0 +1,62 @@
+package longfellow
+
+// The verifier evaluates each layer's terms at random points: the sum of constant * out[g] * h0[h0] * h1[h1],
+// where the three tables have the values of a multilinear polynomial that selects one wire. This is nearly
+// all of its work.
+
+// binding has the tables of a layer.
+type binding[E any] struct {
+	constants []E // zero is replaced by the challenge for terms that must be zero
+	out       []E // by wire that the layer computes
+	in        [2][]E
+}
+
+// boundTerms returns the sum over a layer's terms.
+func boundTerms[E element[E]](f *field[E], l *layer, b *binding[E]) E {
+	var sum E
+	for i := range l.chunks {
+		sum = sum.add(f.bind(&l.chunks[i], b))
+	}
+	return sum
+}
+
+// bindEach is a field's bind without an own loop. Terms with the same inputs follow each other.
+func bindEach[E element[E]](c *chunk, b *binding[E]) E {
+	var sum, group E
+	t := c.start
+	for _, n := range c.terms {
+		d := &c.table[n]
+		if d.h0 != 0 || d.h1 != 0 {
+			sum = sum.add(group.mul(b.in[0][t.h0].mul(b.in[1][t.h1])))
+			var zero E
+			group = zero
+			t.h0 += d.h0
+			t.h1 += d.h1
+		}
+		t.g += d.g
+		group = group.add(b.constants[d.constant].mul(b.out[t.g]))
+	}
+	return sum.add(group.mul(b.in[0][t.h0].mul(b.in[1][t.h1])))
+}
+
+// selector sets table[i] to the product over the bits of i: of the challenge if the bit is one, and of one
+// minus the challenge if not. The first challenge is that of the lowest bit.
+func selector[E element[E]](f *field[E], table, challenges []E) {
+	n := len(table)
+	table[0] = f.one
+	for bit := len(challenges) - 1; bit >= 0; bit-- {
+		// The table has the numbers without their lowest bits, up to this bit. It grows from its end, so that
+		// no entry is overwritten before it is read.
+		have := (n-1)>>(bit+1) + 1
+		want := (n-1)>>bit + 1
+		r := challenges[bit]
+		for i := have - 1; i >= 0; i-- {
+			e := table[i]
+			one := e.mul(r)
+			if 2*i+1 < want {
+				table[2*i+1] = one
+			}
+			table[2*i] = e.sub(one)
+		}
+	}
+}
