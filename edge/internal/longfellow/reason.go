@@ -5,6 +5,8 @@ type Reason string
 
 // The reasons.
 const (
+	// Unsupported is a statement that the circuits cannot express.
+	Unsupported Reason = "unsupported statement"
 	// Malformed is a proof that does not have the form that the circuit requires.
 	Malformed Reason = "malformed proof"
 	// Commitment is an opened column that the prover has not committed to.
@@ -18,3 +20,6 @@ const (
 	// Quadratic is a quadratic equation that does not hold.
 	Quadratic Reason = "a quadratic equation does not hold"
 )
+
+// Error implements error.
+func (r Reason) Error() string { return "longfellow: " + string(r) }
