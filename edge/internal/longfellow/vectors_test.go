@@ -129,15 +129,6 @@ func newSmall[E element[E]](t testing.TB, f *field[E], name string, rate int) *s
 	return v
 }
 
-func (v *small[E]) verify(label string, public []E, proof []byte) Reason {
-	p, rest, ok := readProof(proof, v.field, v.circuit, &v.shape)
-	if !ok || len(rest) != 0 {
-		return Malformed
-	}
-	t := newTranscript([]byte(label))
-	t.bytes(p.root[:])
-	return v.replay(t, public, p).check()
-}
 
 func TestVerify_Specification(t *testing.T) {
 	hash := newSmall(t, gfField(), "sha256", 3)
