@@ -94,9 +94,9 @@ var generator = gf{0xf1871e01b64fda4c, 0x5c5971877501d4b8}
 // subfield has the arithmetic of GF(2^16). An element is a polynomial in the generator, which is how it is
 // encoded, and how the code numbers its points.
 type subfield struct {
-	powers [16]gf    // of the generator
-	exp    []uint16  // exp[i] is the generator to the i, twice
-	log    []uint16  // of 1 to 65535
+	powers [16]gf     // of the generator
+	exp    []uint16   // exp[i] is the generator to the i, twice
+	log    []uint16   // of 1 to 65535
 	bytes  [2][256]gf // of the low and the high byte of an element
 }
 

@@ -27,8 +27,8 @@ const (
 	// MaxTranscript is the maximum size of a session transcript.
 	MaxTranscript = 16 << 10
 
-	maxDocType = 255        // bytes, as a text with a length of one byte
-	maxWindow  = 16 << 20   // of the compression, which is the memory of its reader
+	maxDocType = 255         // bytes, as a text with a length of one byte
+	maxWindow  = 16 << 20    // of the compression, which is the memory of its reader
 	maxFile    = 130_000_000 // bytes of the circuits without compression
 )
 

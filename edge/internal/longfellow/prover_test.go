@@ -364,7 +364,10 @@ func writeCircuit[E element[E]](f *field[E], c *circuit[E]) []byte {
 			number(int(t.constant))
 			last = t
 			id.numbers(int(t.g), int(t.h0), int(t.h1))
-			id.append(constants[int(t.constant)*f.size:][:f.size])
+			// A malformed circuit may lack the constant.
+			if k := constants[min(int(t.constant)*f.size, len(constants)):]; len(k) > 0 {
+				id.append(k[:f.size])
+			}
 		}
 	}
 	sum := id.sum()

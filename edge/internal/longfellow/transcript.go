@@ -135,4 +135,3 @@ func sampleAll[E element[E]](t *transcript, f *field[E], n int) []E {
 	}
 	return e
 }
-

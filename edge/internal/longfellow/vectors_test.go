@@ -129,7 +129,6 @@ func newSmall[E element[E]](t testing.TB, f *field[E], name string, rate int) *s
 	return v
 }
 
-
 func TestVerify_Specification(t *testing.T) {
 	hash := newSmall(t, gfField(), "sha256", 3)
 	if r := hash.verify(hash.label, hash.public, hash.proof); r != "" {
