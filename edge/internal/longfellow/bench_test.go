@@ -35,3 +35,10 @@ func BenchmarkMulFP(b *testing.B) {
 		x = x.mul(y)
 	}
 }
+
+func BenchmarkScaleGF(b *testing.B) {
+	row := make([]gf, 1024)
+	for b.Loop() {
+		scaleGF(row, row, generator)
+	}
+}

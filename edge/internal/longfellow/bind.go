@@ -40,23 +40,22 @@ func bindEach[E element[E]](c *chunk, b *binding[E]) E {
 }
 
 // selector sets table[i] to the product over the bits of i: of the challenge if the bit is one, and of one
-// minus the challenge if not. The first challenge is that of the lowest bit.
+// minus the challenge if not. The first challenge is that of the lowest bit. The table may end before the
+// last number of so many bits.
 func selector[E element[E]](f *field[E], table, challenges []E) {
+	var zero E
 	n := len(table)
 	table[0] = f.one
-	for bit := len(challenges) - 1; bit >= 0; bit-- {
-		// The table has the numbers without their lowest bits, up to this bit. It grows from its end, so that
-		// no entry is overwritten before it is read.
-		have := (n-1)>>(bit+1) + 1
-		want := (n-1)>>bit + 1
-		r := challenges[bit]
-		for i := have - 1; i >= 0; i-- {
-			e := table[i]
-			one := e.mul(r)
-			if 2*i+1 < want {
-				table[2*i+1] = one
-			}
-			table[2*i] = e.sub(one)
+	for bit, r := range challenges {
+		// The table has the numbers of the lower bits. Those with this bit follow.
+		have := min(1<<bit, n)
+		low := table[:have]
+		high := table[have:min(2*have, n)]
+		f.scale(high, low[:len(high)], r)
+		for i, h := range high {
+			low[i] = low[i].sub(h)
 		}
+		rest := low[len(high):]
+		f.fold(rest, rest, zero.sub(r))
 	}
 }

@@ -29,9 +29,3 @@ func bindGF(c *chunk, b *binding[gf]) gf {
 	sum = sum.add(mulGF(group, mulGF(in0[t.h0], in1[t.h1])))
 	return sum.add(mulGF(linear, in0[0]))
 }
-
-func scaleGF(dst, src []gf, by gf) { scaleEach(dst, src, by) }
-
-func foldGF(a, b []gf, by gf) { foldEach(a, b, by) }
-
-func mulGF(a, b gf) gf { return mulGeneric(a, b) }
