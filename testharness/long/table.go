@@ -159,6 +159,26 @@ var Table = []entry{
 		Short: "the check in Go",
 	},
 	{
+		Package: "edge/internal/longfellow", Test: "TestCircuit_PublishedResponse",
+		Only:  "the published proof of age, and statements that it does not show",
+		Short: "the proofs of the specification's own circuits (TestVerify_Specification)",
+	},
+	{
+		Package: "edge/internal/longfellow", Test: "TestCircuit_ChangedProof",
+		Only:  "2,000 changes of the published proof",
+		Short: "changes of small proofs (TestVerify_ChangedProof)",
+	},
+	{
+		Package: "edge/internal/longfellow", Test: "TestVerify_ChangedProof",
+		Only:  "a change of each byte of the specification's proofs",
+		Short: "a change of each 997th byte",
+	},
+	{
+		Package: "edge/internal/longfellow", Test: "TestReadCircuit_Chunks",
+		Only:  "a circuit with more different terms than a chunk has",
+		Short: "small circuits (TestVerify_Specification)",
+	},
+	{
 		Package: "edge/workers", Test: "TestASlowProvider",
 		Only:  "a provider that takes 2.6 s for each response, on each engine",
 		Short: "a slow provider on a test clock, without a server",

@@ -1,10 +1,32 @@
 package longfellow
 
-import "testing"
+import (
+	"syscall"
+	"testing"
+	"time"
+)
+
+// reportCPU reports the processor time per operation, which other processes on the machine change less than
+// the time that passes.
+func reportCPU(b *testing.B) {
+	b.Helper()
+	used := func() time.Duration {
+		var u syscall.Rusage
+		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+			b.Fatal(err)
+		}
+		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	}
+	before := used()
+	b.Cleanup(func() {
+		b.ReportMetric(float64(used()-before)/float64(b.N)/float64(time.Millisecond), "cpu-ms/op")
+	})
+}
 
 func BenchmarkVerify(b *testing.B) {
 	p := newPublished(b)
 	c := openCircuit(b, p.circuit)
+	reportCPU(b)
 	for b.Loop() {
 		if err := c.Verify(&p.statement, p.proof); err != nil {
 			b.Fatal(err)
@@ -15,6 +37,7 @@ func BenchmarkVerify(b *testing.B) {
 func BenchmarkOpen(b *testing.B) {
 	p := newPublished(b)
 	file := vector(b, p.circuit+".circuit.zst")
+	reportCPU(b)
 	for b.Loop() {
 		if _, err := Open(p.circuit, file); err != nil {
 			b.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"hash"
 	"io"
+	"slices"
 )
 
 // The limits of a circuit. The largest deployed one has 9.1 million terms, 17 layers and 1,045,868 wires.
@@ -76,14 +77,17 @@ func (r *circuitReader) number(low, high int) int {
 }
 
 func (r *circuitReader) raw() int {
-	b, err := r.r.Peek(3)
+	b, err := r.r.Peek(numberSize)
 	if err != nil || r.err != nil {
 		return r.fail()
 	}
-	n := int(b[0]) | int(b[1])<<8 | int(b[2])<<16
-	r.r.Discard(3)
-	return n
+	r.r.Discard(numberSize)
+	return number(b)
 }
+
+const numberSize = 3
+
+func number(b []byte) int { return int(b[0]) | int(b[1])<<8 | int(b[2])<<16 }
 
 func (r *circuitReader) full(b []byte) {
 	if r.err == nil {
@@ -93,19 +97,35 @@ func (r *circuitReader) full(b []byte) {
 	}
 }
 
-// index returns the number of a wire that is less than limit. It is stored as the difference from the last
-// one, shifted by a bit for the sign.
-func (r *circuitReader) index(last uint32, limit int) uint32 {
-	d := r.raw()
-	n := int(last) + d>>1
-	if d&1 == 1 {
-		n = int(last) - d>>1
-	}
-	if n < 0 || n >= limit {
+// termSize is the size of a term: three differences and the number of a constant.
+const termSize = 4 * numberSize
+
+// term returns the term that follows another. A wire is stored as the difference from the last one, shifted
+// by a bit for the sign.
+func (r *circuitReader) term(last term, outputs, wires, constants int) (t term) {
+	b, err := r.r.Peek(termSize)
+	if err != nil || r.err != nil {
 		r.fail()
-		return 0
+		return term{}
 	}
-	return uint32(n)
+	index := func(b []byte, last uint32, limit int) uint32 {
+		d := number(b)
+		n := int(last) + d>>1
+		if d&1 == 1 {
+			n = int(last) - d>>1
+		}
+		if n < 0 || n >= limit {
+			return uint32(r.fail())
+		}
+		return uint32(n)
+	}
+	t = term{g: index(b, last.g, outputs), h0: index(b[numberSize:], last.h0, wires),
+		h1: index(b[2*numberSize:], last.h1, wires), constant: uint32(number(b[3*numberSize:]))}
+	if int(t.constant) >= constants {
+		r.fail()
+	}
+	r.r.Discard(termSize)
+	return t
 }
 
 // readCircuit reads a circuit and computes its identity, a hash of the numbers in it and all terms. The
@@ -174,32 +194,44 @@ func readCircuit[E element[E]](in *bufio.Reader, f *field[E]) (*circuit[E], erro
 // readTerms reads the terms of a layer.
 func readTerms(r *circuitReader, id *identity, n, outputs, wires int, constants []byte, size int) []chunk {
 	var chunks []chunk
-	var c chunk
+	c := chunk{terms: make([]uint16, 0, min(n, 1<<16))}
 	var last term
 	numbers := map[term]uint16{}
+	// recent has the numbers of some differences, because a map takes longer than all the rest.
+	type entry struct {
+		d      term
+		number uint16
+		used   bool
+	}
+	var recent [1 << 12]entry
 	for range n {
-		t := term{g: r.index(last.g, outputs), h0: r.index(last.h0, wires), h1: r.index(last.h1, wires),
-			constant: uint32(r.number(0, len(constants)/size-1))}
+		t := r.term(last, outputs, wires, len(constants)/size)
 		if r.err != nil {
 			return nil
 		}
-		id.numbers(int(t.g), int(t.h0), int(t.h1))
-		id.append(constants[int(t.constant)*size:][:size])
+		id.term(t, constants[int(t.constant)*size:][:size])
 		d := term{t.g - last.g, t.h0 - last.h0, t.h1 - last.h1, t.constant}
-		number, seen := numbers[d]
-		if !seen {
-			if len(c.table) == maxDeltas {
-				chunks = append(chunks, c)
-				c = chunk{start: last}
-				clear(numbers)
+		at := &recent[(d.g*0x9e3779b1^d.h0*0x85ebca6b^d.h1*0xc2b2ae35^d.constant*0x27d4eb2f)>>20]
+		if !at.used || at.d != d {
+			number, seen := numbers[d]
+			if !seen {
+				if len(c.table) == maxDeltas {
+					chunks = append(chunks, c)
+					c = chunk{start: last}
+					clear(numbers)
+					clear(recent[:])
+				}
+				number = uint16(len(c.table))
+				numbers[d] = number
+				c.table = append(c.table, d)
 			}
-			number = uint16(len(c.table))
-			numbers[d] = number
-			c.table = append(c.table, d)
+			*at = entry{d, number, true}
 		}
-		c.terms = append(c.terms, number)
+		c.terms = append(c.terms, at.number)
 		last = t
 	}
+	// Circuits live as long as the process.
+	c.table, c.terms = slices.Clip(slices.Clone(c.table)), slices.Clip(slices.Clone(c.terms))
 	return append(chunks, c)
 }
 
@@ -215,6 +247,18 @@ func (i *identity) append(b []byte) {
 		i.flush()
 	}
 	i.used += copy(i.buffer[i.used:], b)
+}
+
+// term adds a term with the encoded constant.
+func (i *identity) term(t term, constant []byte) {
+	if i.used+24+len(constant) > len(i.buffer) {
+		i.flush()
+	}
+	b := i.buffer[i.used:]
+	binary.LittleEndian.PutUint64(b, uint64(t.g))
+	binary.LittleEndian.PutUint64(b[8:], uint64(t.h0))
+	binary.LittleEndian.PutUint64(b[16:], uint64(t.h1))
+	i.used += 24 + copy(b[24:], constant)
 }
 
 func (i *identity) flush() {

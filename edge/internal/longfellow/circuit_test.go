@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/verge-id/verge/testharness/long"
 )
 
 func read(b []byte) (*circuit[gf], error) {
@@ -77,6 +79,7 @@ func TestReadCircuit_Malformed(t *testing.T) {
 
 // TestReadCircuit_Chunks reads a layer with more different terms than a chunk's table has.
 func TestReadCircuit_Chunks(t *testing.T) {
+	long.Skip(t, "TestReadCircuit_Chunks")
 	f := gfField()
 	random := rand.New(rand.NewPCG(1, 2))
 	const wires, bits = 1 << 17, 17
@@ -172,9 +175,7 @@ func FuzzReadProof(f *testing.F) {
 		}
 		// No one can change a proof. One proof may have several encodings, because the opened elements of the
 		// subfield have two.
-		transcript := newTranscript([]byte("a"))
-		transcript.bytes(p.root[:])
-		if s.replay(transcript, public, p).check() == "" && !bytes.Equal(writeProof(s.field, p), proof) {
+		if s.verify("a", public, b) == "" && !bytes.Equal(writeProof(s.field, p), proof) {
 			t.Fatal("another proof was accepted")
 		}
 	})

@@ -187,6 +187,9 @@ func (c *Circuit) verify(s *Statement, b []byte) Reason {
 	hash := c.hash.replay(t, hashInputs, hashProof)
 	signature := c.signature.replay(t, signatureInputs, signatureProof)
 
+	if !hash.committed() || !signature.committed() {
+		return Commitment
+	}
 	var wait sync.WaitGroup
 	var hashReason, signatureReason Reason
 	wait.Go(func() { signatureReason = signature.check() })

@@ -62,7 +62,11 @@ func (s *system[E]) verify(label string, public []E, b []byte) Reason {
 	}
 	t := newTranscript([]byte(label))
 	t.bytes(p.root[:])
-	return s.replay(t, public, p).check()
+	r := s.replay(t, public, p)
+	if !r.committed() {
+		return Commitment
+	}
+	return r.check()
 }
 
 func testProver[E element[E]](t *testing.T, f *field[E]) {
