@@ -12,6 +12,7 @@ import (
 	"slices"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -61,9 +62,9 @@ func (p params) code() (rate, queries int) {
 	return 7, 132
 }
 
-// Circuit verifies the proofs of a pair of circuits. One, over the prime field of P-256, has the signatures of
-// the issuer and of the device. The other, over GF(2^128), has the hashes and the content of the document. A
-// message authentication code over GF(2^128), whose key both parties choose, shows that both are about the
+// Circuit verifies the proofs of a pair of circuits. One, over the prime field of P-256, has the signatures
+// of the issuer and of the device. The other, over GF(2^128), has the hashes and the content of the document.
+// A message authentication code over GF(2^128), whose key both parties choose, shows that both are about the
 // same document. A Circuit may be used concurrently.
 type Circuit struct {
 	name      string
@@ -87,8 +88,15 @@ func Open(name string, file []byte) (*Circuit, error) {
 	if len(file) > MaxCircuitFile {
 		return nil, errors.New("longfellow: circuit file too large")
 	}
-	z, err := zstd.NewReader(bytes.NewReader(file), zstd.WithDecoderConcurrency(1),
-		zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderMaxMemory(maxFile))
+	z, err := zstd.NewReader(
+		bytes.NewReader(file),
+		zstd.WithDecoderConcurrency(1),
+		zstd.WithDecoderLowmem(
+			true,
+		),
+		zstd.WithDecoderMaxWindow(maxWindow),
+		zstd.WithDecoderMaxMemory(maxFile),
+	)
 	if err != nil {
 		return nil, fmt.Errorf("longfellow: %w", err)
 	}
@@ -313,7 +321,7 @@ func signatureInputs(s *Statement, codes *[macs + 1]gf) ([]fp, bool) {
 // deviceHash returns the hash that the device signs: that of the COSE Sig_structure with the
 // DeviceAuthentication of ISO 18013-5, 9.1.3.4. There are no elements that the device signs.
 func deviceHash(session []byte, docType string) (digest, bool) {
-	if len(docType) == 0 || len(docType) > maxDocType {
+	if len(docType) == 0 || len(docType) > maxDocType || !utf8.ValidString(docType) {
 		return digest{}, false
 	}
 	transcript, err := cbor.Read(session, cbor.Options{Any: true})

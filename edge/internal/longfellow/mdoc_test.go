@@ -119,7 +119,9 @@ func TestCircuit_PublishedResponse(t *testing.T) {
 		{"other element", func(s *Statement) { s.Attributes[0].Identifier = "age_over_21" }, Commitment},
 		{"later", func(s *Statement) { s.Time = s.Time.Add(time.Second) }, Commitment},
 		{"other document type", func(s *Statement) { s.DocType = "org.iso.18013.5.1.mDK" }, Commitment},
-		{"other session", func(s *Statement) { s.SessionTranscript[len(s.SessionTranscript)-1] ^= 1 }, Commitment},
+		{"other session", func(s *Statement) {
+			s.SessionTranscript[len(s.SessionTranscript)-1] ^= 1
+		}, Commitment},
 		{"other issuer", func(s *Statement) { s.Issuer = &key.PublicKey }, Commitment},
 		{"no issuer", func(s *Statement) { s.Issuer = nil }, Unsupported},
 		{"issuer on another curve", func(s *Statement) { s.Issuer = &weak.PublicKey }, Unsupported},
@@ -127,9 +129,13 @@ func TestCircuit_PublishedResponse(t *testing.T) {
 			s.Issuer = &ecdsa.PublicKey{Curve: elliptic.P256(), X: s.Issuer.X, Y: s.Issuer.X}
 		}, Unsupported},
 		{"no session", func(s *Statement) { s.SessionTranscript = nil }, Unsupported},
-		{"session too long", func(s *Statement) { s.SessionTranscript = make([]byte, MaxTranscript+1) }, Unsupported},
+		{"session too long", func(s *Statement) {
+			s.SessionTranscript = make([]byte, MaxTranscript+1)
+		}, Unsupported},
 		{"session not CBOR", func(s *Statement) { s.SessionTranscript = []byte{0xff} }, Unsupported},
-		{"two elements", func(s *Statement) { s.Attributes = append(s.Attributes, s.Attributes[0]) }, Unsupported},
+		{"two elements", func(s *Statement) {
+			s.Attributes = append(s.Attributes, s.Attributes[0])
+		}, Unsupported},
 		{"no elements", func(s *Statement) { s.Attributes = nil }, Unsupported},
 		{"value not CBOR", func(s *Statement) { s.Attributes[0].Value = []byte{0x62, 'a'} }, Unsupported},
 		{"two values", func(s *Statement) { s.Attributes[0].Value = []byte{0xf5, 0xf5} }, Unsupported},
@@ -137,12 +143,14 @@ func TestCircuit_PublishedResponse(t *testing.T) {
 		{"value too long", func(s *Statement) {
 			s.Attributes[0].Value = cbor.Bytes(make([]byte, 63)).Raw()
 		}, Unsupported},
-		{"identifier too long", func(s *Statement) { s.Attributes[0].Identifier = "abcdefghijklmnopqrstuvwx" },
-			Unsupported},
+		{"identifier too long", func(s *Statement) {
+			s.Attributes[0].Identifier = "abcdefghijklmnopqrstuvwx"
+		}, Unsupported},
 		{"no identifier", func(s *Statement) { s.Attributes[0].Identifier = "" }, Unsupported},
 		{"part of a second", func(s *Statement) { s.Time = s.Time.Add(1) }, Unsupported},
 		{"year of five digits", func(s *Statement) { s.Time = s.Time.AddDate(9000, 0, 0) }, Unsupported},
 		{"no document type", func(s *Statement) { s.DocType = "" }, Unsupported},
+		{"document type not UTF-8", func(s *Statement) { s.DocType = "\xff" }, Unsupported},
 		{"document type too long", func(s *Statement) { s.DocType = string(make([]byte, 256)) }, Unsupported},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -156,11 +164,11 @@ func TestCircuit_PublishedResponse(t *testing.T) {
 		})
 	}
 	for name, proof := range map[string][]byte{
-		"empty":         nil,
-		"codes alone":   p.proof[:macs*16],
-		"truncated":     p.proof[:len(p.proof)-1],
-		"a byte more":   append(slices.Clone(p.proof), 0),
-		"proof to long": make([]byte, MaxProof+1),
+		"empty":       nil,
+		"codes alone": p.proof[:macs*16],
+		"truncated":   p.proof[:len(p.proof)-1],
+		"a byte more": append(slices.Clone(p.proof), 0),
+		"too long":    make([]byte, MaxProof+1),
 	} {
 		if err := c.Verify(&p.statement, proof); err != Malformed {
 			t.Errorf("%s: %v", name, err)
@@ -224,7 +232,10 @@ func TestCircuit_Deployed(t *testing.T) {
 		}
 		return b
 	}
-	_, source, ok := strings.Cut(string(file("testcases/src/vectors.rs")), "static BIRTHDATE_1971_09_01_MDOC_3:")
+	_, source, ok := strings.Cut(
+		string(file("testcases/src/vectors.rs")),
+		"static BIRTHDATE_1971_09_01_MDOC_3:",
+	)
 	if !ok {
 		t.Fatal("statement")
 	}

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestTranscript_Specification has the test vectors of draft-google-cfrg-libzk for Fiat-Shamir. Their field is
-// not one of ours; the prime is so near to 2^256 that no sample is rejected.
+// TestTranscript_Specification has the test vectors of draft-google-cfrg-libzk for Fiat-Shamir. Their field
+// is not one of ours; the prime is so near to 2^256 that no sample is rejected.
 func TestTranscript_Specification(t *testing.T) {
 	tr := newTranscript([]byte("test"))
 	samples := func(vector, first, last string) {
@@ -42,12 +42,17 @@ func TestTranscript_Specification(t *testing.T) {
 
 	tr.bytes([]byte("nats"))
 	var numbers []int
-	for _, n := range []int{1, 1, 1, 2, 2, 2, 7, 7, 7, 7, 32, 32, 32, 32, 256, 256, 256, 256, 1000, 10000, 60000, 65535,
+	for _, n := range []int{1, 1, 1, 2, 2, 2, 7, 7, 7, 7, 32, 32, 32, 32, 256, 256, 256, 256,
+		1000, 10000, 60000, 65535,
 		100000, 100000} {
 		numbers = append(numbers, tr.below(n))
 	}
-	if want := []int{0, 0, 0, 0, 0, 0, 3, 0, 4, 5, 10, 30, 27, 22, 100, 189, 3, 92, 999, 3105, 40886, 51590, 56367,
-		10678}; !slices.Equal(numbers, want) {
+	if want := []int{0, 0, 0, 0, 0, 0, 3, 0, 4, 5, 10, 30, 27, 22, 100, 189, 3, 92, 999, 3105, 40886,
+		51590, 56367,
+		10678}; !slices.Equal(
+		numbers,
+		want,
+	) {
 		t.Errorf("numbers: %v", numbers)
 	}
 
@@ -61,9 +66,14 @@ func TestTranscript_Specification(t *testing.T) {
 		{32, []int{3, 17, 18, 8, 30, 7, 14, 19, 25, 23, 12, 4, 31, 16, 0, 6, 20, 27, 11, 10}},
 		{63, []int{9, 56, 61, 45, 35, 53, 51, 3, 39, 32, 31, 6, 59, 58, 54, 22, 27, 62, 55, 19}},
 		{64, []int{12, 52, 39, 17, 51, 38, 58, 2, 28, 27, 46, 63, 61, 50, 40, 55, 47, 13, 56, 32}},
-		{1000, []int{157, 668, 572, 138, 913, 994, 797, 249, 440, 723, 489, 241, 383, 108, 710, 341, 406, 585, 42, 692}},
-		{65535, []int{40745, 48408, 17108, 44500, 53993, 10008, 24910, 52200, 61265, 54989, 41237, 25958, 28697, 61187,
-			34729, 3525, 9005, 38627, 9724, 12169}},
+		{1000, []int{157, 668, 572, 138, 913, 994, 797, 249, 440, 723, 489, 241, 383, 108, 710, 341, 406,
+			585, 42,
+			692}},
+		{65535, []int{40745, 48408, 17108, 44500, 53993, 10008, 24910, 52200, 61265, 54989, 41237, 25958,
+			28697,
+			61187,
+			34729, 3525, 9005, 38627,
+			9724, 12169}},
 	} {
 		if got := tr.choose(c.n, 20); !slices.Equal(got, c.want) {
 			t.Errorf("20 of %d: %v", c.n, got)
@@ -124,7 +134,8 @@ func TestMerkleRoot_Specification(t *testing.T) {
 		{"path too long", opened(0, 1), []digest{leaves[2], inner, inner}, false},
 		{"path in another order", opened(1, 3), []digest{leaves[2], leaves[4], leaves[0]}, false},
 		{"other leaf", map[int]digest{0: leaves[0], 1: leaves[2]}, []digest{leaves[2], inner}, false},
-		{"leaf at another place", map[int]digest{0: leaves[1], 1: leaves[0]}, []digest{leaves[2], inner}, false},
+		{"leaf at another place", map[int]digest{0: leaves[1], 1: leaves[0]}, []digest{leaves[2], inner},
+			false},
 		{"no leaf", nil, nil, false},
 		{"leaf outside of the tree", map[int]digest{5: leaves[0]}, []digest{leaves[2], inner}, false},
 		{"negative leaf", map[int]digest{-1: leaves[0]}, []digest{leaves[2], inner}, false},

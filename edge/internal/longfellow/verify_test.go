@@ -30,7 +30,14 @@ func newCubic[E element[E]](t testing.TB, f *field[E]) *system[E] {
 		constants: []E{zero, f.one, zero.sub(f.one)},
 		layers: []layer{
 			// out 0 = x2*x + xy - public, out 1 = (x2 - x) * y, which must be zero as a term
-			newLayer(3, 6, term{0, 0, 1, minus}, term{0, 0, 4, one}, term{0, 2, 3, one}, term{1, 5, 2, assert}),
+			newLayer(
+				3,
+				6,
+				term{0, 0, 1, minus},
+				term{0, 0, 4, one},
+				term{0, 2, 3, one},
+				term{1, 5, 2, assert},
+			),
 			// wires: 1, public, x - or y for wire 5's partner -, x2, xy, (x2 - x)*y by linear terms
 			newLayer(2, 4, term{0, 0, 0, one}, term{1, 0, 1, one}, term{2, 0, 2, one}, term{5, 0, 2, minus},
 				term{4, 2, 3, one}, term{3, 2, 2, one}, term{5, 2, 2, one}),
@@ -95,7 +102,11 @@ func testProver[E element[E]](t *testing.T, f *field[E]) {
 		{"other public input", "a", inputs, []E{f.one, x}, nil, Commitment},
 		{"false output", "a", append(public[:2:2], x, x), public, nil, LinearSum},
 		{"false term that must be zero", "a",
-			append([]E{f.one, y.mul(y).mul(y).add(y)}, y, f.one), []E{f.one, y.mul(y).mul(y).add(y)}, nil, LinearSum},
+			append(
+				[]E{f.one, y.mul(y).mul(y).add(y)},
+				y,
+				f.one,
+			), []E{f.one, y.mul(y).mul(y).add(y)}, nil, LinearSum},
 		{"first input is not one", "a", append([]E{y, x.add(y)}, x, y), []E{y, x.add(y)}, nil, LinearSum},
 		{"witness not the input", "a", inputs, public, func(p *prover[E]) {
 			p.cheatWitness = func(w []E) { bad(&w[1]) }
