@@ -6,20 +6,24 @@ import (
 	"time"
 )
 
-// reportCPU reports the processor time per operation, which other processes on the machine change less than
-// the time that passes.
+// processorTime returns the time that this process has used, on all processors. Other processes on the
+// machine change it less than the time that passes.
+func processorTime(t testing.TB) time.Duration {
+	t.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// reportCPU reports the processor time per operation.
 func reportCPU(b *testing.B) {
 	b.Helper()
-	used := func() time.Duration {
-		var u syscall.Rusage
-		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-			b.Fatal(err)
-		}
-		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-	}
-	before := used()
+	before := processorTime(b)
 	b.Cleanup(func() {
-		b.ReportMetric(float64(used()-before)/float64(b.N)/float64(time.Millisecond), "cpu-ms/op")
+		used := processorTime(b) - before
+		b.ReportMetric(float64(used)/float64(b.N)/float64(time.Millisecond), "cpu-ms/op")
 	})
 }
 

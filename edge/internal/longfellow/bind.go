@@ -1,5 +1,7 @@
 package longfellow
 
+import "sync"
+
 // The verifier evaluates each layer's terms at random points: the sum of constant * out[g] * h0[h0] * h1[h1],
 // where the three tables have the values of a multilinear polynomial that selects one wire. This is nearly
 // all of its work.
@@ -13,11 +15,36 @@ type binding[E any] struct {
 
 // boundTerms returns the sum over a layer's terms.
 func boundTerms[E element[E]](f *field[E], l *layer, b *binding[E]) E {
-	var sum E
-	for i := range l.chunks {
-		sum = sum.add(f.bind(&l.chunks[i], b))
+	sums := [2]E{}
+	half := func(h int) func() {
+		return func() {
+			for i := h; i < len(l.chunks); i += 2 {
+				sums[h] = sums[h].add(f.bind(&l.chunks[i], b))
+			}
+		}
 	}
-	return sum
+	both(len(l.chunks) > 1, half(0), half(1))
+	return sums[0].add(sums[1])
+}
+
+// both calls two functions, at the same time if they have enough to do. A verification uses two processors at
+// most, so that others remain for requests.
+func both(large bool, a, b func()) {
+	if !large {
+		a()
+		b()
+		return
+	}
+	var wait sync.WaitGroup
+	wait.Go(a)
+	b()
+	wait.Wait()
+}
+
+// selectors sets both tables of a layer.
+func selectors[E element[E]](f *field[E], tables, challenges *[2][]E) {
+	side := func(i int) func() { return func() { selector(f, tables[i], challenges[i]) } }
+	both(len(tables[0]) > 1<<14, side(0), side(1))
 }
 
 // bindEach is a field's bind without an own loop. Terms with the same inputs follow each other.

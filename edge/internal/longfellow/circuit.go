@@ -19,6 +19,7 @@ const (
 	maxConstants = 1 << 14
 	maxPublic    = 8 << 10 // inputs
 	maxDeltas    = 1 << 16 // of a chunk, because its terms are numbers of 16 bits
+	maxChunk     = 1 << 18 // terms; the chunks of a layer are evaluated at the same time
 )
 
 // circuit is an arithmetic circuit of layers. Layer 0 computes the outputs, which are zero if the statement
@@ -41,7 +42,7 @@ type layer struct {
 	chunks []chunk
 }
 
-// chunk is a run of terms. A term is stored as its difference from the previous one, and that as its number
+// chunk is a run of at most maxChunk terms. A term is stored as its difference from the previous one, and that as its number
 // in a table, because the parts of a circuit repeat themselves: 2 bytes instead of 16.
 type chunk struct {
 	start term // the first term, without its own difference
@@ -194,8 +195,16 @@ func readCircuit[E element[E]](in *bufio.Reader, f *field[E]) (*circuit[E], erro
 // readTerms reads the terms of a layer.
 func readTerms(r *circuitReader, id *identity, n, outputs, wires int, constants []byte, size int) []chunk {
 	var chunks []chunk
-	c := chunk{terms: make([]uint16, 0, min(n, 1<<16))}
+	var table []term
 	var last term
+	open := 0 // the first chunk whose table is not complete
+	complete := func() {
+		table = slices.Clone(table) // without room to grow: circuits live as long as the process
+		for i := range chunks[open:] {
+			chunks[open+i].table = table
+		}
+		open, table = len(chunks), nil
+	}
 	numbers := map[term]uint16{}
 	// recent has the numbers of some differences, because a map takes longer than all the rest.
 	type entry struct {
@@ -204,6 +213,13 @@ func readTerms(r *circuitReader, id *identity, n, outputs, wires int, constants 
 		used   bool
 	}
 	var recent [1 << 12]entry
+	var terms []uint16 // of the last chunk, until it ends
+	end := func() {
+		if len(terms) > 0 {
+			chunks[len(chunks)-1].terms = slices.Clone(terms)
+			terms = terms[:0]
+		}
+	}
 	for range n {
 		t := r.term(last, outputs, wires, len(constants)/size)
 		if r.err != nil {
@@ -215,24 +231,30 @@ func readTerms(r *circuitReader, id *identity, n, outputs, wires int, constants 
 		if !at.used || at.d != d {
 			number, seen := numbers[d]
 			if !seen {
-				if len(c.table) == maxDeltas {
-					chunks = append(chunks, c)
-					c = chunk{start: last}
+				if len(table) == maxDeltas {
+					end()
+					complete()
 					clear(numbers)
 					clear(recent[:])
 				}
-				number = uint16(len(c.table))
+				number = uint16(len(table))
 				numbers[d] = number
-				c.table = append(c.table, d)
+				table = append(table, d)
 			}
 			*at = entry{d, number, true}
 		}
-		c.terms = append(c.terms, at.number)
+		if len(terms) == 0 {
+			chunks = append(chunks, chunk{start: last})
+		}
+		terms = append(terms, at.number)
+		if len(terms) == maxChunk {
+			end()
+		}
 		last = t
 	}
-	// Circuits live as long as the process.
-	c.table, c.terms = slices.Clip(slices.Clone(c.table)), slices.Clip(slices.Clone(c.terms))
-	return append(chunks, c)
+	end()
+	complete()
+	return chunks
 }
 
 // identity hashes numbers of eight bytes, the lowest first.

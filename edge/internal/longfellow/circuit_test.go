@@ -84,10 +84,16 @@ func TestReadCircuit_Chunks(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	const wires, bits = 1 << 17, 17
 	c := &circuit[gf]{outputs: wires, public: 1, inputs: wires, constants: []gf{f.one, generator}}
-	terms := make([]term, 2*maxDeltas+3)
+	// As many differences as a table has fill a chunk; the next term begins another table and another chunk.
+	terms := make([]term, maxChunk, maxChunk+maxDeltas+3)
 	for i := range terms {
-		terms[i] = term{uint32(random.IntN(wires)), uint32(random.IntN(wires)), uint32(random.IntN(wires)),
-			uint32(random.IntN(2))}
+		if i%2 == 0 {
+			terms[i].g = uint32(i%maxDeltas/2 + 1)
+		}
+	}
+	for range maxDeltas + 3 {
+		terms = append(terms, term{uint32(random.IntN(wires)), uint32(random.IntN(wires)),
+			uint32(random.IntN(wires)), uint32(random.IntN(2))})
 	}
 	// newLayer numbers terms with 16 bits, so the terms come in three chunks from the start.
 	var last term

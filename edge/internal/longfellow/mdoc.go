@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -198,11 +197,8 @@ func (c *Circuit) verify(s *Statement, b []byte) Reason {
 	if !hash.committed() || !signature.committed() {
 		return Commitment
 	}
-	var wait sync.WaitGroup
-	var hashReason, signatureReason Reason
-	wait.Go(func() { signatureReason = signature.check() })
-	hashReason = hash.check()
-	wait.Wait()
+	hashReason := hash.check()
+	signatureReason := signature.check()
 	if hashReason != "" {
 		return hashReason
 	}

@@ -271,16 +271,19 @@ func TestCircuit_Deployed(t *testing.T) {
 	}
 	for name, params := range deployed {
 		t.Run(fmt.Sprintf("v%d with %d", params.version, params.attributes), func(t *testing.T) {
+			start := processorTime(t)
 			c, err := Open(name, file("artifacts/circuits/"+name))
 			if err != nil {
 				t.Fatal(err)
 			}
+			opened := processorTime(t)
 			s := &Statement{Issuer: key, SessionTranscript: bytesOf(match(`transcript: &\[([^\]]*)\]`)),
 				DocType: match(`doc_type: "(\S+)"`), Attributes: attributes[:params.attributes], Time: now}
 			proof := file("artifacts/proofs/" + name + ".bin")
 			if err := c.Verify(s, proof); err != nil {
 				t.Error(err)
 			}
+			t.Log("processor time: opened in", opened-start, "verified in", processorTime(t)-opened)
 			s.Attributes = slices.Clone(s.Attributes)
 			last := &s.Attributes[params.attributes-1]
 			last.Identifier += "s"

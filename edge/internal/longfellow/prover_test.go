@@ -153,7 +153,7 @@ func (p *prover[E]) combine(t *transcript, out *proof[E], rows [][]E, public []E
 	linear := sampleAll(t, f, len(c.layers)+1)
 	factors := make([]E, s.combined()*s.perRow)
 	e := &equations[E]{factor: linear, witnesses: factors[:s.witnesses]}
-	sumcheckEquations(f, c, public, out.sumcheck, ch, e, &tables[E]{})
+	sumcheckEquations(f, c, public, out.sumcheck, ch, e, newTables(c))
 	for i, tr := range p.triples {
 		for j, w := range [3]int{tr.x, tr.y, tr.z} {
 			a := f.sample(t)

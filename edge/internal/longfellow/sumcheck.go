@@ -78,8 +78,8 @@ func sumcheckEquations[E element[E]](f *field[E], c *circuit[E], public []E, pro
 		b := binding[E]{constants: withBeta(c.constants, challenge.beta), out: out}
 		for side := range b.in {
 			b.in[side] = tables.take(l.wires)
-			selector(f, b.in[side], challenge.rounds[side])
 		}
+		selectors(f, &b.in, &challenge.rounds)
 		bound := boundTerms(f, l, &b)
 		tables.give(out)
 
@@ -155,21 +155,28 @@ func withBeta[E element[E]](constants []E, beta E) []E {
 	return c
 }
 
-// tables lends memory for the largest layers, so that a verification needs three tables of it at most.
-type tables[E any] struct{ free [][]E }
+// tables lends memory for a circuit's largest layer. A verification takes three tables at a time at most, and
+// its memory is theirs.
+type tables[E any] struct {
+	size int
+	free [][]E
+}
+
+func newTables[E element[E]](c *circuit[E]) *tables[E] {
+	t := &tables[E]{size: c.outputs}
+	for i := range c.layers {
+		t.size = max(t.size, c.layers[i].wires)
+	}
+	return t
+}
 
 func (t *tables[E]) take(n int) []E {
-	best := -1
-	for i, s := range t.free {
-		if cap(s) >= n && (best < 0 || cap(s) < cap(t.free[best])) {
-			best = i
-		}
+	last := len(t.free) - 1
+	if last < 0 {
+		return make([]E, n, t.size)
 	}
-	if best < 0 {
-		return make([]E, n)
-	}
-	s := t.free[best][:n]
-	t.free = append(t.free[:best], t.free[best+1:]...)
+	s := t.free[last][:n]
+	t.free = t.free[:last]
 	return s
 }
 

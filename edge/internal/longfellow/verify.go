@@ -48,6 +48,6 @@ func (r *run[E]) committed() bool {
 // check returns the reason to reject a proof that is committed, or "".
 func (r *run[E]) check() Reason {
 	e := &equations[E]{factor: r.ligero.linear, witnesses: make([]E, r.shape.witnesses)}
-	sumcheckEquations(r.field, r.circuit, r.public, r.proof.sumcheck, &r.sumcheck, e, &tables[E]{})
+	sumcheckEquations(r.field, r.circuit, r.public, r.proof.sumcheck, &r.sumcheck, e, newTables(r.circuit))
 	return checkLigero(r.field, &r.shape, &r.proof.ligero, &r.ligero, r.triples, e)
 }
