@@ -86,6 +86,9 @@ const (
 	badTranscript   = "transcript" // the caller's is no CBOR
 	deviceSignature = "device_signature"
 
+	// Of a zero-knowledge proof.
+	badZKProof = "zk_proof"
+
 	// Of encrypted answers.
 	tooLarge      = "too_large"
 	badJWE        = "jwe_form"

@@ -213,8 +213,14 @@ func testSmallChanges[E element[E]](t *testing.T, v *small[E]) {
 }
 
 func TestVerify_ChangedProof(t *testing.T) {
-	testSmallChanges(t, newSmall(t, gfField(), "sha256", 3))
-	testSmallChanges(t, newSmall(t, fpField(), "ecdsa2", 4))
+	t.Run("sha256", func(t *testing.T) {
+		t.Parallel()
+		testSmallChanges(t, newSmall(t, gfField(), "sha256", 3))
+	})
+	t.Run("ecdsa2", func(t *testing.T) {
+		t.Parallel()
+		testSmallChanges(t, newSmall(t, fpField(), "ecdsa2", 4))
+	})
 }
 
 // TestCircuit_Deployed verifies the proofs for all deployed circuits that Google's repository has, if

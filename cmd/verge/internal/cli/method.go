@@ -25,6 +25,7 @@ import (
 type methodCommands struct {
 	List  methodListCmd  `cmd:"" does:"listMethods" help:"List the methods of a configuration and which integrations offer them."`
 	Check methodCheckCmd `cmd:"" help:"Ask a method's provider for its configuration, and list problems."`
+	Proof methodProofCmd `cmd:"" help:"Verify a recorded response with a zero-knowledge proof."`
 
 	ListFetch methodListFetchCmd `cmd:"" name:"list-fetch" help:"Fetch and verify the trusted lists of a method, and store nothing."`
 	ListLoad  methodListLoadCmd  `cmd:"" does:"loadTrustList" name:"list-load" help:"Verify the trusted lists of a method, and load them into a Worker."`

@@ -1,0 +1,128 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/verge-id/verge/cmd/verge/internal/words"
+	"github.com/verge-id/verge/core/method/openid4vp"
+	"github.com/verge-id/verge/edge"
+	"github.com/verge-id/verge/edge/signing"
+)
+
+type methodProofCmd struct {
+	File     string    `arg:"" type:"path" help:"The recorded response (JSON with Transcript and ZKDeviceResponseCBOR in base64)."`
+	Circuits string    `required:"" type:"path" placeholder:"DIR" help:"Folder with the circuits, each in a file of its name, with or without .circuit.zst."`
+	Anchors  string    `required:"" type:"path" placeholder:"FILE" help:"Certificates of the issuers' authorities (PEM)."`
+	At       time.Time `placeholder:"TIME" help:"Time at which the certificates have to be valid, such as 2026-04-20T00:00:00Z. Default: now."`
+	JSON     bool      `help:"Print JSON."`
+}
+
+// Help is shown by `verge method proof --help`.
+func (methodProofCmd) Help() string {
+	return `Verifies a recorded response of a wallet that has a zero-knowledge proof (Longfellow),
+and prints the document type, the elements, the issuer, the timestamp and the
+verdict. No server is asked, and no session takes part. The timestamp is not
+compared with a clock: wallets round it, for example to the end of the day.
+
+The proof shows the values of the elements, and that an issuer with such a
+certificate has signed them. It does not show their namespace.
+
+The exit code is 0 if the proof is accepted, and 1 if it is rejected.
+
+Example:
+
+    verge method proof --circuits circuits --anchors certs.pem response.json`
+}
+
+// maxRecorded is the maximum size of a recorded response: 1 MiB of CBOR in base64, and the transcript.
+const maxRecorded = 2 << 20
+
+// checkedProof is what `verge method proof --json` prints.
+type checkedProof struct {
+	openid4vp.ProofReport
+	Seconds float64 `json:"seconds"`
+}
+
+func (c *methodProofCmd) Run(ctx context.Context, p *program) error {
+	file, err := readAtMost(c.File, maxRecorded)
+	if err != nil {
+		return misuse(err)
+	}
+	var recorded struct{ Transcript, ZKDeviceResponseCBOR []byte }
+	if err := json.Unmarshal(file, &recorded); err != nil {
+		return usagef("%s is no recorded response: %v", c.File, err)
+	}
+	anchors, err := readAtMost(c.Anchors, maxRecorded)
+	if err != nil {
+		return misuse(err)
+	}
+	if _, err := os.Stat(c.Circuits); err != nil {
+		return misuse(err)
+	}
+	at := c.At
+	if at.IsZero() {
+		at = p.Now()
+	}
+	start := time.Now()
+	report, err := openid4vp.CheckProof(ctx, openid4vp.RecordedProof{Response: recorded.ZKDeviceResponseCBOR,
+		Transcript: recorded.Transcript, Anchors: anchors, At: at},
+		signing.Verify, edge.ProofVerifier(os.DirFS(c.Circuits), 1))
+	if err != nil {
+		return err
+	}
+	checked := checkedProof{report, time.Since(start).Seconds()}
+	if err := checked.print(p, c.JSON); err != nil {
+		return err
+	}
+	if !report.Accepted {
+		return saidError{}
+	}
+	return nil
+}
+
+func readAtMost(name string, limit int64) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(b)) > limit {
+		err = errors.New(name + " is too large")
+	}
+	return b, err
+}
+
+func (c checkedProof) print(p *program, asJSON bool) error {
+	if asJSON {
+		return printJSON(p, c)
+	}
+	var all facts
+	all.add("document", c.Document)
+	all.add("namespace", c.Namespace)
+	for _, e := range c.Elements {
+		all.add("element", e.Identifier+" = "+e.Value)
+	}
+	all.add("issuer", c.Issuer)
+	all.add("anchor", c.Anchor)
+	if c.Timestamp != nil {
+		all.add("timestamp", words.When(*c.Timestamp))
+	}
+	all.add("circuit", c.Circuit)
+	if c.Skipped > 0 {
+		all.add("anchors skipped", fmt.Sprintf("%d that cannot issue documents", c.Skipped))
+	}
+	verdict := "accepted"
+	if !c.Accepted {
+		verdict = "rejected (" + c.Reason + ")"
+	}
+	all.add("verdict", verdict)
+	all.add("took", fmt.Sprintf("%.2f s, with the circuit's reading", c.Seconds))
+	return all.print(p)
+}

@@ -1,0 +1,85 @@
+package longfellow
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/fstest"
+	"time"
+)
+
+const someCircuit = "8d079211715200ff06c5109639245502bfe94aa869908d31176aae4016182121"
+
+// counting counts the files that are opened, and blocks until release is closed.
+type counting struct {
+	fs.FS
+	opened  atomic.Int32
+	release chan struct{}
+}
+
+func (c *counting) Open(name string) (fs.File, error) {
+	c.opened.Add(1)
+	<-c.release
+	return c.FS.Open(name)
+}
+
+func TestSet_Errors(t *testing.T) {
+	done := make(chan struct{})
+	close(done)
+	files := &counting{FS: fstest.MapFS{someCircuit: {Data: []byte("not a circuit")}}, release: done}
+	s := NewSet(files, 0)
+	for range 2 {
+		err := s.Verify(t.Context(), someCircuit, &Statement{}, nil)
+		var rejected Reason
+		if err == nil || errors.As(err, &rejected) || errors.Is(err, ErrNoCircuit) {
+			t.Errorf("broken file: %v", err)
+		}
+	}
+	if n := files.opened.Load(); n != 1 {
+		t.Errorf("opened %d times", n)
+	}
+	for _, name := range []string{"", "../" + someCircuit, strings.ToUpper(someCircuit),
+		"5aebdaaafe17296a3ef3ca6c80c6e7505e09291897c39700410a365fb278e460"} {
+		if err := s.Verify(t.Context(), name, &Statement{}, nil); err != ErrNoCircuit {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+	files.FS = fstest.MapFS{someCircuit + ".circuit.zst": {Data: make([]byte, MaxCircuitFile+1)}}
+	if err := NewSet(files, 1).Verify(t.Context(), someCircuit, &Statement{}, nil); err == nil ||
+		!strings.Contains(err.Error(), "too large") {
+		t.Errorf("large file: %v", err)
+	}
+}
+
+// TestSet_Waits checks that a verification waits for its turn, until its context is done.
+func TestSet_Waits(t *testing.T) {
+	files := &counting{FS: fstest.MapFS{}, release: make(chan struct{})}
+	s := NewSet(files, 1)
+	first := make(chan error)
+	go func() { first <- s.Verify(t.Context(), someCircuit, &Statement{}, nil) }()
+	for files.opened.Load() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	ctx, stop := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer stop()
+	if err := s.Verify(ctx, someCircuit, &Statement{}, nil); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("second: %v", err)
+	}
+	close(files.release)
+	if err := <-first; err != ErrNoCircuit {
+		t.Errorf("first: %v", err)
+	}
+}
+
+// TestSet_Published verifies the published response with the circuit of the folder.
+func TestSet_Published(t *testing.T) {
+	p := newPublished(t)
+	file := vector(t, p.circuit+".circuit.zst")
+	s := NewSet(fstest.MapFS{p.circuit: {Data: file}}, 1)
+	if err := s.Verify(t.Context(), p.circuit, &p.statement, p.proof[:1000]); err != Malformed {
+		t.Error(err)
+	}
+}
