@@ -1,8 +1,10 @@
 package openid4vp
 
 import (
+	"bytes"
 	"context"
 	"encoding/hex"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"time"
@@ -10,7 +12,6 @@ import (
 	"github.com/verge-id/verge/core/cbor"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/internal/mdoc"
-	"github.com/verge-id/verge/core/pemfile"
 )
 
 // RecordedProof is a wallet's response with a zero-knowledge proof, and what it is verified against. `verge
@@ -44,22 +45,21 @@ type ReportElement struct {
 
 // CheckProof verifies a recorded response: its form, the document signer's certificates for the document type,
 // and the proof. It does not compare the timestamp with a clock. The error is not about the response: the
-// anchors cannot be read, or the host cannot verify.
+// anchors have none that can be used, or the host cannot verify.
 func CheckProof(ctx context.Context, r RecordedProof, verify host.VerifyFunc, proves host.VerifyProofFunc) (
 	report ProofReport, err error,
 ) {
-	certificates, err := pemfile.Certificates(r.Anchors)
-	if err != nil {
-		return report, fmt.Errorf("reading the trust anchors: %w", err)
-	}
+	// Published files of anchors have damaged and unusable certificates. An anchor less accepts less.
 	var anchors []mdoc.Anchor
-	for _, c := range certificates {
-		a, ok := mdoc.ListedAnchor(c.Raw)
-		if !ok {
-			report.Skipped++
-			continue
+	report.Skipped = bytes.Count(r.Anchors, []byte("-----BEGIN CERTIFICATE-----"))
+	for block, rest := pem.Decode(r.Anchors); block != nil; block, rest = pem.Decode(rest) {
+		if a, ok := mdoc.ListedAnchor(block.Bytes); ok && block.Type == "CERTIFICATE" {
+			anchors = append(anchors, a)
+			report.Skipped--
 		}
-		anchors = append(anchors, a)
+	}
+	if len(anchors) == 0 {
+		return report, errors.New("there is no certificate of an authority or a document signer in PEM")
 	}
 
 	d, err := mdoc.ReadZKDocument(r.Response)
