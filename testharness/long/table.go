@@ -3,6 +3,11 @@ package long
 // Table lists the promises that only the long run covers in full, and the part that the short run covers.
 var Table = []entry{
 	{
+		Package: "cmd/verge/internal/cli", Test: "TestMethodProof",
+		Only:  "`verge method proof` with the published response of a wallet",
+		Short: "the check of responses without a circuit (core/internal/mdoc:TestVerifyZK)",
+	},
+	{
 		Package: "cmd/verge/internal/cli", Test: "TestEngineWasm",
 		Only:  "a restart of `verge dev --engine wasm` on each other store, and a start that compiles",
 		Short: "a restart on bolt, and a first start on Redis, of a compiled module",

@@ -6,8 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"time"
+
+	"github.com/spf13/afero"
 
 	"github.com/verge-id/verge/cmd/verge/internal/words"
 	"github.com/verge-id/verge/core/method/openid4vp"
@@ -50,7 +51,7 @@ type checkedProof struct {
 }
 
 func (c *methodProofCmd) Run(ctx context.Context, p *program) error {
-	file, err := readAtMost(c.File, maxRecorded)
+	file, err := p.readAtMost(c.File, maxRecorded)
 	if err != nil {
 		return misuse(err)
 	}
@@ -58,13 +59,14 @@ func (c *methodProofCmd) Run(ctx context.Context, p *program) error {
 	if err := json.Unmarshal(file, &recorded); err != nil {
 		return usagef("%s is no recorded response: %v", c.File, err)
 	}
-	anchors, err := readAtMost(c.Anchors, maxRecorded)
+	anchors, err := p.readAtMost(c.Anchors, maxRecorded)
 	if err != nil {
 		return misuse(err)
 	}
-	if _, err := os.Stat(c.Circuits); err != nil {
+	if _, err := p.FS.Stat(c.Circuits); err != nil {
 		return misuse(err)
 	}
+	circuits := afero.NewIOFS(afero.NewBasePathFs(p.FS, c.Circuits))
 	at := c.At
 	if at.IsZero() {
 		at = p.Now()
@@ -72,7 +74,7 @@ func (c *methodProofCmd) Run(ctx context.Context, p *program) error {
 	start := time.Now()
 	report, err := openid4vp.CheckProof(ctx, openid4vp.RecordedProof{Response: recorded.ZKDeviceResponseCBOR,
 		Transcript: recorded.Transcript, Anchors: anchors, At: at},
-		signing.Verify, edge.ProofVerifier(os.DirFS(c.Circuits), 1))
+		signing.Verify, edge.ProofVerifier(circuits, 1))
 	if err != nil {
 		return err
 	}
@@ -86,8 +88,9 @@ func (c *methodProofCmd) Run(ctx context.Context, p *program) error {
 	return nil
 }
 
-func readAtMost(name string, limit int64) ([]byte, error) {
-	f, err := os.Open(name)
+// readAtMost returns the content of a file. It rejects one that is larger.
+func (p *program) readAtMost(name string, limit int64) ([]byte, error) {
+	f, err := p.FS.Open(name)
 	if err != nil {
 		return nil, err
 	}
