@@ -46,8 +46,8 @@ func TestProofVerifier_Errors(t *testing.T) {
 		{"circuit unknown", "circuit", der(&p256.PublicKey), false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			shown, reason, err := verify(t.Context(), host.ProofStatement{Circuit: tt.circuit, Issuer: tt.issuer,
-				DocType: "a", Time: time.Unix(0, 0)}, []byte("proof"))
+			shown, reason, err := verify(t.Context(), host.ProofStatement{Circuit: tt.circuit,
+				Issuer: tt.issuer, DocType: "a", Time: time.Unix(0, 0)}, []byte("proof"))
 			if shown || (reason != "") != tt.rejected || (err == nil) != tt.rejected {
 				t.Errorf("%v, %q, %v", shown, reason, err)
 			}

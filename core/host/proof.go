@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// VerifyProofFunc reports whether a zero-knowledge proof shows a statement about a mobile document. If it does
-// not, rejected is the reason, for logs. An error: the engine cannot check the proof. The caller then returns
-// an error, and neither accepts nor rejects.
+// VerifyProofFunc reports whether a zero-knowledge proof shows a statement about a mobile document. If it
+// does not, rejected is the reason, for logs. An error: the engine cannot check the proof. The caller then
+// returns an error, and neither accepts nor rejects.
 type VerifyProofFunc func(
 	ctx context.Context, s ProofStatement, proof []byte,
 ) (shown bool, rejected string, err error)
 
-// ProofStatement is what a proof shows: the issuer has signed a document that has the elements and is valid at
-// the time, and the device of the document has signed the session transcript with the document type.
+// ProofStatement is what a proof shows: the issuer has signed a document that has the elements and is valid
+// at the time, and the device of the document has signed the session transcript with the document type.
 type ProofStatement struct {
 	Circuit           string // its name: the hash of its content in hex
 	Issuer            []byte // SubjectPublicKeyInfo in DER, on P-256

@@ -125,7 +125,8 @@ func (d *ZKDocument) readElements(i cbor.Item) error {
 		if !ok || !named(identifier) || !value.Present() {
 			return refused(badItem)
 		}
-		if slices.ContainsFunc(d.Elements, func(e host.ProvenElement) bool { return e.Identifier == identifier }) {
+		same := func(e host.ProvenElement) bool { return e.Identifier == identifier }
+		if slices.ContainsFunc(d.Elements, same) {
 			return refused(elementTwice)
 		}
 		d.Elements = append(d.Elements, host.ProvenElement{Identifier: identifier, Value: value.Raw()})

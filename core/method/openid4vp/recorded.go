@@ -43,9 +43,9 @@ type ReportElement struct {
 	Value      string `json:"value"`
 }
 
-// CheckProof verifies a recorded response: its form, the document signer's certificates for the document type,
-// and the proof. It does not compare the timestamp with a clock. The error is not about the response: the
-// anchors have none that can be used, or the host cannot verify.
+// CheckProof verifies a recorded response: its form, the document signer's certificates for the document
+// type, and the proof. It does not compare the timestamp with a clock. The error is not about the response:
+// the anchors have none that can be used, or the host cannot verify.
 func CheckProof(ctx context.Context, r RecordedProof, verify host.VerifyFunc, proves host.VerifyProofFunc) (
 	report ProofReport, err error,
 ) {
@@ -73,8 +73,8 @@ func CheckProof(ctx context.Context, r RecordedProof, verify host.VerifyFunc, pr
 		identifiers = append(identifiers, e.Identifier)
 		report.Elements = append(report.Elements, ReportElement{e.Identifier, readable(e.Value)})
 	}
-	ask := mdoc.Ask{Elements: identifiers, Anchors: anchors, Transcript: r.Transcript, Now: r.At, Verify: verify,
-		Issued: &mdoc.Issued{}}
+	ask := mdoc.Ask{Elements: identifiers, Anchors: anchors, Transcript: r.Transcript, Now: r.At,
+		Verify: verify, Issued: &mdoc.Issued{}}
 	for _, name := range Profiles() {
 		if p, _ := profileOf(name); p.doctype == d.DocType {
 			ask.DocType, ask.Namespace, ask.EKU = p.doctype, p.namespace, p.signers

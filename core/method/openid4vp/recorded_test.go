@@ -13,7 +13,9 @@ import (
 
 // recordedResponse returns a DeviceResponse with a proof.
 func recordedResponse(docType, namespace string, certificate []byte) []byte {
-	pair := func(name string, value cbor.Item) cbor.Pair { return cbor.Pair{Key: cbor.Text(name), Value: value} }
+	pair := func(name string, value cbor.Item) cbor.Pair {
+		return cbor.Pair{Key: cbor.Text(name), Value: value}
+	}
 	element := func(name string, value cbor.Item) cbor.Item {
 		return cbor.Map(pair("elementIdentifier", cbor.Text(name)), pair("elementValue", value))
 	}
@@ -71,12 +73,13 @@ func TestCheckProof(t *testing.T) {
 			}
 		})
 	}
-	report, err := openid4vp.CheckProof(t.Context(), openid4vp.RecordedProof{Anchors: issuer.PEM()}, edge.Verify, nil)
+	empty := openid4vp.RecordedProof{Anchors: issuer.PEM()}
+	report, err := openid4vp.CheckProof(t.Context(), empty, edge.Verify, nil)
 	if err != nil || report.Accepted || report.Reason != "cbor" {
 		t.Errorf("no response: %+v, %v", report, err)
 	}
-	if _, err := openid4vp.CheckProof(t.Context(), openid4vp.RecordedProof{Anchors: []byte("none")}, edge.Verify,
-		nil); err == nil {
+	empty.Anchors = []byte("none")
+	if _, err := openid4vp.CheckProof(t.Context(), empty, edge.Verify, nil); err == nil {
 		t.Error("no anchors")
 	}
 }

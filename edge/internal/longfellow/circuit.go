@@ -42,8 +42,8 @@ type layer struct {
 	chunks []chunk
 }
 
-// chunk is a run of at most maxChunk terms. A term is stored as its difference from the previous one, and that as its number
-// in a table, because the parts of a circuit repeat themselves: 2 bytes instead of 16.
+// chunk is a run of at most maxChunk terms. A term is stored as its difference from the previous one, and
+// that as its number in a table, because the parts of a circuit repeat themselves: 2 bytes instead of 16.
 type chunk struct {
 	start term // the first term, without its own difference
 	table []term

@@ -43,31 +43,35 @@ func TestMethodProof(t *testing.T) {
 		"/none.pem":                             []byte("none"),
 		"/none/README":                          []byte("none"),
 	}
-	const at = "--at 2026-04-20T00:00:00Z "
+	const (
+		at   = "--at 2026-04-20T00:00:00Z "
+		good = "--anchors /certs.pem --circuits /circuits "
+	)
 	for _, tt := range []struct {
 		name, arguments string
 		exit            int
 		want            []string
 	}{
-		{"accepted", at + "--anchors /certs.pem --circuits /circuits /response.json", 0,
+		{"accepted", at + good + "/response.json", 0,
 			[]string{"age_over_18 = true", "Payground Document Signer", "2025-12-01T23:59:59Z",
 				"org.iso.18013.5.1.mDL", "accepted"}},
-		{"accepted in JSON", at + "--json --anchors /certs.pem --circuits /circuits /response.json", 0,
+		{"accepted in JSON", at + good + "--json /response.json", 0,
 			[]string{`"accepted":true`, `"value":"true"`, circuit}},
-		{"another session", at + "--anchors /certs.pem --circuits /circuits /changed.json", 1,
+		{"another session", at + good + "/changed.json", 1,
 			[]string{"rejected (zk_proof: a column is not in the commitment)"}},
-		{"expired signer", "--at 2026-06-01T00:00:00Z --anchors /certs.pem --circuits /circuits /response.json", 1,
+		{"expired signer", "--at 2026-06-01T00:00:00Z " + good + "/response.json", 1,
 			[]string{"rejected (certificate_validity)"}},
-		{"no response", at + "--anchors /certs.pem --circuits /circuits /empty.json", 1, []string{"rejected (cbor)"}},
+		{"no response", at + good + "/empty.json", 1, []string{"rejected (cbor)"}},
 		{"no circuit", at + "--anchors /certs.pem --circuits /none /response.json", 1,
 			[]string{"there is no file for this circuit"}},
 		{"no anchors", at + "--anchors /none.pem --circuits /circuits /response.json", 1,
 			[]string{"there is no certificate"}},
-		{"no JSON", at + "--anchors /certs.pem --circuits /circuits /broken.json", 2,
+		{"no JSON", at + good + "/broken.json", 2,
 			[]string{"is no recorded response"}},
-		{"too large", at + "--anchors /certs.pem --circuits /circuits /large.json", 2, []string{"is too large"}},
-		{"no folder", at + "--anchors /certs.pem --circuits /missing /response.json", 2, []string{"/missing"}},
-		{"no file", at + "--anchors /certs.pem --circuits /circuits /missing.json", 2, []string{"/missing.json"}},
+		{"too large", at + good + "/large.json", 2, []string{"is too large"}},
+		{"no folder", at + "--anchors /certs.pem --circuits /missing /response.json", 2,
+			[]string{"/missing"}},
+		{"no file", at + good + "/missing.json", 2, []string{"/missing.json"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			p, out, errs := testProgram()
