@@ -180,3 +180,39 @@ func TestVerify_Prover(t *testing.T) {
 	t.Run("GF(2^128)", func(t *testing.T) { testProver(t, gfField()) })
 	t.Run("P-256", func(t *testing.T) { testProver(t, fpField()) })
 }
+
+// testTampered changes one part of a good proof, without the part that the prover would change with it.
+func testTampered[E element[E]](t *testing.T, f *field[E]) {
+	s := newCubic(t, f)
+	public := []E{f.one, f.one.add(f.one.add(f.one))}
+	inputs := append(public[:2:2], f.one, public[1].sub(f.one))
+	p := &prover[E]{system: s, random: rand.New(rand.NewPCG(1, 2))}
+	good := p.prove("a", inputs)
+	if r := s.verify("a", public, good); r != "" {
+		t.Fatal(r)
+	}
+	for name, change := range map[string]func(p *proof[E]){
+		"nonce":          func(p *proof[E]) { p.ligero.nonces[1][3] ^= 1 },
+		"opened element": func(p *proof[E]) { p.ligero.opened[7] = p.ligero.opened[7].add(f.one) },
+		"path":           func(p *proof[E]) { p.ligero.merklePath[0][0] ^= 1 },
+		"columns in another order": func(p *proof[E]) {
+			n := p.ligero.nonces
+			n[0], n[1] = n[1], n[0]
+		},
+		"root": func(p *proof[E]) { p.root[31] ^= 1 },
+	} {
+		tampered, _, ok := readProof(good, f, s.circuit, &s.shape)
+		if !ok {
+			t.Fatal("proof")
+		}
+		change(tampered)
+		if r := s.verify("a", public, writeProof(f, tampered)); r != Commitment {
+			t.Errorf("%s: reason %q", name, r)
+		}
+	}
+}
+
+func TestVerify_Tampered(t *testing.T) {
+	testTampered(t, gfField())
+	testTampered(t, fpField())
+}
