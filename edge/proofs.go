@@ -21,9 +21,13 @@ func ProofVerifier(circuits fs.FS, concurrent int) host.VerifyProofFunc {
 		if err != nil {
 			return false, "the issuer's key cannot be read", nil
 		}
-		issuer, ok := key.(*ecdsa.PublicKey)
+		public, ok := key.(*ecdsa.PublicKey)
 		if !ok {
 			return false, "the issuer's key is not one of ECDSA", nil
+		}
+		issuer, err := public.Bytes()
+		if err != nil {
+			return false, "the issuer's key cannot be read", nil
 		}
 		statement := &longfellow.Statement{Issuer: issuer, SessionTranscript: s.SessionTranscript,
 			DocType: s.DocType, Time: s.Time}

@@ -12,7 +12,7 @@ type VerifyProofFunc func(
 	ctx context.Context, s ProofStatement, proof []byte,
 ) (shown bool, rejected string, err error)
 
-// ProofStatement is what a proof shows: the issuer has signed a document that has the elements and is valid
+// ProofStatement is the statement of a proof: the issuer has signed a document that has the elements and is valid
 // at the time, and the device of the document has signed the session transcript with the document type.
 type ProofStatement struct {
 	Circuit           string // its name: the hash of its content in hex

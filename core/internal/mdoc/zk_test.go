@@ -232,7 +232,7 @@ func TestVerifyZK(t *testing.T) {
 	}
 }
 
-// checkStatement checks that the host is asked about all that the response claims.
+// checkStatement checks that the host receives the whole statement of the response.
 func checkStatement(t *testing.T, s host.ProofStatement, proof []byte, issuer *ecdsa.PublicKey) {
 	t.Helper()
 	key, err := x509.ParsePKIXPublicKey(s.Issuer)
@@ -249,7 +249,7 @@ func checkStatement(t *testing.T, s host.ProofStatement, proof []byte, issuer *e
 	}
 }
 
-// FuzzReadZKDocument checks that no input breaks the reader, and that what is read is within its limits.
+// FuzzReadZKDocument checks that no input breaks the reader, and that each result is within the limits.
 func FuzzReadZKDocument(f *testing.F) {
 	f.Add(newZKResponse([]byte("certificate")).encode())
 	f.Fuzz(func(t *testing.T, b []byte) {

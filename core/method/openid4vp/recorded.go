@@ -14,8 +14,8 @@ import (
 	"github.com/verge-id/verge/core/internal/mdoc"
 )
 
-// RecordedProof is a wallet's response with a zero-knowledge proof, and what it is verified against. `verge
-// method proof` verifies it. No session takes part, so the response proves nothing about a user who is there.
+// RecordedProof is a wallet's response with a zero-knowledge proof, with the inputs of its verification. `verge
+// method proof` verifies it. No session takes part, so the response is no proof about a present user.
 type RecordedProof struct {
 	Response   []byte    // DeviceResponse with zkDocuments
 	Transcript []byte    // SessionTranscript
@@ -23,7 +23,7 @@ type RecordedProof struct {
 	At         time.Time // at which the certificates have to be valid
 }
 
-// ProofReport is what CheckProof has found. A response that cannot be read has no document.
+// ProofReport is the result of CheckProof. A response that cannot be read has no document.
 type ProofReport struct {
 	Document  string          `json:"document,omitempty"`
 	Namespace string          `json:"namespace,omitempty"`

@@ -31,7 +31,7 @@ func recordedResponse(docType, namespace string, certificate []byte) []byte {
 		pair("zkDocuments", cbor.Array(document))).Raw()
 }
 
-// TestCheckProof checks what a report has, and that only a proof that the host accepts is accepted.
+// TestCheckProof checks the content of a report, and that only a proof that the host accepts is accepted.
 func TestCheckProof(t *testing.T) {
 	const mdl, mdlNames = "org.iso.18013.5.1.mDL", "org.iso.18013.5.1"
 	issuer := issuers["mdl"]

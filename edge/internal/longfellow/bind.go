@@ -67,14 +67,14 @@ func bindEach[E element[E]](c *chunk, b *binding[E]) E {
 }
 
 // selector sets table[i] to the product over the bits of i: of the challenge if the bit is one, and of one
-// minus the challenge if not. The first challenge is that of the lowest bit. The table may end before the
+// minus the challenge if not. The first challenge belongs to the lowest bit. The table may end before the
 // last number of so many bits.
 func selector[E element[E]](f *field[E], table, challenges []E) {
 	var zero E
 	n := len(table)
 	table[0] = f.one
 	for bit, r := range challenges {
-		// The table has the numbers of the lower bits. Those with this bit follow.
+		// The table has the numbers of the lower bits. The numbers with this bit follow.
 		have := min(1<<bit, n)
 		low := table[:have]
 		high := table[have:min(2*have, n)]

@@ -21,8 +21,8 @@ func at(b []byte, place, number int) []byte {
 	return b
 }
 
-// TestReadCircuit_Malformed has a circuit whose identity is that of its content wherever a case is not about
-// the identity: only then does the case reach its rule.
+// TestReadCircuit_Malformed has circuits with the identity of their content, except in the cases about the
+// identity. Only so does a case reach its rule.
 func TestReadCircuit_Malformed(t *testing.T) {
 	f := gfField()
 	write := func(change func(c *circuit[gf])) []byte {

@@ -15,7 +15,7 @@
 // Verify returns nil only if the proof shows the statement, except with the probability for which the
 // circuits were made: about 2^-86 for version 6, and 2^-109 for version 7. RATIONALE.md lists the checks. The
 // caller checks the rest: the issuer's certificate, the time against the clock, the session, and the meaning
-// of the elements. [Statement] lists what the circuits do not check.
+// of the elements. [Statement] lists the limits of the circuits.
 //
 // # Limits
 //

@@ -38,7 +38,7 @@ type field[E element[E]] struct {
 // interpolator evaluates polynomials at points of the Reed-Solomon code. A polynomial is given by its values
 // at the first points of the code; those outside of a range that the interpolator was made for are zero.
 type interpolator[E any] interface {
-	// apply sets out[i] to the value at the i-th point. values are those of the range.
+	// apply sets out[i] to the value at the i-th point. values has the values in the range.
 	apply(out, values []E)
 }
 

@@ -40,7 +40,7 @@ func newShape(witnesses, triples, rate, queries, length int) (shape, bool) {
 // combined returns the number of rows that are not blinding.
 func (s *shape) combined() int { return s.rows + 3*s.tripleRow }
 
-// ligeroProof is the prover's part. opened has the rows one after the other, queries elements each.
+// ligeroProof is the prover's part. opened has the opened elements by row, queries elements each.
 type ligeroProof[E any] struct {
 	lowDegree  []E // block values
 	linear     []E // double values
@@ -61,7 +61,6 @@ type equations[E element[E]] struct {
 	count     int
 	witnesses []E // the factors of the witnesses in the sum
 	sum       E   // of the known values
-	scale     func(dst, src []E, by E)
 }
 
 type equation[E element[E]] struct {
@@ -96,7 +95,7 @@ type ligeroChallenges[E any] struct {
 	columns   []int
 }
 
-// statementHash takes the place of a hash of the equations, which the transcript already determines.
+// statementHash replaces a hash of the equations, which the transcript already determines.
 var statementHash = [32]byte{0xde, 0xad, 0xbe, 0xef}
 
 // replayLigero writes the proof to the transcript and returns the challenges. equations is the number of
@@ -120,7 +119,7 @@ func replayLigero[E element[E]](t *transcript, f *field[E], s *shape, equations 
 	return c
 }
 
-// checkColumns reports whether the opened columns are those of the commitment.
+// checkColumns reports whether the commitment has the opened columns.
 func checkColumns[E element[E]](f *field[E], s *shape, root digest, p *ligeroProof[E], columns []int) bool {
 	leaves := make(map[int]digest, s.queries)
 	column := make([]byte, 0, sha256.Size+(blinding+s.combined())*f.size)

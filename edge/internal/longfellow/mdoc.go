@@ -20,7 +20,7 @@ import (
 
 // The limits of a statement and of files.
 const (
-	// MaxProof is the maximum size of a proof. Those of the deployed circuits have up to 365 KiB.
+	// MaxProof is the maximum size of a proof. The proofs of the deployed circuits have up to 365 KiB.
 	MaxProof = 512 << 10
 	// MaxCircuitFile is the maximum size of a file with circuits. The deployed ones have up to 330 KiB.
 	MaxCircuitFile = 1 << 20
@@ -32,7 +32,7 @@ const (
 	maxFile    = 130_000_000 // bytes of the circuits without compression
 )
 
-// params are those of a deployed pair of circuits, by which the format of the public inputs differs, too.
+// params are the parameters of a deployed pair of circuits. The public inputs depend on the version, too.
 type params struct {
 	version    int
 	attributes int
@@ -139,8 +139,8 @@ type Attribute struct {
 // the issuer's. So a caller must trust the issuer's key for the document type alone, and an identifier must
 // mean the same in all namespaces of the issuer's documents.
 type Statement struct {
-	Issuer            *ecdsa.PublicKey // on P-256
-	SessionTranscript []byte           // CBOR
+	Issuer            []byte // point on P-256, uncompressed
+	SessionTranscript []byte // CBOR
 	DocType           string
 	Attributes        []Attribute
 	Time              time.Time // in whole seconds
@@ -219,7 +219,7 @@ func bitsOf[E element[E]](to []E, one E, b []byte) []E {
 	return to
 }
 
-// timeFormat is that of documents. Its length is that of the circuit's input.
+// timeFormat is the format of times in documents. The circuit's input has the same length.
 const timeFormat = "2006-01-02T15:04:05Z"
 
 // hashInputs returns the public inputs of the hash circuit.
@@ -284,19 +284,15 @@ func (p params) attribute(a Attribute) ([]byte, bool) {
 func signatureInputs(s *Statement, codes *[macs + 1]gf) ([]fp, bool) {
 	one := fpField().one
 	in := []fp{one}
-	if s.Issuer == nil || s.Issuer.Curve != elliptic.P256() {
-		return nil, false
-	}
-	// The circuit relies on it that the key is on the curve. Bytes checks this.
-	point, err := s.Issuer.Bytes()
-	if err != nil || len(point) != 65 {
+	// The circuit does not check that the key is on the curve.
+	if _, err := ecdsa.ParseUncompressedPublicKey(elliptic.P256(), s.Issuer); err != nil {
 		return nil, false
 	}
 	hash, ok := deviceHash(s.SessionTranscript, s.DocType)
 	if !ok {
 		return nil, false
 	}
-	for _, b := range [][]byte{point[1:33], point[33:], hash[:]} {
+	for _, b := range [][]byte{s.Issuer[1:33], s.Issuer[33:], hash[:]} {
 		b = slices.Clone(b)
 		slices.Reverse(b)
 		// A hash is not less than the prime with a probability of 2^-32. It is never zero.

@@ -75,8 +75,17 @@ func newPublished(t testing.TB) *published {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.statement.Issuer = certificate.PublicKey.(*ecdsa.PublicKey)
+	p.statement.Issuer = pointOf(t, certificate.PublicKey.(*ecdsa.PublicKey))
 	return p
+}
+
+func pointOf(t testing.TB, key *ecdsa.PublicKey) []byte {
+	t.Helper()
+	b, err := key.Bytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
 }
 
 var circuits sync.Map // by name
@@ -122,12 +131,11 @@ func TestCircuit_PublishedResponse(t *testing.T) {
 		{"other session", func(s *Statement) {
 			s.SessionTranscript[len(s.SessionTranscript)-1] ^= 1
 		}, Commitment},
-		{"other issuer", func(s *Statement) { s.Issuer = &key.PublicKey }, Commitment},
+		{"other issuer", func(s *Statement) { s.Issuer = pointOf(t, &key.PublicKey) }, Commitment},
 		{"no issuer", func(s *Statement) { s.Issuer = nil }, Unsupported},
-		{"issuer on another curve", func(s *Statement) { s.Issuer = &weak.PublicKey }, Unsupported},
-		{"issuer not on its curve", func(s *Statement) {
-			s.Issuer = &ecdsa.PublicKey{Curve: elliptic.P256(), X: s.Issuer.X, Y: s.Issuer.X}
-		}, Unsupported},
+		{"issuer on another curve", func(s *Statement) { s.Issuer = pointOf(t, &weak.PublicKey) }, Unsupported},
+		{"issuer not on the curve", func(s *Statement) { s.Issuer[64] ^= 1 }, Unsupported},
+		{"issuer compressed", func(s *Statement) { s.Issuer = s.Issuer[:33] }, Unsupported},
 		{"no session", func(s *Statement) { s.SessionTranscript = nil }, Unsupported},
 		{"session too long", func(s *Statement) {
 			s.SessionTranscript = make([]byte, MaxTranscript+1)
@@ -155,6 +163,7 @@ func TestCircuit_PublishedResponse(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := p.statement
+			s.Issuer = slices.Clone(s.Issuer)
 			s.SessionTranscript = slices.Clone(s.SessionTranscript)
 			s.Attributes = slices.Clone(s.Attributes)
 			tt.change(&s)
@@ -261,11 +270,7 @@ func TestCircuit_Deployed(t *testing.T) {
 		}
 		return b
 	}
-	key, err := ecdsa.ParseUncompressedPublicKey(elliptic.P256(), slices.Concat([]byte{4},
-		bytesOf(match(`pkx: "0x(\w+)"`)), bytesOf(match(`pky: "0x(\w+)"`))))
-	if err != nil {
-		t.Fatal(err)
-	}
+	issuer := slices.Concat([]byte{4}, bytesOf(match(`pkx: "0x(\w+)"`)), bytesOf(match(`pky: "0x(\w+)"`)))
 	now, err := time.Parse(time.RFC3339, match(`now: "(\S+)"`))
 	if err != nil {
 		t.Fatal(err)
@@ -283,7 +288,7 @@ func TestCircuit_Deployed(t *testing.T) {
 				t.Fatal(err)
 			}
 			opened := processorTime(t)
-			s := &Statement{Issuer: key, SessionTranscript: bytesOf(match(`transcript: &\[([^\]]*)\]`)),
+			s := &Statement{Issuer: issuer, SessionTranscript: bytesOf(match(`transcript: &\[([^\]]*)\]`)),
 				DocType: match(`doc_type: "(\S+)"`), Attributes: attributes[:params.attributes], Time: now}
 			proof := file("artifacts/proofs/" + name + ".bin")
 			if err := c.Verify(s, proof); err != nil {

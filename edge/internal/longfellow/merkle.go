@@ -4,7 +4,7 @@ import "crypto/sha256"
 
 type digest = [sha256.Size]byte
 
-// merkleRoot returns the root of the tree over n leaves of which the prover opens some. The nodes are
+// merkleRoot returns the root of the tree over n leaves, given the opened ones. The nodes are
 // numbered like a heap: 1 is the root, the children of i are 2i and 2i+1, and leaf l is n+l. path has the
 // siblings that cannot be computed, by descending parent. It reports false unless it needs all of path.
 func merkleRoot(n int, leaves map[int]digest, path []digest) (digest, bool) {

@@ -2,7 +2,7 @@ package longfellow
 
 // A sumcheck proof reduces, layer by layer, the claim that all outputs are zero to a claim about the inputs.
 // The prover sends all of it under a one-time pad, so the verifier cannot check it. It derives linear
-// equations for the pads and the private inputs instead, both of which the prover has committed to.
+// equations for the pads and the private inputs instead. The prover has committed to both.
 
 // outputChallenges is the number of challenges that select an output. They are drawn before the circuit's
 // size matters.

@@ -8,7 +8,7 @@ import (
 	"hash"
 )
 
-// transcript derives the verifier's challenges from all that the prover has sent before (Fiat-Shamir). A
+// transcript derives the verifier's challenges from the prover's messages so far (Fiat-Shamir). A
 // challenge is read from AES-256 in counter mode whose key is the hash of the transcript. The counter is the
 // block's first eight bytes, the lowest first. Each write begins a new stream.
 type transcript struct {
@@ -19,7 +19,7 @@ type transcript struct {
 	unread int // bytes of the block
 }
 
-// The tags of what is written.
+// The tags of messages.
 const (
 	tagBytes   = 0
 	tagElement = 1

@@ -7,7 +7,7 @@ import (
 )
 
 // TestTranscript_Specification has the test vectors of draft-google-cfrg-libzk for Fiat-Shamir. Their field
-// is not one of ours; the prime is so near to 2^256 that no sample is rejected.
+// is another one; the prime is so near to 2^256 that no sample is rejected.
 func TestTranscript_Specification(t *testing.T) {
 	tr := newTranscript([]byte("test"))
 	samples := func(vector, first, last string) {

@@ -39,7 +39,7 @@ func (s *system[E]) replay(t *transcript, public []E, p *proof[E]) *run[E] {
 	return r
 }
 
-// committed reports whether the opened columns are those of the commitment. It takes milliseconds, and a
+// committed reports whether the commitment has the opened columns. It takes milliseconds, and a
 // change of the proof or of the statement nearly always fails here, because it changes the columns to open.
 func (r *run[E]) committed() bool {
 	return checkColumns(r.field, &r.shape, r.proof.root, &r.proof.ligero, r.ligero.columns)

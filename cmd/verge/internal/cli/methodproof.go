@@ -44,7 +44,7 @@ Example:
 // maxRecorded is the maximum size of a recorded response: 1 MiB of CBOR in base64, and the transcript.
 const maxRecorded = 2 << 20
 
-// checkedProof is what `verge method proof --json` prints.
+// checkedProof is the JSON of `verge method proof --json`.
 type checkedProof struct {
 	openid4vp.ProofReport
 	Seconds float64 `json:"seconds"`
@@ -88,7 +88,7 @@ func (c *methodProofCmd) Run(ctx context.Context, p *program) error {
 	return nil
 }
 
-// readAtMost returns the content of a file. It rejects one that is larger.
+// readAtMost returns the content of a file. It rejects a file above the limit.
 func (p *program) readAtMost(name string, limit int64) ([]byte, error) {
 	f, err := p.FS.Open(name)
 	if err != nil {
