@@ -133,7 +133,9 @@ func TestCircuit_PublishedResponse(t *testing.T) {
 		}, Commitment},
 		{"other issuer", func(s *Statement) { s.Issuer = pointOf(t, &key.PublicKey) }, Commitment},
 		{"no issuer", func(s *Statement) { s.Issuer = nil }, Unsupported},
-		{"issuer on another curve", func(s *Statement) { s.Issuer = pointOf(t, &weak.PublicKey) }, Unsupported},
+		{"issuer on another curve", func(s *Statement) {
+			s.Issuer = pointOf(t, &weak.PublicKey)
+		}, Unsupported},
 		{"issuer not on the curve", func(s *Statement) { s.Issuer[64] ^= 1 }, Unsupported},
 		{"issuer compressed", func(s *Statement) { s.Issuer = s.Issuer[:33] }, Unsupported},
 		{"no session", func(s *Statement) { s.SessionTranscript = nil }, Unsupported},
