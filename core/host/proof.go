@@ -12,8 +12,8 @@ type VerifyProofFunc func(
 	ctx context.Context, s ProofStatement, proof []byte,
 ) (shown bool, rejected string, err error)
 
-// ProofStatement is the statement of a proof: the issuer has signed a document that has the elements and is valid
-// at the time, and the device of the document has signed the session transcript with the document type.
+// ProofStatement is the statement of a proof: the issuer has signed a document that has the elements and is
+// valid at the time, and the device of the document has signed the session transcript with the document type.
 type ProofStatement struct {
 	Circuit           string // its name: the hash of its content in hex
 	Issuer            []byte // SubjectPublicKeyInfo in DER, on P-256

@@ -14,8 +14,8 @@ import (
 	"github.com/verge-id/verge/core/internal/mdoc"
 )
 
-// RecordedProof is a wallet's response with a zero-knowledge proof, with the inputs of its verification. `verge
-// method proof` verifies it. No session takes part, so the response is no proof about a present user.
+// RecordedProof is a wallet's response with a zero-knowledge proof, with the inputs of its verification.
+// `verge method proof` verifies it. No session takes part, so the response is no proof about a present user.
 type RecordedProof struct {
 	Response   []byte    // DeviceResponse with zkDocuments
 	Transcript []byte    // SessionTranscript
