@@ -25,8 +25,8 @@ type ZKDocument struct {
 	Circuit   string // the id of the system that the request offered: the circuit's name
 	Namespace string
 	Elements  []host.ProvenElement
-	// Time is the time at which the document is valid, if the proof is. Wallets round it, to the end of the day
-	// for example, so that it does not link two proofs.
+	// Time is the time at which the document is valid, if the proof is. Wallets round it, to the end of the
+	// day for example, so that it does not link two proofs.
 	Time  time.Time
 	Proof []byte
 
