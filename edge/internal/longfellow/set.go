@@ -9,8 +9,9 @@ import (
 	"sync"
 )
 
-// Set has the circuits of a folder. It opens each at its first use, keeps it, and limits the number of
-// verifications at a time, so that proofs leave memory and processors for other requests.
+// Set has the circuits of a folder. It opens each at its first use and keeps it, or the error of that, and
+// limits the number of verifications at a time, so that proofs leave memory and processors for other
+// requests.
 type Set struct {
 	folder fs.FS
 	slots  chan struct{}
