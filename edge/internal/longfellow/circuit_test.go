@@ -22,7 +22,7 @@ func at(b []byte, place, number int) []byte {
 }
 
 // TestReadCircuit_Malformed has circuits with the identity of their content, except in the cases about the
-// identity. Only so does a case reach its rule.
+// identity. With another identity, no case would reach its rule.
 func TestReadCircuit_Malformed(t *testing.T) {
 	f := gfField()
 	write := func(change func(c *circuit[gf])) []byte {

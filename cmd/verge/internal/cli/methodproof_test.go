@@ -27,7 +27,7 @@ func published(t *testing.T, name string) []byte {
 	return b
 }
 
-// TestMethodProof verifies the response of Google's wallet that Google has published, and changed ones.
+// contract 56: the response of a wallet that Google has published is accepted, and changed ones are rejected.
 func TestMethodProof(t *testing.T) {
 	t.Parallel()
 	long.Skip(t, "TestMethodProof")
