@@ -31,7 +31,9 @@ run: build ## run everything on this machine: service, demo site, webhook inbox
 # The packages of DRIVEN drive processes, browsers and workerd. Under the race detector they need an hour, and it
 # would see only their own process. So it sees the packages that those processes consist of, and the conformance
 # suite on one engine. All parts at the same time load the machine so much that browsers stop responding.
-DRIVEN := ./testharness/conformance ./cmd/verge/internal/cli ./cmd/verge/internal/demo ./edge/workers
+# Longfellow's proofs take ten times as long with the detector, which sees its short tests.
+DRIVEN := ./testharness/conformance ./cmd/verge/internal/cli ./cmd/verge/internal/demo ./edge/workers \
+	./edge/internal/longfellow
 SLOW   := ./kvadapters/redis ./kvadapters/kvcheck ./testharness/invariants ./edge/wasmhost ./edge/server \
 	./kvadapters/postgres
 OTHERS  = $(shell $(GO) list ./... | grep -v $(patsubst ./%,-e /%$$,$(DRIVEN)))
@@ -41,7 +43,7 @@ ifdef VERGE_LONG
 	@code=0; $(TEST) -count=1 -timeout 60m $(DRIVEN) || code=1; \
 	$(TEST) $(RACE) -count=1 -timeout 60m $(SLOW) $(OTHERS) || code=1; \
 	$(TEST) $(RACE) -count=1 -short -parallel 4 -skip '^TestEngines$$' -timeout 30m ./testharness/conformance \
-		|| code=1; exit $$code
+		./edge/internal/longfellow || code=1; exit $$code
 else
 	@$(TEST) -short -p 6 -parallel 4 -timeout 30m $(DRIVEN) $(SLOW) ./...
 endif
