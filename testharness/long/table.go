@@ -386,6 +386,11 @@ var Table = []entry{
 		Short: "a wallet in Go, on every store and engine",
 	},
 	{
+		Package: "testharness/npmwallet", Test: "TestAnswerCredo_Documents",
+		Only:  "a wallet that others have written (Credo)",
+		Short: "a wallet in Go, on every store and engine",
+	},
+	{
 		Package: "testharness/npmwallet", Test: "TestOthersVerifyOurReaderAuth",
 		Only:  "a library that others have written",
 		Short: "a wallet in Go, on every store and engine",

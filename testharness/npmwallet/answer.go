@@ -13,6 +13,10 @@ type Answered struct {
 	Body                   string
 	ClientID, ResponseMode string
 	Algorithms             []int // of documents, as the request announces them
+
+	// Error is the reason why the wallet does not accept the request. "": it does. Only AnswerCredo has it.
+	Error  string
+	Signed bool // the request is signed. Only AnswerCredo has it
 }
 
 // Answer makes a wallet of @openid4vc/openid4vp and @owf/mdoc open a link and send its response. It takes the
@@ -23,6 +27,31 @@ func Answer(t testing.TB, link string, d Document) (a Answered) {
 	in["link"] = link
 	run(t, "answer-openid4vp.mjs", in, &a)
 	return a
+}
+
+// Holder is a wallet with one document, and the link that it opens.
+type Holder struct {
+	Link     string
+	Verifier []byte // the certificate, in DER, that it accepts in signed requests. Nil: none
+	Document Document
+}
+
+// AnswerCredo has wallets of @credo-ts/openid4vc open links and send their responses. For an SD-JWT, DocType
+// is the vct. The chain of the issuer has one certificate. All have the same time.
+func AnswerCredo(t testing.TB, holders ...Holder) (answered []Answered) {
+	t.Helper()
+	var in []map[string]any
+	for _, h := range holders {
+		one := h.Document.person(t)
+		one["link"], one["verifier"] = h.Link, hex.EncodeToString(h.Verifier)
+		one["docType"], one["namespace"] = h.Document.DocType, h.Document.Namespace
+		in = append(in, one)
+	}
+	credoModules.run(t, "answer-credo.mjs", in, &answered)
+	if len(answered) != len(holders) {
+		t.Fatalf("@credo-ts/openid4vc: %d responses of %d wallets", len(answered), len(holders))
+	}
+	return answered
 }
 
 // person returns the input of scripts that issue a document.

@@ -56,26 +56,7 @@ func TestAnswer_IndependentWallet(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			m := method.Config{Name: "wallet", Kind: "openid4vp"}
-			all := map[string]any{"trust_anchors": []string{string(issuer.PEM())}}
-			maps.Copy(all, c.settings)
-			keys := map[string][]byte{}
-			if strings.HasPrefix(c.form, "signed") {
-				private, certificate := methodtest.NewCertificate(t, testharness.Epoch, "localhost")
-				all["certificate"], m.Keys, keys["wallet_private_key"] = certificate, []string{"private_key"},
-					private
-			}
-			settings, err := json.Marshal(all)
-			if err != nil {
-				t.Fatal(err)
-			}
-			m.Settings = settings
-			h := testharness.New(t, &testharness.Options{Methods: []method.Config{m}, Keys: keys,
-				Configure: func(c *core.Config) {
-					c.BaseURL = strings.Replace(c.BaseURL, "127.0.0.1", "localhost", 1)
-				}})
-			h.BaseURL = strings.Replace(h.BaseURL, "127.0.0.1", "localhost", 1)
-			h.Offer(h.Publisher.L2, "wallet")
+			h, _ := openLinked(t, issuer, c.settings, strings.HasPrefix(c.form, "signed"))
 			born := map[bool]string{true: "1990-01-01", false: "2024-01-01"}
 			answer := func(link string, says bool) npmwallet.Answered {
 				a := npmwallet.Answer(t, link, npmwallet.Document{
@@ -121,6 +102,32 @@ func TestAnswer_IndependentWallet(t *testing.T) {
 			}
 		})
 	}
+}
+
+// openLinked starts a service at localhost that asks wallets for documents of an issuer. If it signs its
+// requests, openLinked also returns its certificate.
+func openLinked(t *testing.T, issuer *wallettest.Issuer, settings map[string]any, signed bool) (
+	h *testharness.Harness, certificate string) {
+	t.Helper()
+	m := method.Config{Name: "wallet", Kind: "openid4vp"}
+	all := map[string]any{"trust_anchors": []string{string(issuer.PEM())}}
+	maps.Copy(all, settings)
+	keys := map[string][]byte{}
+	if signed {
+		keys["wallet_private_key"], certificate = methodtest.NewCertificate(t, testharness.Epoch, "localhost")
+		all["certificate"], m.Keys = certificate, []string{"private_key"}
+	}
+	var err error
+	if m.Settings, err = json.Marshal(all); err != nil {
+		t.Fatal(err)
+	}
+	h = testharness.New(t, &testharness.Options{Methods: []method.Config{m}, Keys: keys,
+		Configure: func(c *core.Config) {
+			c.BaseURL = strings.Replace(c.BaseURL, "127.0.0.1", "localhost", 1)
+		}})
+	h.BaseURL = strings.Replace(h.BaseURL, "127.0.0.1", "localhost", 1)
+	h.Offer(h.Publisher.L2, "wallet")
+	return h, certificate
 }
 
 // sdJWTClaims returns the claims of a document in the format dc+sd-jwt, nil if a form is for the other

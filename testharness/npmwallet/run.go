@@ -23,6 +23,7 @@ type modules struct{ dir, one string }
 var (
 	walletModules = modules{"/usr/local/lib/wallet/node_modules", "@sd-jwt/sd-jwt-vc"}
 	listModules   = modules{"/usr/local/lib/lote/node_modules", "@owf/eudi-lote"}
+	credoModules  = modules{"/usr/local/lib/credo/node_modules", "@credo-ts/openid4vc"}
 	statusModules = modules{"/usr/local/lib/statuslist/node_modules", "@owf/token-status-list"}
 )
 
