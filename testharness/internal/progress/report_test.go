@@ -164,8 +164,8 @@ func TestReport_Timeout(t *testing.T) {
 	if lines := strings.Count(got, "\n"); lines != 64 {
 		t.Errorf("%d lines, want 64", lines)
 	}
-	if r.running() != "" {
-		t.Errorf("after its end: %q", r.running())
+	if got, want := r.running(), "      0 packages ok, 1 FAIL; compiling"; got != want {
+		t.Errorf("after its end: %q, want %q", got, want)
 	}
 }
 
@@ -187,6 +187,7 @@ func TestRun_PrintsWhileItRuns(t *testing.T) {
 	dir := t.TempDir()
 	script := `cd ` + dir + `
 until_is_there() { n=0; until [ -e $1 ] || [ $n = 600 ]; do sleep 0.1; n=$((n+1)); done; }
+until_is_there begin
 echo '{"Action":"run","Package":"x/edge","Test":"TestE"}'
 until_is_there go
 echo '{"Action":"fail","Package":"x/edge","Test":"TestE"}'
@@ -198,12 +199,13 @@ echo '{"Action":"fail","Package":"x/edge"}'`
 	}()
 	printed := bufio.NewScanner(out)
 	for _, step := range []struct{ want, next string }{
+		{"      0 packages ok, 0 FAIL; compiling", "begin"},
 		{"      0 packages ok, 0 FAIL; running: x/edge (TestE)", "go"},
 		{"FAIL  x/edge TestE", "end"},
 		{"FAIL  x/edge                                  0.0 s   0 ok, 1 FAIL", "over"},
 	} {
 		for printed.Scan() && printed.Text() != step.want {
-			if !strings.HasPrefix(printed.Text(), "      0 packages ok, 0 FAIL; running:") {
+			if !strings.HasPrefix(printed.Text(), "      0 packages ok, 0 FAIL; ") {
 				t.Fatalf("printed %q, want %q", printed.Text(), step.want)
 			}
 		}
