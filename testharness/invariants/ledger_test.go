@@ -73,7 +73,8 @@ func (b *ledger) proper(what string, a answer, good ...int) bool {
 			b.protest("%s: 503 without Retry-After", what)
 		}
 	case b.lossy && (a.status == 401 || a.status == 404):
-	case b.lossy && a.status == 400: // the outcome is lost, or the integration
+	case b.lossy && a.status == 400 && what == "validate": // its outcome is lost
+	case b.lossy && a.status == 400 && (what == "page" || what == "submit"): // its integration is lost
 	default:
 		b.protest("%s: %d %.200s", what, a.status, a.body)
 	}
