@@ -28,6 +28,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/testharness/stores"
 	"github.com/verge-id/verge/testharness/wait"
 )
 
@@ -146,12 +147,7 @@ func TestCheck(t *testing.T) {
 
 // There are five reasons for a missing response, each with its own word.
 func TestFetch_ErrorReasons(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	nobody := l.Addr().String()
-	l.Close()
+	closed := fmt.Sprintf("127.0.0.1:%d", stores.FreePort(t))
 	plain := httptest.NewServer(http.NotFoundHandler())
 	defer plain.Close()
 	lookup := func(_ context.Context, name string) ([]netip.Addr, error) {
@@ -161,7 +157,7 @@ func TestFetch_ErrorReasons(t *testing.T) {
 		return nil, nil
 	}
 	for _, c := range []struct{ rule, url, want string }{
-		{"nothing listens", "https://" + nobody, host.FetchRefused},
+		{"nothing listens", "https://" + closed, host.FetchRefused},
 		{"the name is not found", "https://nowhere.example", host.FetchDNS},
 		{"the name has no address", "https://empty.example", host.FetchDNS},
 		{"it does not use TLS", "https://" + plain.Listener.Addr().String(), host.FetchTLS},
@@ -174,7 +170,7 @@ func TestFetch_ErrorReasons(t *testing.T) {
 	}
 	// This uses the system's own resolver, regardless of its handling of names that cannot exist (RFC
 	// 6761).
-	_, err = New(Config{Dev: true}).Fetch(t.Context(),
+	_, err := New(Config{Dev: true}).Fetch(t.Context(),
 		host.FetchRequest{Method: "POST", URL: "https://nowhere.invalid"})
 	if got := why(err); got != host.FetchDNS && got != host.FetchTimeout {
 		t.Errorf("a name that does not exist: %v", err)
