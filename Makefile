@@ -98,7 +98,7 @@ check-vet:
 	$(GO) vet ./...
 	test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }
 
-# staticcheck.conf lists the checks.
+# The default checks of staticcheck.
 check-lint:
 	$(GO) run $(STATICCHECK) ./...
 
