@@ -251,8 +251,8 @@ func excerpt(output string) []string {
 	return append(said, stacks...)
 }
 
-// running returns a line about the packages whose tests have begun and not ended. If there is no such package,
-// go test compiles: in a fresh clone, for minutes.
+// running returns a line about the packages whose tests have begun and not ended. If there is no such
+// package, go test compiles: in a fresh clone, for minutes.
 func (r *report) running() string {
 	var names []string
 	for _, pkg := range slices.Sorted(maps.Keys(r.open)) {
