@@ -27,6 +27,7 @@ var known = map[string]string{
 	"b9ccfef05d5df55a89850921c082fc93ff6595d44a2fd65b92c5551eea3d48b8": "MPL-2.0", // with its owner before it
 	"67a9878ded6a1f45e15ac9633f73313c15061663d03c98b37f209e5e0545018a": "CC0-1.0", // with a line that says so
 	"2e41cf113411d443f4f842114682e931f32ddf9b163efe96087cdc53c49f3d57": "Apache-2.0 AND BSD-3-Clause",
+	"db06db78ec0e200f05ba83ca51ac4d871fe63642ab0d1299c7adfe23a0505a88": "Apache-2.0 AND BSD-3-Clause AND MIT",
 }
 
 // licensesOf returns the licenses of a binary's modules that are known.
