@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/fstest"
 	"time"
+
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 const someCircuit = "8d079211715200ff06c5109639245502bfe94aa869908d31176aae4016182121"
@@ -22,7 +24,7 @@ type counting struct {
 
 func (c *counting) Open(name string) (fs.File, error) {
 	c.opened.Add(1)
-	<-c.release
+	wait.For(c.release)
 	return c.FS.Open(name)
 }
 
@@ -58,18 +60,16 @@ func TestSet_Errors(t *testing.T) {
 func TestSet_Waits(t *testing.T) {
 	files := &counting{FS: fstest.MapFS{}, release: make(chan struct{})}
 	s := NewSet(files, 1)
-	first := make(chan error)
+	first := make(chan error, 1)
 	go func() { first <- s.Verify(t.Context(), someCircuit, &Statement{}, nil) }()
-	for files.opened.Load() == 0 {
-		time.Sleep(time.Millisecond)
-	}
+	wait.Until(t, "the circuit's file is opened", func() bool { return files.opened.Load() > 0 })
 	ctx, stop := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer stop()
 	if err := s.Verify(ctx, someCircuit, &Statement{}, nil); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("second: %v", err)
 	}
 	close(files.release)
-	if err := <-first; err != ErrNoCircuit {
+	if err := wait.For(first); err != ErrNoCircuit {
 		t.Errorf("first: %v", err)
 	}
 }

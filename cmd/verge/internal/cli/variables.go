@@ -16,6 +16,7 @@ var variables = append([]string{
 	// Of the tests, which start this command with the variables that they were given.
 	"VERGE_BEFORE", "VERGE_BOLT_FULL_CHILD", "VERGE_BOLT_KILL_CHILD", "VERGE_FAULT_TIMES",
 	"VERGE_HARNESS_ENGINE", "VERGE_HARNESS_KV", "VERGE_HARNESS_TURN", "VERGE_HARNESS_URL", "VERGE_LONG",
+	"VERGE_LONGFELLOW",
 	"VERGE_ONLY", "VERGE_PICTURES", "VERGE_PROGRAMS", "VERGE_REQUIRE_REAL", "VERGE_SCRATCH_CHILD",
 	"VERGE_SEED",
 }, config.Variables...)
