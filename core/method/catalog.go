@@ -135,7 +135,7 @@ func (c Catalog) Names() []string {
 	return names
 }
 
-// Opened is an opened method. Its functions measure their calls, unless it is a sandbox: measurements of a
+// Opened has an opened method. Its functions measure their calls, unless it is a sandbox: measurements of a
 // sandbox have no meaning, and each has a cost in a guest.
 type Opened struct {
 	Entry

@@ -228,7 +228,7 @@ func differing(recorded, replayed []string) []string {
 	return out
 }
 
-// appendSide adds the lines of the recording or the replay. others are the lines of the other one.
+// appendSide adds the lines of the recording or the replay. others are the lines of the opposite side.
 func appendSide(out []string, sign string, lines, others []string) []string {
 	const most = 40
 	for n, l := range lines {

@@ -21,7 +21,7 @@ type Browser struct {
 	cookies map[string]string
 }
 
-// Shown is one page in a Browser.
+// Shown has the data of one page in a Browser.
 type Shown struct {
 	URL    string
 	Status int

@@ -33,7 +33,7 @@ type Ask struct {
 	Namespace string   // of the elements
 	Elements  []string // the exact names. No other element counts
 
-	EKU     []string    // extended key usages, of which a document signer must have one: 1.0.18013.5.1.2
+	EKU     []string    // extended key usages; a document signer must have one of them: 1.0.18013.5.1.2
 	Anchors []Anchor    // who may have issued document signers
 	Keys    []IssuerKey // of issuers of tokens that have a DID. They need no anchor
 
@@ -131,8 +131,8 @@ func Verify(ctx context.Context, deviceResponse []byte, a Ask) (Proof, error) {
 
 // VerifyJWS verifies a token that an issuer of documents has signed. The certificates in x5c lead to a trust
 // anchor, as for documents; the signer's extended key usage is one of EKU or absent, because no standard has
-// one for tokens. A token without x5c is signed by the one of Keys that its kid names. Of the Proof, either
-// Anchor and Path are set, or Key. The error is a *Refusal, or the host's.
+// one for tokens. A token without x5c is signed by the one of Keys that its kid names. The Proof has either
+// Anchor and Path, or Key. The error is a *Refusal, or the host's.
 func (a Ask) VerifyJWS(ctx context.Context, t jws.Token) (p Proof, err error) {
 	chain, ok := t.Chain()
 	if !ok {

@@ -72,7 +72,7 @@ func TestMixUp_Issuer(t *testing.T) {
 			t.Errorf("mix-up: %s: iss is %q", name, q["iss"])
 		}
 	}
-	// The issuer of an attacker in the request changes nothing.
+	// An attacker's issuer in the request is ignored.
 	q := mustQuery(t, w.send("GET", authorizePath,
 		authorization("scope", "x").Encode()+"&iss=https://evil.example", nil))
 	if !slices.Equal(q["iss"], []string{document.Issuer}) {

@@ -33,7 +33,7 @@ const bindingAge = 5 * time.Minute
 
 // Ask is a question, and the trust anchors. If any field but Claims is empty, every presentation is rejected.
 type Ask struct {
-	// Types are the types (vct) that count. One that ends in a colon stands for all that begin with it.
+	// Types are the accepted types (vct). A type that ends in a colon accepts all types that begin with it.
 	Types  []string
 	Claims [][]string // the paths of claims. No other claim counts
 

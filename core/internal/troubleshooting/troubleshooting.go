@@ -44,16 +44,16 @@ var advice = []Advice{
 			"receiver has to answer 2xx. Often the receiver has the secret of another integration or an " +
 			"old one, or the secret has a line break at its end. The signed text is t, a dot and the raw " +
 			"body; t is the text from the header. A library of Standard Webhooks needs the whole secret, " +
-			"including whsec_. If the receiver says that the event is too old, set its clock. Answer first " +
-			"and work later: an answer that takes longer than 10 seconds is none.",
+			"including whsec_. If the receiver reports that the event is too old, set its clock. Respond " +
+			"first and work later: a response after more than 10 seconds is too late.",
 	},
 	{
 		Probe: webhook.ProbeBadSignature,
 		Title: "The receiver does not check the signature",
 		Text: "The last digit of v1 was wrong in this request, and so was webhook-signature, if the " +
-			"request had one. The receiver has to answer 401. Compute the HMAC and compare all of it with " +
+			"request had one. The receiver must return 401. Compute the HMAC and compare all of it with " +
 			"v1, or with a signature of webhook-signature, in constant time, before anything else is done " +
-			"with the request. If the answer was 400, 403 or 500, change only the status.",
+			"with the request. If the response was 400, 403 or 500, change only the status.",
 	},
 	{
 		Probe: webhook.ProbeStaleTimestamp,

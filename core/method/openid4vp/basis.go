@@ -14,8 +14,8 @@ var (
 	_ method.Truster       = (*openID)(nil)
 )
 
-// Fingerprint implements method.Fingerprinter. Of the trust anchors and the keys of issuers a verdict depends
-// on one alone, which is its Trust, so the others may change. It depends on the types of documents, if they
+// Fingerprint implements method.Fingerprinter. A verdict depends on one trust anchor or one issuer's key,
+// which is its Trust, so other anchors and keys may change. It depends on the types of documents, if they
 // are a setting.
 func (o *openID) Fingerprint() string {
 	about := []string{o.settings.profile.name}

@@ -124,7 +124,7 @@ func TestSwiyu_Verdicts(t *testing.T) {
 	}
 }
 
-// A document at fault fails the attempt, and a response that is not for this service is refused.
+// A document at fault fails the attempt, and a response for another service is rejected.
 func TestSwiyu_Attacks(t *testing.T) {
 	stranger := swissIssuer("#assert-1")
 	unknown := swissIssuer("#assert-9")

@@ -187,7 +187,7 @@ func TestLive_Follow(t *testing.T) {
 	})
 }
 
-// Contract 16: "the instance reads its ring again at once".
+// Contract 16: "the instance reads its ring again immediately".
 func TestLive_AwaitedKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memory.New(memory.Config{Now: time.Now})

@@ -2,8 +2,8 @@
 // and the numbers of tests that passed, failed and were skipped. A failed test is printed when it ends, with
 // its name and its last lines. Every 30 seconds a line lists the packages that still run, or shows that Go
 // compiles. The end lists the reasons of skips and the failed tests. A test that passes may add a report to
-// the end: its log after a line REPORT. An unchanged package that passed before is not run again and is marked
-// "cached"; its reports and skips belong to that run.
+// the end: its log after a line REPORT. An unchanged package that passed before is not run again and is
+// marked "cached"; its reports and skips belong to that run.
 //
 //	go run ./testharness/internal/progress go test -json -short ./...
 //

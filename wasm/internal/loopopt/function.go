@@ -22,7 +22,7 @@ type basic struct {
 	at      int  // its index in the blocks
 	entered bool // a goroutine may return to here, or a jump to here goes through the table
 	loop    int  // number of blocks of the loop that begins here, including this one
-	forward bool // a forward jump leads here
+	forward bool // a forward jump has its target here
 }
 
 // parse returns nil if the body has another form.

@@ -33,7 +33,7 @@ type devCmd struct {
 	KV     string `name:"kv" default:"bolt" env:"VERGE_DEV_KV" help:"What keeps the state: bolt (a file in the data directory), memory, miniredis (a Redis within this process), or a redis:// or postgres:// URL."`
 	Data   string `default:".verge" type:"path" env:"VERGE_DEV_DATA" help:"Data directory: state, key ring and the seeded values. Delete it to start afresh."`
 
-	Methods     string   `placeholder:"FILE" type:"path" env:"VERGE_DEV_METHODS" help:"Methods in addition to those of the demo: a TOML file with [[methods]], as in the configuration of serve."`
+	Methods     string   `placeholder:"FILE" type:"path" env:"VERGE_DEV_METHODS" help:"Methods in addition to the demo's methods: a TOML file with [[methods]], as in the configuration of serve."`
 	WebhookURL  string   `name:"webhook-url" placeholder:"URL" env:"VERGE_DEV_WEBHOOK_URL" help:"Where webhooks go. Default: the demo shop's inbox."`
 	RedirectURI []string `name:"redirect-uri" sep:"none" placeholder:"URL" help:"Where your OpenID client wants users back. Each integration becomes a client of the OpenID provider. May be repeated."`
 	ReadyFile   string   `placeholder:"PATH" type:"path" env:"VERGE_DEV_READY_FILE" help:"Write addresses, ids and keys here as JSON as soon as the service accepts requests."`

@@ -14,7 +14,7 @@ type publisherCommands struct {
 	Show    publisherShowCmd    `cmd:"" does:"readPublisher,readOverview" help:"Show a publisher and its remaining steps to go live."`
 	Create  publisherCreateCmd  `cmd:"" does:"createPublisher" help:"Create a publisher."`
 	Change  publisherChangeCmd  `cmd:"" does:"changePublisher" help:"Change a publisher's name."`
-	Archive publisherArchiveCmd `cmd:"" does:"archivePublisher" help:"Archive a publisher. Its keys are rejected from then on."`
+	Archive publisherArchiveCmd `cmd:"" does:"archivePublisher" help:"Archive a publisher. After that, its keys are rejected."`
 }
 
 type publisherListCmd struct {

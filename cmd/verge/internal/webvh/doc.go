@@ -1,9 +1,9 @@
 // Package webvh verifies the log of a DID of the method did:webvh 1.0 (identity.foundation/didwebvh), and
 // returns the keys of its document.
 //
-// [Address] returns the address of the log, and [Keys] verifies it: the identifier (SCID) is the hash of the
-// first entry, each entry has the hash of the one before it, and each one is signed (eddsa-jcs-2022) by a key
-// that the entry before it allows, or announces by its hash (pre-rotation).
+// [Address] returns the address of the log, and [Verify] verifies it: the identifier (SCID) is the hash of
+// the first entry, each entry has the hash of the previous entry, and each is signed (eddsa-jcs-2022) by a
+// key that the previous entry allows, or announces by its hash (pre-rotation).
 //
 // # Limits
 //

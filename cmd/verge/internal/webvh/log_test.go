@@ -109,7 +109,8 @@ func TestVerify_Recorded(t *testing.T) {
 		"empty":                {nil, noon, "no JSON object"},
 		"too large":            {append(bytes.Clone(log), make([]byte, MaxSize)...), noon, "at most 1048576"},
 		"too many entries":     {bytes.Repeat([]byte("{}\n"), 2001), noon, "at most 2000"},
-		"a name twice": {bytes.Replace(log, []byte(`{"versionId"`), []byte(`{"state":{},"versionId"`), 1), noon,
+		"a name twice": {
+			bytes.Replace(log, []byte(`{"versionId"`), []byte(`{"state":{},"versionId"`), 1), noon,
 			"occurs twice"},
 	} {
 		if _, err := Verify(recorded, c.log, c.now); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -235,7 +236,7 @@ func TestAddress(t *testing.T) {
 	}
 }
 
-// The canonical form is that of RFC 8785, 3.2.3, for texts and the order of names.
+// The canonical form follows RFC 8785, 3.2.3, in texts and in the order of names.
 func TestCanonical(t *testing.T) {
 	o, err := readObject([]byte(`{"\u20ac":"Euro","\r":"CR","\ufb33":"D","1":1,"\ud83d\ude00":[true,null],` +
 		`"\u0080":"\u0007\"\\\/<\u2028","\u00f6":-3}`))
