@@ -56,6 +56,15 @@ type Config struct {
 	// once no session of the old count is stored.
 	Partitions int `setting:"partitions" default:"1"`
 
+	// ServiceName is the name of the service on the hosted pages, in the console and in the dialogs of
+	// passkeys: 1 to 40 characters.
+	ServiceName string `setting:"service_name" toml:"service_name" default:"Verge"`
+
+	// HelpURL and PrivacyURL are pages of the operator for users, https unless Dev. Every hosted page links
+	// to them. "": there is no link.
+	HelpURL    string `setting:"help_url" toml:"help_url"`
+	PrivacyURL string `setting:"privacy_url" toml:"privacy_url"`
+
 	// SecurityContact is the contact for people who have found a weakness, for /.well-known/security.txt
 	// (RFC 9116): mailto: and an address, or an https address. "": there is no such file.
 	SecurityContact string `setting:"security_contact" toml:"security_contact"`
@@ -162,6 +171,7 @@ func (c Config) Validate() problem.List {
 		wrong.AddError("ProviderKeys", err)
 	}
 	checkContact(c.SecurityContact, &wrong)
+	c.validateBrand(&wrong)
 	if c.Partitions < 1 || c.Partitions > 1<<16-1 {
 		wrong.Add("Partitions", "%d is not from 1 to 65535", c.Partitions)
 	}
@@ -219,7 +229,7 @@ func (c Config) ProviderKeyIDs() (ids []string) {
 }
 
 // AllowsPasskeys reports whether browsers offer passkeys at BaseURL: its host is a name and no IP address.
-func (c Config) AllowsPasskeys() bool { return passkeysAt(c.BaseURL) != nil }
+func (c Config) AllowsPasskeys() bool { return passkeysAt(c.BaseURL, "Verge") != nil }
 
 func (c Config) validateBaseURL(wrong *problem.List) {
 	const member = "BaseURL"

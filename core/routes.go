@@ -50,9 +50,12 @@ func (s *Service) publicRoutes() web.Table {
 			Label:   "box",
 			Handle:  s.pending(s.hosted.RequestObject),
 		},
+		{Methods: get, Pattern: web.LogoPath + "{}", Label: "verify",
+			Handle: s.limits.LimitPages(s.hosted.Logo)},
 		{Methods: get, Pattern: pages.AssetsPath + "{}", Label: "verify", Only: isAsset, Handle: asset},
 		{Methods: get, Pattern: pages.Icon().Path, Label: "other", Handle: asset},
-		{Methods: get, Pattern: "/", Label: "other", Only: web.AsksForPage, Handle: home},
+		{Methods: get, Pattern: "/", Label: "other", Only: web.AsksForPage,
+			Handle: web.Page(s.hosted.Home)},
 
 		{Methods: get, Pattern: securityPath, Label: "other", Handle: s.securityText},
 		{Methods: get, Pattern: web.OpenAPIPath, Label: "other", Handle: s.document},
@@ -125,14 +128,12 @@ func (s *Service) pending(serve func(_ context.Context, _ *web.Call, _ session.P
 }
 
 // errorPage returns the page for an error on the public side, or nil if the client expects JSON.
-func errorPage(status int, req *web.Request) *web.Response {
+func (s *Service) errorPage(status int, req *web.Request) *web.Response {
 	if !web.AsksForPage(req) || strings.HasPrefix(req.Path, web.PendingPath) {
 		return nil
 	}
-	return hosted.ErrorPage(status, req)
+	return hosted.ErrorPage(s.hosted.Service, status, req)
 }
-
-func home(_ context.Context, c *web.Call) (*web.Response, error) { return hosted.Home(c.Request), nil }
 
 func (s *Service) document(_ context.Context, c *web.Call) (*web.Response, error) {
 	return s.documents.Answer(c.Path), nil

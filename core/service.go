@@ -101,16 +101,16 @@ func New(cfg Config, h host.Host) (*Service, error) {
 	keys, _ := openid.ParseKeys(cfg.ProviderKeys) // Validate has found nothing wrong with them
 	s.openID = &openid.Provider{Host: h, BaseURL: cfg.BaseURL, API: s.api, Directory: s.directory,
 		Results: results, Keys: keys}
-	party := passkeysAt(cfg.BaseURL)
+	party := passkeysAt(cfg.BaseURL, cfg.ServiceName)
 	passkeys := &passkey.Store{Host: h, Life: time.Duration(cfg.PasskeyDays) * 24 * time.Hour}
 	s.hosted = &hosted.Hosted{Host: h, BaseURL: cfg.BaseURL, Directory: s.directory, Lifecycle: s.lifecycle,
-		Results: results, Dev: cfg.Dev, Methods: methods, Partitions: cfg.Partitions}
+		Results: results, Service: cfg.brand(), Dev: cfg.Dev, Methods: methods, Partitions: cfg.Partitions}
 	if party != nil {
 		passkeys.Party, s.hosted.Passkeys = *party, passkeys
 	}
 	s.people = member.New(h, member.Config{OperatorToken: cfg.OperatorToken, Passkeys: party})
 	s.operations = &operate.Operations{Host: h, Lists: lists, HostFetchesLists: cfg.HostFetchesLists,
-		Dev: cfg.Dev, BaseURL: cfg.BaseURL, Catalog: catalog,
+		Dev: cfg.Dev, BaseURL: cfg.BaseURL, ServiceName: cfg.ServiceName, Catalog: catalog,
 		Partitions: s.partitions, Directory: s.directory, People: s.people, Outbox: s.outbox,
 		Lifecycle: s.lifecycle, Counted: s.usage, UserPasskeys: passkeys,
 		StartTest: s.api.StartTestSession}
@@ -118,7 +118,7 @@ func New(cfg Config, h host.Host) (*Service, error) {
 		Operations: s.operations}
 	s.admin = &admin.Admin{Now: h.Now, Log: h.Log, Operations: s.operations, People: s.people, Guard: guard}
 	s.console = &console.Console{Operations: s.operations, Host: h, BaseURL: cfg.BaseURL,
-		Dev: cfg.Dev,
+		Service: cfg.ServiceName, Directory: s.directory, Dev: cfg.Dev,
 		Access: &console.People{Registry: s.people, Directory: s.directory, Guard: guard,
 			Sealer: h.Sealer, Now: h.Now, Random: h.Random}}
 	if len(keys) > 0 {
@@ -126,10 +126,10 @@ func New(cfg Config, h host.Host) (*Service, error) {
 	}
 	s.consoleOn, s.contact, s.baseURL = cfg.Console, cfg.SecurityContact, cfg.BaseURL
 	s.limits = cfg.Limits
-	s.public = &web.Router{Host: h, Limiter: limiter, Routes: s.publicRoutes(), ErrorPage: errorPage,
+	s.public = &web.Router{Host: h, Limiter: limiter, Routes: s.publicRoutes(), ErrorPage: s.errorPage,
 		Explain: explain}
 	s.operatorsConsole = &web.Router{Host: h, Limiter: limiter, Routes: s.consoleRoutes(ConsoleOperators),
-		ErrorPage: hosted.ErrorPage, Explain: explain}
+		ErrorPage: cfg.ErrorPage, Explain: explain}
 	s.operators = &web.Router{Host: h, Limiter: limiter, Routes: s.admin.Routes(), NoRoute: s.admin.NoRoute,
 		Explain: explain}
 	return s, nil
@@ -137,12 +137,12 @@ func New(cfg Config, h host.Host) (*Service, error) {
 
 // passkeysAt returns the site that passkeys of members and users are for, or nil at an address without a
 // name, where browsers offer none.
-func passkeysAt(baseURL string) *webauthn.RelyingParty {
+func passkeysAt(baseURL, name string) *webauthn.RelyingParty {
 	u, err := url.Parse(baseURL)
 	if err != nil {
 		return nil
 	}
-	party, err := webauthn.NewRelyingParty(u.Hostname(), "Verge", baseURL)
+	party, err := webauthn.NewRelyingParty(u.Hostname(), name, baseURL)
 	if err != nil {
 		return nil
 	}

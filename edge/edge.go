@@ -207,7 +207,7 @@ func (c Config) withDefaults() Config {
 		c.Server.Metrics = server.NewMetrics()
 	}
 	if c.Server.Page == nil {
-		c.Server.Page = core.ErrorPage
+		c.Server.Page = c.Core.ErrorPage
 	}
 	c.Server.Routes, c.Server.AdminRoutes = core.Routes(), core.AdminRoutes()
 	c.UsageEach = cmp.Or(c.UsageEach, 30*time.Second)

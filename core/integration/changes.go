@@ -36,6 +36,7 @@ const hidden = "(secret)"
 func (p Publisher) Changes(was Publisher) []audit.Change {
 	var c changes
 	c.add("name", was.Name, p.Name)
+	c.brand(was, p)
 	c.add("archived", yes(was.Archived != nil), yes(p.Archived != nil))
 	c.add("managed", yes(was.Managed), yes(p.Managed))
 	c.add("removed_from_file", yes(was.Removed), yes(p.Removed))

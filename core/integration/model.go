@@ -19,6 +19,9 @@ type Publisher struct {
 	ID   string `json:"id"` // pub_…
 	Name string `json:"name"`
 
+	Accent string `json:"accent,omitempty"` // colour of its hosted pages, #rrggbb; "": the service's
+	Logo   *Logo  `json:"logo,omitempty"`
+
 	Created  *time.Time `json:"created,omitempty"`  // nil: created by an earlier release
 	Archived *time.Time `json:"archived,omitempty"` // since then, its keys are rejected
 	Managed  bool       `json:"managed,omitempty"`  // only the configuration file changes it
@@ -226,6 +229,9 @@ func (p Publisher) Validate() error {
 	if rest, ok := strings.CutPrefix(p.ID, PublisherPrefix); !ok || !isToken(rest) {
 		return fmt.Errorf("publisher %q: id must be %s followed by 1 to 64 letters, digits, - or _",
 			p.ID, PublisherPrefix)
+	}
+	if bad := AccentProblem(p.Accent); bad != "" {
+		return fmt.Errorf("publisher %q: %s", p.ID, bad)
 	}
 	return nil
 }

@@ -121,7 +121,7 @@ func (d *Directory) steps(ctx context.Context, s Site, m mode) ([]step, error) {
 	}
 	first, err := stepsOf(ctx, d, publisherItems, publisherIDs, m.managed,
 		func(id string, f found[Publisher]) (*target, error) {
-			return d.publisherTarget(id, publishers[id], f, m), nil
+			return d.publisherTarget(ctx, id, publishers[id], f, m)
 		})
 	if err != nil {
 		return nil, err
@@ -197,7 +197,8 @@ func findIn[T any](d *Directory, it kv.Item) (found[T], error) {
 
 // publisherTarget returns the publisher after the change. p is nil if the site does not name it. The result
 // is nil if the publisher is as it should be.
-func (d *Directory) publisherTarget(id string, p *SitePublisher, f found[Publisher], m mode) *target {
+func (d *Directory) publisherTarget(ctx context.Context, id string, p *SitePublisher, f found[Publisher],
+	m mode) (*target, error) {
 	t := &target{Difference: Difference{Kind: KindPublisher, ID: id, Publisher: id, Action: ActionCreate},
 		replace: f.version}
 	was := Publisher{}
@@ -208,20 +209,30 @@ func (d *Directory) publisherTarget(id string, p *SitePublisher, f found[Publish
 	switch {
 	case p != nil && !p.Archived:
 		next.ID, next.Name, stands = id, p.Name, standing{managed: m.managed}
+		if m.managed || was.Accent == "" && was.Logo == nil {
+			next.Accent = p.Accent
+			next, _ = next.SetLogo(p.Logo) // the site is valid
+		}
 		if f.value == nil {
 			next.Created = d.instant()
 		}
 	case f.value == nil:
-		return nil
+		return nil, nil
 	case p != nil:
 		stands = d.shelved(stands, m)
 	default:
 		if stands, t.Removed = d.dropped(stands, m); !t.Removed {
-			return nil
+			return nil, nil
 		}
 	}
 	next.Archived, next.Managed, next.Removed = stands.archived, stands.managed, stands.removed
-	return t.to(record{publisherItems + id, next}, next.Changes(was), was.Archived, next.Archived)
+	if p != nil && !p.Archived {
+		var err error
+		if t.index, err = d.PutLogo(ctx, was.Logo, next, p.Logo); err != nil {
+			return nil, err
+		}
+	}
+	return t.to(record{publisherItems + id, next}, next.Changes(was), was.Archived, next.Archived), nil
 }
 
 // integrationTarget is publisherTarget for an integration.

@@ -26,7 +26,9 @@ type Site struct {
 type SitePublisher struct {
 	ID       string `json:"id" toml:"id"`
 	Name     string `json:"name" toml:"name"`
-	Archived bool   `json:"archived,omitempty" toml:"archived"` // its name then does not matter
+	Accent   string `json:"accent,omitempty" toml:"accent"`
+	Logo     []byte `json:"logo,omitempty" toml:"-"`            // the file
+	Archived bool   `json:"archived,omitempty" toml:"archived"` // its other settings then do not matter
 }
 
 // Validate returns an error with all problems of s, one per line.
@@ -63,6 +65,15 @@ func (s Site) problems(methods method.Catalog, dev bool, misread problem.List) p
 			wrong.Add(member, "publisher %q: it occurs twice", p.ID)
 		}
 		publishers[p.ID] = true
+		if p.Archived {
+			continue
+		}
+		if bad := AccentProblem(p.Accent); bad != "" {
+			wrong.Add(fmt.Sprintf("publishers.%d.accent", n), "publisher %q: %s", p.ID, bad)
+		}
+		if _, bad := (Publisher{ID: p.ID}).SetLogo(p.Logo); bad != "" {
+			wrong.Add(fmt.Sprintf("publishers.%d.logo", n), "publisher %q: logo: %s", p.ID, bad)
+		}
 	}
 	for n, i := range s.Integrations {
 		path := func(member string) string { return fmt.Sprintf("integrations.%d.%s", n, member) }

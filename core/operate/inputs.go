@@ -41,6 +41,9 @@ type PublisherQuery struct {
 type PublisherInput struct {
 	ID   string  `json:"id,omitempty" only:"create"` // "": a new one
 	Name *string `json:"name,omitempty"`             // 1 to 100 characters
+
+	Accent *string `json:"accent,omitempty"`      // #rrggbb; "": the colours of the service
+	Logo   *string `json:"logo_base64,omitempty"` // a PNG, JPEG or WebP file in base64; "": no logo
 }
 
 // PublisherUpdate changes a publisher.

@@ -26,10 +26,12 @@ import (
 type Operations struct {
 	host.Host
 
-	Dev        bool // allows what integration.Integration.Validate allows in dev
-	BaseURL    string
-	Catalog    method.Catalog
-	Partitions []kv.Partition
+	Dev     bool // allows what integration.Integration.Validate allows in dev
+	BaseURL string
+
+	ServiceName string // no publisher may have it
+	Catalog     method.Catalog
+	Partitions  []kv.Partition
 
 	Directory *integration.Directory
 	People    *member.Registry

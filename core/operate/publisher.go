@@ -2,6 +2,7 @@ package operate
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -62,17 +63,20 @@ func (o *Operations) CreatePublisher(ctx context.Context, who Actor, in Publishe
 	}
 	if in.Name == nil {
 		wrong.add("name", "required", "Give the publisher a name.")
-	} else {
-		p.Name = wrong.name("name", *in.Name)
 	}
+	file := o.applyTo(&p, in, &wrong)
 	if err := wrong.err(); err != nil {
 		return Publisher{}, err
+	}
+	logo, err := o.Directory.PutLogo(ctx, nil, p, file)
+	if err != nil {
+		return Publisher{}, o.apiError(err)
 	}
 	entry, err := o.along(who, publisherCreate, p.ID, p.ID, p.Changes(integration.Publisher{})...)
 	if err != nil {
 		return Publisher{}, err
 	}
-	_, err = o.Directory.SavePublisher(ctx, p, "", entry...)
+	_, err = o.Directory.SavePublisher(ctx, p, "", append(logo, entry...)...)
 	if errors.Is(err, integration.ErrExists) {
 		return Publisher{},
 			errInvalid(web.FieldError{Field: "id", Code: "conflict",
@@ -87,27 +91,64 @@ func (o *Operations) CreatePublisher(ctx context.Context, who Actor, in Publishe
 // ChangePublisher changes the publisher that has that version.
 func (o *Operations) ChangePublisher(ctx context.Context, who Actor, id, version string, in PublisherInput) (
 	Publisher, error) {
-	return o.changePublisher(ctx, who, publisherChange, id, version, func(p *integration.Publisher) error {
-		wrong := o.wrong()
-		if in.Name != nil {
-			p.Name = wrong.name("name", *in.Name)
+	return o.changePublisher(ctx, who, publisherChange, id, version,
+		func(p *integration.Publisher) (file []byte, err error) {
+			wrong := o.wrong()
+			file = o.applyTo(p, in, &wrong)
+			return file, wrong.err()
+		})
+}
+
+// applyTo sets the fields of p that in has. It returns the file of a new logo.
+func (o *Operations) applyTo(p *integration.Publisher, in PublisherInput, wrong *invalid) (file []byte) {
+	if in.Name != nil {
+		p.Name = wrong.name("name", *in.Name)
+		if o.isOurs(p.Name) {
+			wrong.add("name", "value", "This is the name of the service. A publisher needs another one, so that "+
+				"users see who asks them.")
 		}
-		return wrong.err()
-	})
+	}
+	if in.Accent != nil {
+		p.Accent = strings.ToLower(strings.TrimSpace(*in.Accent))
+		if integration.AccentProblem(p.Accent) != "" {
+			wrong.add("accent", "value", "An accent colour is # and six hexadecimal digits, such as #0b6a5a.")
+		}
+	}
+	if in.Logo == nil {
+		return nil
+	}
+	file, err := base64.StdEncoding.DecodeString(*in.Logo)
+	if err != nil {
+		wrong.add("logo_base64", "value", "A logo is a file in standard base64.")
+		return nil
+	}
+	next, problem := p.SetLogo(file)
+	if problem != "" {
+		wrong.add("logo_base64", "value", "%s", problem)
+	}
+	*p = next
+	return file
+}
+
+// isOurs reports whether a name is the one of the service, in any case and with any spaces.
+func (o *Operations) isOurs(name string) bool {
+	plain := func(s string) string { return strings.ToLower(strings.Join(strings.Fields(s), "")) }
+	return name != "" && plain(name) == plain(o.ServiceName)
 }
 
 // ArchivePublisher archives the publisher that has that version: its integrations start no session any more,
 // and its keys authenticate nobody. What is under way ends as it would.
 func (o *Operations) ArchivePublisher(ctx context.Context, who Actor, id, version string) (Publisher, error) {
-	return o.changePublisher(ctx, who, publisherArchive, id, version, func(p *integration.Publisher) error {
-		now := o.Now().UTC()
-		p.Archived = &now
-		return nil
-	})
+	return o.changePublisher(ctx, who, publisherArchive, id, version,
+		func(p *integration.Publisher) ([]byte, error) {
+			now := o.Now().UTC()
+			p.Archived = &now
+			return nil, nil
+		})
 }
 
 func (o *Operations) changePublisher(ctx context.Context, who Actor, op Operation, id, version string,
-	alter func(*integration.Publisher) error) (Publisher, error) {
+	alter func(*integration.Publisher) (logo []byte, err error)) (Publisher, error) {
 	if err := who.may(op, id); err != nil {
 		return Publisher{}, err
 	}
@@ -117,7 +158,7 @@ func (o *Operations) changePublisher(ctx context.Context, who Actor, op Operatio
 }
 
 func (o *Operations) changePublisherOnce(ctx context.Context, who Actor, op Operation, id, version string,
-	alter func(*integration.Publisher) error) (Publisher, error) {
+	alter func(*integration.Publisher) (logo []byte, err error)) (Publisher, error) {
 	was, err := o.Directory.ReadPublisher(ctx, id)
 	if err != nil {
 		return Publisher{}, o.apiError(err)
@@ -132,14 +173,19 @@ func (o *Operations) changePublisherOnce(ctx context.Context, who Actor, op Oper
 	if err := fresh(version, was.Version); err != nil {
 		return Publisher{p, was.Version}, err
 	}
-	if err := alter(&p); err != nil {
+	file, err := alter(&p)
+	if err != nil {
 		return Publisher{}, err
+	}
+	logo, err := o.Directory.PutLogo(ctx, was.Value.Logo, p, file)
+	if err != nil {
+		return Publisher{}, o.apiError(err)
 	}
 	entry, err := o.along(who, op, id, id, p.Changes(was.Value)...)
 	if err != nil {
 		return Publisher{}, err
 	}
-	if _, err := o.Directory.SavePublisher(ctx, p, was.Version, entry...); err != nil {
+	if _, err := o.Directory.SavePublisher(ctx, p, was.Version, append(logo, entry...)...); err != nil {
 		return Publisher{}, o.apiError(err)
 	}
 	return o.Publisher(ctx, who, id)

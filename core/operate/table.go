@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/outbox"
 	"github.com/verge-id/verge/core/internal/passkey"
 	"github.com/verge-id/verge/core/internal/usage"
@@ -31,6 +32,9 @@ const (
 // maxSite is the maximum size of a configuration, as of the largest body of a public route.
 const maxSite = 1 << 20
 
+// maxPublisher is the maximum size of a publisher: a logo in base64, and the other fields.
+const maxPublisher = (integration.MaxLogo+2)/3*4 + web.MaxBody
+
 // The endpoints. The comment of each is its text in openapi.yaml of package admin, which is generated: a
 // summary, a description, and after "200:" the description of the response.
 var (
@@ -43,7 +47,7 @@ var (
 	// CreatePublisher: Create a publisher
 	// 200: The publisher.
 	CreatePublisher = &Endpoint[PublisherInput, Publisher]{Name: "createPublisher", Method: "POST",
-		Path: publishers, right: publisherCreate,
+		Path: publishers, right: publisherCreate, body: maxPublisher,
 		do: (*Operations).CreatePublisher}
 
 	// ReadPublisher: Read a publisher
@@ -53,9 +57,10 @@ var (
 		do: (*Operations).Publisher}
 
 	// ChangePublisher: Change a publisher
+	// Absent fields keep their values. The hosted pages have the new brand within 5 seconds.
 	// 200: The publisher after the change.
 	ChangePublisher = &Endpoint[PublisherUpdate, Publisher]{Name: "changePublisher", Method: "PATCH",
-		Path: publishers + "/{id}", right: publisherChange, thing: "publisher",
+		Path: publishers + "/{id}", right: publisherChange, thing: "publisher", body: maxPublisher,
 		do: func(o *Operations, ctx context.Context, who Actor, in PublisherUpdate) (Publisher, error) {
 			return o.ChangePublisher(ctx, who, in.Versioned.ID, in.Version, in.PublisherInput)
 		}}

@@ -68,14 +68,30 @@ const (
 	shapeContrast = 305
 )
 
-// until returns the first colour on the way from c to other that has the contrast with every ground.
+// until returns the first colour on the way from c to black or white that has the contrast with every ground.
+// The way to white leads by the brightest colour of the same hue, since a mere mixture would be grey.
 func (c Colour) until(other Colour, least int, grounds ...Colour) Colour {
-	for n := 0; n < 256; n += 2 {
-		if mixed := c.mix(other, n); mixed.stands(least, grounds...) {
-			return mixed
+	stops := []Colour{c, other}
+	if other == white {
+		stops = []Colour{c, c.brightest(), white}
+	}
+	for n := range stops[1:] {
+		for share := 0; share < 256; share += 4 {
+			if mixed := stops[n].mix(stops[n+1], share); mixed.stands(least, grounds...) {
+				return mixed
+			}
 		}
 	}
 	return other
+}
+
+// brightest returns the colour with the proportions of c whose largest channel is full.
+func (c Colour) brightest() (full Colour) {
+	most := max(c>>16, c>>8&0xff, c&0xff, 1)
+	for shift := 0; shift < 24; shift += 8 {
+		full |= (c >> shift & 0xff) * 255 / most << shift
+	}
+	return full
 }
 
 // stands reports whether c has at least that contrast with every ground.

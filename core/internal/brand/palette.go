@@ -30,6 +30,7 @@ type scheme struct {
 
 	away   Colour // from the card: towards this colour contrast grows
 	soft   int    // the share of the accent in AccentSoft, of 256
+	accent int    // the least contrast of Accent, in hundredths
 	button int    // the least contrast of Button and card, in hundredths
 }
 
@@ -40,9 +41,9 @@ func (s *scheme) properties() []property {
 
 var schemes = map[bool]*scheme{
 	false: {card: 0xffffff, ground: 0xf4f3ee, text: 0x1c2421, muted: 0x57625d, control: 0x76827c,
-		edge: 0xdfddd3, away: black, soft: 30, button: 130},
+		edge: 0xdfddd3, away: black, soft: 30, accent: textContrast, button: 130},
 	true: {card: 0x191f1c, ground: 0x101412, text: 0xebefec, muted: 0xa5b0aa, control: 0x7a8780,
-		edge: 0x2c3531, away: white, soft: 44, button: shapeContrast},
+		edge: 0x2c3531, away: white, soft: 44, accent: 600, button: shapeContrast},
 }
 
 // Palette computes the colours of a page, in light or in dark. Text has a contrast of at least 4.5:1 with
@@ -62,7 +63,7 @@ func (c Colour) Palette(dark bool) Palette {
 			break
 		}
 	}
-	p.Accent = c.until(s.away, textContrast, s.card, s.ground, p.AccentSoft)
+	p.Accent = c.until(s.away, s.accent, s.card, s.ground, p.AccentSoft)
 	p.AccentStrong = p.Accent.mix(s.away, 72)
 	p.Button = c.until(s.away, s.button, s.card)
 	p.ButtonEdge = p.Button.until(s.away, shapeContrast, s.card)

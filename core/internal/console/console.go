@@ -2,9 +2,11 @@ package console
 
 import (
 	"context"
+	"net/url"
 	"strings"
 
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/console/pages"
 	templ "github.com/verge-id/verge/core/internal/templrt"
 	"github.com/verge-id/verge/core/operate"
@@ -17,9 +19,14 @@ type Console struct {
 	Access     Access
 	Host       host.Host // KV, Sealer, Now, Random and Log
 
+	Service string // its name
 	BaseURL string // scheme and host of the console, no slash at the end
-	Issuer  string // of the OpenID provider; "": the service has none
-	Dev     bool   // a sign-in link opens by itself
+
+	// Directory has the logos of publishers.
+	Directory *integration.Directory
+
+	Issuer string // of the OpenID provider; "": the service has none
+	Dev    bool   // a sign-in link opens by itself
 }
 
 // maxBody is the maximum number of bytes of a form.
@@ -36,6 +43,9 @@ func (c *Console) Routes() web.Table {
 			Only:    isAsset,
 			Handle:  web.Page(asset),
 		},
+		{Methods: get, Pattern: pages.LogoPath + "{}", Label: "console", Handle: c.logo},
+		{Methods: []string{"POST"}, Pattern: pages.PublisherPath("") + "{}/brand", Label: "console",
+			MaxBody: maxBrandBody, Handle: web.Page(c.ActFile)},
 		{Methods: get, Pattern: pages.Root + "/{...}", Label: "console", Handle: web.Page(c.Show)},
 		{Methods: []string{"POST"}, Pattern: pages.Root + "/{...}", Label: "console", MaxBody: maxBody,
 			Handle: web.Page(c.Act)},
@@ -106,6 +116,8 @@ var table = []page{
 			{"archive-publisher", operate.ArchivePublisher, archivePublisher},
 			{"end-passkeys", operate.EndPasskeys, endPasskeys},
 			{"create-link", operate.CreateLink, createLink}}},
+	{name: "brand", path: "p/{publisher}/brand", op: operate.ChangePublisher, show: showBrand,
+		acts: []act{{"save-brand", operate.ChangePublisher, saveBrand}}},
 	{name: "integrations", path: "p/{publisher}/integrations", op: operate.ListIntegrations,
 		show: showIntegrations},
 	{name: "new-integration", path: "p/{publisher}/integrations/new", op: operate.CreateIntegration,
@@ -197,14 +209,23 @@ func (c *Console) Act(ctx context.Context, r *web.Call) *web.Response {
 			Text: web.LargerThan(maxBody) + " Go back and shorten what you typed."})
 	}
 	if web.MediaType(req.Header.Get("Content-Type")) != "application/x-www-form-urlencoded" {
-		return c.plain(415, pages.ProblemData{Heading: "This is no form of ours", Tone: pages.Bad,
-			Text: "The console takes only its own forms. Programs use the operators' API."})
+		return c.plain(415, notOurs)
 	}
+	form, err := web.ReadParameters(string(req.Body), params...)
+	return c.actOn(ctx, req, form, nil, err)
+}
+
+// notOurs is the page for a form of another type.
+var notOurs = pages.ProblemData{Heading: "This is no form of ours", Tone: pages.Bad,
+	Text: "The console takes only its own forms. Programs use the operators' API."}
+
+// actOn carries out a form. malformed is the error of reading it, or nil.
+func (c *Console) actOn(ctx context.Context, req *web.Request, form url.Values, file []byte,
+	malformed error) *web.Response {
 	if !c.sameSite(req) {
 		return c.plain(403, crossSite)
 	}
-	form, err := web.ReadParameters(string(req.Body), params...)
-	if err != nil {
+	if malformed != nil {
 		return c.plain(400, pages.ProblemData{Heading: "The form cannot be read", Tone: pages.Bad,
 			Text: "Something on the way has damaged it. Load the page again and send it once more."})
 	}
@@ -212,7 +233,7 @@ func (c *Console) Act(ctx context.Context, r *web.Call) *web.Response {
 	if refused != nil {
 		return refused
 	}
-	v.form = form
+	v.form, v.file = form, file
 	return v.act()
 }
 
@@ -254,20 +275,20 @@ func (c *Console) sameSite(req *web.Request) bool {
 }
 
 func isAsset(req *web.Request) bool {
-	return req.Path == pages.Style().Path || req.Path == pages.Script().Path
+	_, ok := pages.FindAsset(req.Path)
+	return ok
 }
 
 func asset(_ context.Context, c *web.Call) *web.Response {
-	for _, a := range []pages.Asset{pages.Style(), pages.Script()} {
-		if a.Path == c.Path {
-			return &web.Response{Status: 200, Body: a.Body, Header: web.Header{
-				"Content-Type":                 {a.ContentType},
-				"Etag":                         {a.ETag},
-				"Cache-Control":                {"public, max-age=31536000, immutable"},
-				"X-Content-Type-Options":       {"nosniff"},
-				"Cross-Origin-Resource-Policy": {"same-origin"},
-			}}
-		}
+	a, ok := pages.FindAsset(c.Path)
+	if !ok {
+		return nil
 	}
-	return nil
+	return &web.Response{Status: 200, Body: a.Body, Header: web.Header{
+		"Content-Type":                 {a.ContentType},
+		"Etag":                         {a.ETag},
+		"Cache-Control":                {"public, max-age=31536000, immutable"},
+		"X-Content-Type-Options":       {"nosniff"},
+		"Cross-Origin-Resource-Policy": {"same-origin"},
+	}}
 }

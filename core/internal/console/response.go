@@ -95,6 +95,8 @@ func (v *visit) refused(err error) *web.Response {
 		v.refusal.Theirs = v.theirs()
 		return v.again(412, "Somebody else has changed this meanwhile, so nothing was saved. What you "+
 			"typed is still here. Look at what they changed, and save again to put yours in its place.")
+	case errors.Is(err, errPreview):
+		return v.again(200, "")
 	case errors.Is(err, errNoVersion):
 		return v.plainFor(400, pages.ProblemData{Heading: "Load the page again", Tone: pages.Wait,
 			Text: "The form does not say which version it changes, so nothing was changed. Load the " +
@@ -239,6 +241,6 @@ func (c *Console) plain(status int, d pages.ProblemData) *web.Response {
 	if d.To == "" {
 		d.To, d.ToText = pages.Root, "Go to the console"
 	}
-	f := &pages.Frame{Title: d.Heading, Page: "problem", Now: c.Host.Now()}
+	f := &pages.Frame{Title: d.Heading, Page: "problem", Now: c.Host.Now(), Service: c.Service}
 	return c.render(status, f, pages.Problem(f, d))
 }

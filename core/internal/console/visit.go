@@ -23,6 +23,7 @@ type visit struct {
 	at        map[string]string // what stands for the parameters of the path
 	query     url.Values
 	form      url.Values // of a POST
+	file      []byte     // of a POST; empty: none was chosen
 	acting    string     // the action that the form asks for
 	cookie    string
 	session   Session // zero on pages for those who are not signed in
@@ -92,8 +93,8 @@ var params = func() []string {
 		// of addresses
 		"after", "from", "integration", invitationParam, linkParam, "next", noteParam, "out", "state", "to",
 		// of forms
-		"callback_url", "credential", "expires", "id", "integration_id", "key", "member", "name", "passkey",
-		"publisher_id", "role", "secret", "session", "session_id", "token", "type", "webhook_off",
+		"accent", "callback_url", "credential", "expires", "id", "integration_id", "key", "member", "name", "no_logo",
+		"passkey", "preview", "publisher_id", "role", "secret", "session", "session_id", "token", "type", "webhook_off",
 		"webhook_url",
 	}
 	for _, s := range integration.Settings {
@@ -131,7 +132,7 @@ func (v *visit) signedOut() *web.Response {
 // frame is what stands around a page of this visit.
 func (v *visit) frame(title string) *pages.Frame {
 	f := &pages.Frame{Title: title, Publisher: v.publisher, Now: v.now, Form: v.refusal,
-		Status: v.note.status(), Dev: v.Dev, Issuer: v.Issuer}
+		Status: v.note.status(), Dev: v.Dev, Issuer: v.Issuer, Service: v.Service}
 	if v.page != nil {
 		f.Page = v.page.name
 	}

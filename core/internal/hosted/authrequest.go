@@ -46,7 +46,7 @@ const MaxReturnURL = 26 << 10
 // address of the return itself is loaded again, the provider rejects the second use, and the page shows the
 // present state.
 func (h *Hosted) Return(ctx context.Context, c *web.Call) *web.Response {
-	return h.comeBack(ctx, c.Request, c.Text).response()
+	return h.respond(h.comeBack(ctx, c.Request, c.Text))
 }
 
 func (h *Hosted) comeBack(ctx context.Context, req *web.Request, name string) page {

@@ -1,12 +1,14 @@
 package hosted
 
 import (
+	"context"
+
 	"github.com/verge-id/verge/core/internal/hosted/pages"
 	"github.com/verge-id/verge/core/web"
 )
 
-// ErrorPage is core.ErrorPage.
-func ErrorPage(status int, req *web.Request) *web.Response {
+// ErrorPage is core.Config.ErrorPage.
+func ErrorPage(service pages.Service, status int, req *web.Request) *web.Response {
 	kind := refusalKind(status)
 	if req != nil && req.Path == web.FilePath {
 		switch status {
@@ -18,7 +20,7 @@ func ErrorPage(status int, req *web.Request) *web.Response {
 	}
 	again := kind == pages.Unavailable || kind == pages.TooSlow || kind == pages.TooOften
 	// Only a GET is offered again: a form must be sent again by the page that has it.
-	return render(status, pages.View{Kind: kind, Lang: languageOf(req),
+	return render(status, pages.View{Kind: kind, Service: service, Lang: languageOf(req),
 		Reload: again && req != nil && req.Method == "GET"})
 }
 
@@ -43,6 +45,6 @@ func refusalKind(status int) pages.Kind {
 }
 
 // Home returns the front page, for a person who opens the host.
-func Home(req *web.Request) *web.Response {
-	return render(200, pages.View{Kind: pages.Home, Lang: languageOf(req)})
+func (h *Hosted) Home(_ context.Context, c *web.Call) *web.Response {
+	return h.respond(page{status: 200, view: pages.View{Kind: pages.Home, Lang: languageOf(c.Request)}})
 }

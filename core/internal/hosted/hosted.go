@@ -54,6 +54,7 @@ type Hosted struct {
 	Directory *integration.Directory
 	Lifecycle *lifecycle.Lifecycle
 	Results   *result.Tokens
+	Service   pages.Service
 	Dev       bool                     // a method may leave for http on a loopback host
 	Methods   map[string]method.Opened // by name
 
@@ -96,16 +97,16 @@ const (
 
 // Show answers GET on the hosted path.
 func (h *Hosted) Show(ctx context.Context, c *web.Call) *web.Response {
-	return h.get(c.Request, func(flow string) (*visit, *page) {
+	return h.respond(h.get(c.Request, func(flow string) (*visit, *page) {
 		return h.open(ctx, c.Request, flow)
-	}).response()
+	}))
 }
 
 // ShowPhone answers GET on the link of a hand-off.
 func (h *Hosted) ShowPhone(ctx context.Context, c *web.Call) *web.Response {
-	return h.get(c.Request, func(string) (*visit, *page) {
+	return h.respond(h.get(c.Request, func(string) (*visit, *page) {
 		return h.openPhone(ctx, c.Request, c.Text)
-	}).response()
+	}))
 }
 
 // get passes a link through the stages.
@@ -126,7 +127,7 @@ func (h *Hosted) get(req *web.Request, open func(flow string) (*visit, *page)) p
 
 // Act answers POST on the hosted path.
 func (h *Hosted) Act(ctx context.Context, c *web.Call) *web.Response {
-	return h.actOn(ctx, c, func(url.Values) bool { return true }).response()
+	return h.respond(h.actOn(ctx, c, func(url.Values) bool { return true }))
 }
 
 // MaxCredentialBody is the maximum number of bytes of a form with the response of a browser's wallet.
@@ -135,7 +136,7 @@ const MaxCredentialBody = method.MaxCall + web.MaxBody
 // ActCredential answers POST on the path of forms with the response of a browser's wallet. It is Act with
 // another limit of the body, and rejects other forms.
 func (h *Hosted) ActCredential(ctx context.Context, c *web.Call) *web.Response {
-	return h.actOn(ctx, c, func(form url.Values) bool { return form.Has(method.CredentialField) }).response()
+	return h.respond(h.actOn(ctx, c, func(form url.Values) bool { return form.Has(method.CredentialField) }))
 }
 
 // actOn is Act for the forms that a path takes.
@@ -159,7 +160,7 @@ const MaxFileBody = method.MaxFile + web.MaxBody
 
 // ActFile answers POST on the path of forms with a picture. Apart from the encoding of the form it is Act.
 func (h *Hosted) ActFile(ctx context.Context, c *web.Call) *web.Response {
-	return h.actOnFile(ctx, c).response()
+	return h.respond(h.actOnFile(ctx, c))
 }
 
 func (h *Hosted) actOnFile(ctx context.Context, c *web.Call) page {

@@ -18,6 +18,7 @@ func (v *visit) loadIntegration() (err error) {
 	if err == nil {
 		v.requestInfo(v.ctx, v.session)
 		v.findOffers()
+		err = v.loadPublisher()
 	}
 	return err
 }

@@ -32,6 +32,8 @@ type visit struct {
 	offers  []method.Opened // the integration's methods, at least one
 	lang    string
 
+	publisher pages.Publisher
+
 	record  session.Record // as of now, after load
 	version string         // of the record
 

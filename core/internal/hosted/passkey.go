@@ -355,7 +355,7 @@ const lookLife = 10 * time.Minute
 
 // ShowPasskeys answers GET on the page where users see and delete what is kept of a passkey.
 func (h *Hosted) ShowPasskeys(_ context.Context, c *web.Call) *web.Response {
-	return h.passkeysPage(c.Request, 200, pages.Kept{}).response()
+	return h.respond(h.passkeysPage(c.Request, 200, pages.Kept{}))
 }
 
 // passkeysPage returns that page before a passkey has answered. kept says what has happened so far.
@@ -402,7 +402,7 @@ func (h *Hosted) passkeysFailed(req *web.Request, err error) page {
 
 // ActPasskeys answers POST on that page: a passkey has answered, or its record is to be deleted.
 func (h *Hosted) ActPasskeys(ctx context.Context, c *web.Call) *web.Response {
-	return h.actOnPasskeys(ctx, c).response()
+	return h.respond(h.actOnPasskeys(ctx, c))
 }
 
 func (h *Hosted) actOnPasskeys(ctx context.Context, c *web.Call) page {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/url"
-	"slices"
 	"time"
 
 	"github.com/verge-id/verge/core/host"
@@ -394,6 +393,7 @@ func (v *visit) page(status int, view pages.View) page {
 	if v.session.OpenID && view.Kind != pages.Used && view.Kind != pages.Elsewhere {
 		view.BackURL = openid.Denied(v.BaseURL, &v.claims)
 	}
+	view.Publisher = v.publisher
 	view.Sandbox = view.Sandbox || v.onlySandbox()
 	view.Dev = v.Dev
 	view.OnPhone = v.phone != nil
@@ -428,6 +428,12 @@ func (h *Hosted) awaited(req *web.Request, flow string) page {
 // plain returns a page for a visitor without a good flow token.
 func plain(status int, kind pages.Kind, req *web.Request) page {
 	return page{status: status, view: pages.View{Kind: kind, Lang: languageOf(req)}}
+}
+
+// respond renders a page of this service.
+func (h *Hosted) respond(p page) *web.Response {
+	p.view.Service = h.Service
+	return p.response()
 }
 
 // response renders the page.
@@ -489,20 +495,29 @@ var assets = []pages.Asset{pages.Style(), pages.Icon(), pages.CameraScript(), pa
 
 // HasAsset reports whether pages load a file from this path.
 func HasAsset(path string) bool {
-	return slices.ContainsFunc(assets, func(a pages.Asset) bool { return a.Path == path })
+	_, ok := findAsset(path)
+	return ok
+}
+
+func findAsset(path string) (pages.Asset, bool) {
+	for _, a := range assets {
+		if path == a.Path {
+			return a, true
+		}
+	}
+	return pages.FindAccent(path)
 }
 
 // Asset answers GET on a file that pages load; nil if there is no such file.
 func Asset(path string) *web.Response {
-	for _, a := range assets {
-		if path == a.Path {
-			return &web.Response{Status: 200, Body: a.Body, Header: web.Header{
-				"Content-Type":           {a.ContentType},
-				"Etag":                   {a.ETag},
-				"Cache-Control":          {a.CacheControl},
-				"X-Content-Type-Options": {"nosniff"},
-			}}
-		}
+	a, ok := findAsset(path)
+	if !ok {
+		return nil
 	}
-	return nil
+	return &web.Response{Status: 200, Body: a.Body, Header: web.Header{
+		"Content-Type":           {a.ContentType},
+		"Etag":                   {a.ETag},
+		"Cache-Control":          {a.CacheControl},
+		"X-Content-Type-Options": {"nosniff"},
+	}}
 }

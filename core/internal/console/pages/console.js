@@ -60,6 +60,61 @@ for (const form of document.querySelectorAll("form[data-passkey]")) {
 
 document.querySelector("form[data-at-once]")?.submit();
 
+// The preview of a brand follows the form. The service computes the colours: each accent has a stylesheet. The logo is
+// drawn, because the page may load pictures from its own host alone.
+const brand = document.querySelector('form[data-action="save-brand"]');
+if (brand) {
+	const accent = brand.elements.accent;
+	let sheet = document.querySelector("[data-preview-colours]");
+	const picker = document.createElement("input");
+	picker.type = "color";
+	picker.className = "picker";
+	picker.setAttribute("aria-label", "Choose the accent colour");
+	let waits;
+	const show = () => {
+		const colour = (accent.value.trim() || accent.placeholder).toLowerCase();
+		if (!/^#[0-9a-f]{6}$/.test(colour)) return;
+		picker.value = colour;
+		const next = sheet.cloneNode();
+		next.href = sheet.dataset.previewColours + colour.slice(1) + ".css";
+		if (next.href === sheet.href) return;
+		const old = sheet;
+		sheet = next;
+		next.addEventListener("load", () => old.remove());
+		old.after(next);
+	};
+	const soon = () => {
+		clearTimeout(waits);
+		waits = setTimeout(show, 150);
+	};
+	accent.addEventListener("input", soon);
+	picker.addEventListener("input", () => {
+		accent.value = picker.value;
+		soon();
+	});
+	const row = document.createElement("div");
+	row.className = "with-picker";
+	accent.replaceWith(row);
+	row.append(accent, picker);
+	show();
+	picker.value = (accent.value || accent.placeholder).toLowerCase();
+	brand.elements.preview.hidden = true;
+	brand.elements.logo_base64.addEventListener("change", async (event) => {
+		const file = event.target.files[0];
+		if (!file) return;
+		const picture = await createImageBitmap(file).catch(() => null);
+		if (!picture) return; // the answer to the form says why
+		for (const logo of document.querySelectorAll(".preview-logo")) {
+			const canvas = document.createElement("canvas");
+			canvas.width = picture.width;
+			canvas.height = picture.height;
+			canvas.getContext("2d").drawImage(picture, 0, 0);
+			logo.replaceChildren(canvas);
+			logo.hidden = false;
+		}
+	});
+}
+
 for (const code of document.querySelectorAll("[data-secret]")) {
 	if (!navigator.clipboard) break;
 	const button = document.createElement("button");

@@ -29,6 +29,9 @@ import (
 // Root begins the path of every page.
 const Root = "/console"
 
+// LogoPath begins the path of a logo, for pages that are not at the address of the hosted pages.
+const LogoPath = Root + "/logo/"
+
 // Frame is what stands around the body of every page, and what forms need.
 type Frame struct {
 	Title string
@@ -43,14 +46,16 @@ type Frame struct {
 	// Token returns the token of the forms of one action. It is bound to the session.
 	Token func(action string) string
 
-	Status Status // what the last form did
-	Form   Form   // what was typed into a form that was refused
-	Script bool   // the page loads the script
-	Dev    bool   // the service is for development, so that no method verifies people
-	Live   bool   // the page is loaded again while something is under way
-	GoOn   string // the page goes on to this path at once
-	Issuer string // of the OpenID provider; "": the service has none
-	Now    time.Time
+	Status  Status // what the last form did
+	Form    Form   // what was typed into a form that was refused
+	Script  bool   // the page loads the script
+	Accent  string // the page has a preview of this accent; "": none
+	Dev     bool   // the service is for development, so that no method verifies people
+	Live    bool   // the page is loaded again while something is under way
+	GoOn    string // the page goes on to this path at once
+	Service string // its name
+	Issuer  string // of the OpenID provider; "": the service has none
+	Now     time.Time
 }
 
 // Tones of a status, a badge or a notice. Each has a colour and a shape.
@@ -105,7 +110,7 @@ func (f *Frame) title() string {
 	if f.Publisher != nil {
 		title += " · " + called(f.Publisher.Name, f.Publisher.ID)
 	}
-	return title + " · Verge"
+	return title + " · " + f.Service
 }
 
 // May reports whether the one who is signed in may do op. Pages leave out what they may not.
@@ -176,6 +181,9 @@ func (f *Frame) links() []link {
 	if f.May(operate.ChangePublisher) || f.May(operate.CreateLink) {
 		all = append(all, link{"publisher", "Settings", f.path("settings")})
 	}
+	if f.May(operate.ChangePublisher) {
+		all = append(all, link{"brand", "Brand", f.path("brand")})
+	}
 	return all
 }
 
@@ -199,8 +207,8 @@ type Input struct {
 	Value             string
 
 	// Type is the type of the input. "" is text, "lines" a textarea, "choice" a select, and "explained" one
-	// of first words.
-	Type string
+	// of first words. A "file" has the media types Accept.
+	Type, Accept string
 
 	Options     []Option
 	Required    bool

@@ -16,28 +16,32 @@ import (
 type page struct {
 	lang    string
 	title   string
+	service string
 	style   string
+	accent  string // the stylesheet of the publisher's colours, or ""
 	kind    Kind
 	icon    string
 	tone    string // "stop" or "": a colour on top of what icon and heading say already
 	sandbox string
 
-	askedBy sentence
-	heading string
-	lead    string
-	notice  *notice
-	waiting string
-	steps   []string
-	stepsH  string
-	formsH  string
-	forms   []form
-	hop     link
-	left    string
-	next    string
-	retry   link
-	back    backLink
-	another link
-	again   again
+	publisher   Publisher
+	askedByName sentence // around the publisher's name
+	askedBy     sentence // around the host that receives the result
+	heading     string
+	lead        string
+	notice      *notice
+	waiting     string
+	steps       []string
+	stepsH      string
+	formsH      string
+	forms       []form
+	hop         link
+	left        string
+	next        string
+	retry       link
+	back        backLink
+	another     link
+	again       again
 
 	backFirst bool // the way back is the one thing to do
 	ways      *ways
@@ -50,6 +54,7 @@ type page struct {
 	passkey    *passkeyPart
 	facts      []fact
 	privacy    string
+	footer     []link // pages of the operator
 }
 
 // sentence is a text around the name of the site. The name is set apart, so that its direction and characters
@@ -124,6 +129,7 @@ func compose(v View, lang string, t texts) (page, error) {
 
 	p := page{
 		lang:    lang,
+		service: v.Service.name(),
 		style:   Style().Path,
 		kind:    v.Kind,
 		icon:    icons[v.Kind],
@@ -242,6 +248,7 @@ func compose(v View, lang string, t texts) (page, error) {
 			p.back = backLink{aroundSite(t("back"), host), cmp.Or(v.BackURL, origin)}
 		}
 	}
+	composeBrand(&p, v, t)
 	if v.OnPhone {
 		forPhone(&p, t)
 	}
@@ -254,6 +261,32 @@ func compose(v View, lang string, t texts) (page, error) {
 	p.backFirst = p.back.href != "" && slices.Contains(final, v.Kind) && p.retry.text == "" &&
 		len(p.forms) == 0 && p.another.href == ""
 	return p, nil
+}
+
+// composeBrand names the publisher above the host that receives the result. The words before both are ours,
+// so that a name or a logo cannot pass for the service.
+func composeBrand(p *page, v View, t texts) {
+	p.publisher = v.Publisher
+	if name := v.Publisher.Name; name != "" {
+		p.askedByName = aroundName(t("asked_by"), name)
+		if p.askedBy.site != "" {
+			p.askedBy.before, p.askedBy.after, _ = strings.Cut(t("receiver"), "{site}")
+		}
+	}
+	if a, ok := AccentSheet(v.Publisher.Accent); ok {
+		p.accent = a.Path
+	}
+	for _, l := range []link{{t("help_link"), v.Service.HelpURL}, {t("privacy_link"), v.Service.PrivacyURL}} {
+		if l.href != "" {
+			p.footer = append(p.footer, l)
+		}
+	}
+}
+
+// aroundName returns the text around the name of a publisher.
+func aroundName(text, name string) sentence {
+	before, after, _ := strings.Cut(text, "{site}")
+	return sentence{before: before, site: name, after: after}
 }
 
 // final are the pages after which there is one thing to do: to go back to the site.

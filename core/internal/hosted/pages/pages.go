@@ -6,15 +6,17 @@
 // The package decides nothing and keeps nothing. It turns a View into a document, and promises that
 //
 //   - a page has no inline script, no inline style and loads nothing but the
-//     stylesheet, so that it works under "default-src 'none'; style-src 'self'".
+//     stylesheet and its publisher's colours and logo, so that it works under
+//     "default-src 'none'; style-src 'self'; img-src 'self'".
 //     A page with a camera, a passkey, a request to
 //     the browser's wallets or something to wait for also loads the script for
 //     that;
 //   - a page acts by a POST form alone, and looking at a page does nothing,
 //     however often (contract 22);
 //   - the only address of another site on a page is the plain origin of the
-//     publisher's callback, without path or parameters (contract 24), and on
-//     a hop page the address that it goes on to (contract 22);
+//     publisher's callback, without path or parameters (contract 24), on a hop
+//     page the address that it goes on to (contract 22), and the operator's
+//     pages for help and privacy (contract 52);
 //   - whatever a View holds comes out as text.
 //
 // Send "Referrer-Policy: same-origin" with a page. The page's own address holds a flow token, which must not
@@ -24,6 +26,7 @@ package pages
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -85,6 +88,10 @@ var kinds = []Kind{Method, Progress, Asked, Choose, Leaving, Elsewhere, Complete
 // field may be zero. The page then leaves out what the field would show.
 type View struct {
 	Kind Kind
+
+	Service   Service
+	Publisher Publisher
+
 	Lang string // one of language.All; anything else: "en"
 
 	Level        string // "L1" or "L2"; needed by Method
@@ -180,6 +187,24 @@ type View struct {
 	Sandbox bool
 	// Dev marks it, too: in development, methods only pretend.
 	Dev bool
+}
+
+// Service is the operator's brand, which every page has.
+type Service struct {
+	Name                string // "": "Verge"
+	HelpURL, PrivacyURL string // links to the operator's own pages; "": none
+}
+
+// name returns the name of the service.
+func (s Service) name() string { return cmp.Or(s.Name, "Verge") }
+
+// Publisher is the brand of the publisher that requests the verification. The zero Publisher is not named.
+type Publisher struct {
+	Name   string
+	Accent string // #rrggbb; "": the colours of the service
+
+	Logo                  string // a path on this host; "": none
+	LogoWidth, LogoHeight int    // pixels
 }
 
 // Credential is a call of the browser's Digital Credentials API.

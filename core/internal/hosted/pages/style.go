@@ -4,6 +4,9 @@ import (
 	"crypto/sha256"
 	_ "embed"
 	"encoding/hex"
+	"strings"
+
+	"github.com/verge-id/verge/core/internal/brand"
 )
 
 //go:embed verge.css
@@ -26,9 +29,13 @@ type Asset struct {
 // AssetsPath begins the path of an asset whose name changes with its content.
 const AssetsPath = "/verify/assets/"
 
-const javaScript = "text/javascript; charset=utf-8"
+// Content types of assets.
+const (
+	javaScript = "text/javascript; charset=utf-8"
+	styleSheet = "text/css; charset=utf-8"
+)
 
-var style = asset("verge", "css", "text/css; charset=utf-8", css)
+var style = asset("verge", "css", styleSheet, css)
 
 // asset returns an asset whose path changes with its content, so it may be cached for ever.
 func asset(name, ext, contentType string, body []byte) Asset {
@@ -40,6 +47,25 @@ func asset(name, ext, contentType string, body []byte) Asset {
 		CacheControl: "public, max-age=31536000, immutable",
 		Body:         body,
 	}
+}
+
+// AccentSheet returns the stylesheet with the colours of an accent, #rrggbb. It is false if the text is none.
+func AccentSheet(accent string) (Asset, bool) {
+	c, ok := brand.ParseColour(accent)
+	if !ok {
+		return Asset{}, false
+	}
+	return asset(accentName+c.String()[1:], "css", styleSheet, c.Sheet()), true
+}
+
+const accentName = "accent."
+
+// FindAccent returns the stylesheet of an accent with that path.
+func FindAccent(path string) (Asset, bool) {
+	rest, _ := strings.CutPrefix(path, AssetsPath+accentName)
+	digits, _, _ := strings.Cut(rest, ".")
+	a, ok := AccentSheet("#" + digits)
+	return a, ok && a.Path == path
 }
 
 // favicon has the path at which browsers look for it by themselves.
