@@ -418,7 +418,7 @@ func TestRefusal(t *testing.T) {
 		500: "unavailable", 501: "unavailable", 503: "unavailable", 505: "unavailable"} {
 		for lang, header := range map[string]web.Header{"fr": {"Accept-Language": {"fr-CA,fr;q=0.9"}},
 			"en": nil} {
-			r := ErrorPage(status, &web.Request{Method: "GET", Path: "/x", Header: header})
+			r := ErrorPage(pages.Service{}, status, &web.Request{Method: "GET", Path: "/x", Header: header})
 			if r.Status != status || kind(r) != want || r.Header.Get("Content-Language") != lang ||
 				r.Header.Get("Content-Type") != "text/html; charset=utf-8" {
 				t.Errorf("contract 22: %d is shown as %d %s in %s",
@@ -430,11 +430,11 @@ func TestRefusal(t *testing.T) {
 			}
 		}
 	}
-	if r := ErrorPage(503, nil); r.Status != 503 || r.Header.Get("Content-Language") != "en" {
+	if r := ErrorPage(pages.Service{}, 503, nil); r.Status != 503 || r.Header.Get("Content-Language") != "en" {
 		t.Errorf("contract 22: a request of which nothing could be read: %d", r.Status)
 	}
 	again := func(method string, status int) bool {
-		return bytes.Contains(ErrorPage(status, &web.Request{Method: method}).Body, []byte(`href=""`))
+		return bytes.Contains(ErrorPage(pages.Service{}, status, &web.Request{Method: method}).Body, []byte(`href=""`))
 	}
 	if !again("GET", 503) || !again("GET", 408) || !again("GET", 429) || again("POST", 503) ||
 		again("GET", 404) {
@@ -465,7 +465,7 @@ func TestAFormThatCannotBeReadHasAPageOfItsOwn(t *testing.T) {
 }
 
 func TestTheFrontPage(t *testing.T) {
-	r := Home(&web.Request{Header: web.Header{"Accept-Language": {"it"}}})
+	r := new(Hosted).Home(t.Context(), call(&web.Request{Header: web.Header{"Accept-Language": {"it"}}}))
 	if r.Status != 200 || kind(r) != "home" || r.Header.Get("Content-Language") != "it" ||
 		!strings.Contains(r.Header.Get("Content-Security-Policy"), "default-src 'none'") {
 		t.Errorf("contract 22: %d %s %v", r.Status, kind(r), r.Header)
@@ -655,7 +655,7 @@ func TestAStoreThatFailsGrantsNothing(t *testing.T) {
 
 // A photo that is too large for the service is rejected before it is read, and the page names that rule.
 func TestRefusal_Photo(t *testing.T) {
-	r := ErrorPage(413, &web.Request{Method: "POST", Path: web.FilePath})
+	r := ErrorPage(pages.Service{}, 413, &web.Request{Method: "POST", Path: web.FilePath})
 	if kind(r) != "photo_too_large" || !bytes.Contains(r.Body, []byte("at most 1 MB")) ||
 		bytes.Contains(r.Body, []byte("JPEG")) {
 		t.Errorf("contract 37: a %s page: %s", kind(r), r.Body)

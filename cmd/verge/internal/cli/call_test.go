@@ -27,7 +27,7 @@ func TestFilled(t *testing.T) {
 			operate.PublisherInput{ID: "pub_a", Name: &empty}},
 		{"a change has the id in its path alone",
 			filled[operate.PublisherUpdate](p,
-				&publisherChangeCmd{ID: "pub_a", Name: name, changing: change}),
+				&publisherChangeCmd{ID: "pub_a", Name: &name, changing: change}),
 			operate.PublisherUpdate{Versioned: operate.Versioned{ID: "pub_a", Version: "v"},
 				PublisherInput: operate.PublisherInput{Name: &name}}},
 		{"a time from now", filled[operate.KeyInput](p, &keyCreateCmd{Publisher: "pub_a",

@@ -53,7 +53,8 @@ var ownMethods = []string{sandbox.Name, demo.BankMethod, demo.CameraMethod, demo
 // method, and one with all methods that can prove that somebody is an adult, where passkeys count. ids has
 // the id of each method's integration.
 func (s seeds) site(methods method.Catalog, ids map[string]string, webhookURL, shop string) integration.Site {
-	publisher := integration.SitePublisher{ID: s.PublisherID, Name: "Oak & Ember (demo)"}
+	publisher := integration.SitePublisher{ID: s.PublisherID, Name: "Oak & Ember (demo)", Accent: demo.Accent,
+		Logo: demo.Logo()}
 	site := integration.Site{Publishers: []integration.SitePublisher{publisher}}
 	add := func(i integration.SiteIntegration) {
 		i.Publisher, i.WebhookURL, i.Secret = s.PublisherID, webhookURL, s.WebhookSecret

@@ -2,9 +2,14 @@ package cli
 
 import (
 	"context"
+	"encoding/base64"
+	"errors"
 	"fmt"
 
+	"github.com/spf13/afero"
+
 	"github.com/verge-id/verge/cmd/verge/internal/adminclient"
+	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/operate"
 )
 
@@ -13,7 +18,7 @@ type publisherCommands struct {
 	List    publisherListCmd    `cmd:"" does:"listPublishers" help:"List publishers."`
 	Show    publisherShowCmd    `cmd:"" does:"readPublisher,readOverview" help:"Show a publisher and its remaining steps to go live."`
 	Create  publisherCreateCmd  `cmd:"" does:"createPublisher" help:"Create a publisher."`
-	Change  publisherChangeCmd  `cmd:"" does:"changePublisher" help:"Change a publisher's name."`
+	Change  publisherChangeCmd  `cmd:"" does:"changePublisher" help:"Change a publisher's name, accent colour or logo."`
 	Archive publisherArchiveCmd `cmd:"" does:"archivePublisher" help:"Archive a publisher. After that, its keys are rejected."`
 }
 
@@ -134,15 +139,46 @@ func publisherFacts(of *operate.Publisher) *facts {
 	var f facts
 	f.add("publisher", of.ID)
 	f.add("name", of.Name)
+	f.add("accent", of.Accent)
+	f.add("logo", logoOf(of.Logo))
 	f.add("created", whenever(of.Created))
 	f.add("state", stateOf(of.Archived, of.Managed, of.Removed))
 	f.add("version", of.Version)
 	return &f
 }
 
+// brandFlags are the brand of a publisher.
+type brandFlags struct {
+	Accent *string `placeholder:"#RRGGBB" help:"The accent colour of its hosted pages. '': the colours of the service."`
+	Logo   *string `placeholder:"FILE" help:"Its logo: a PNG, JPEG or WebP file, at most 64 KiB. '': no logo."`
+}
+
+// addTo adds the brand to an input.
+func (b brandFlags) addTo(p *program, in *operate.PublisherInput) error {
+	in.Accent, in.Logo = b.Accent, b.Logo
+	if b.Logo == nil || *b.Logo == "" {
+		return nil
+	}
+	info, err := p.FS.Stat(*b.Logo)
+	if err == nil && info.Size() > integration.MaxLogo {
+		return fmt.Errorf("--logo: %s is larger than %d KiB", *b.Logo, integration.MaxLogo>>10)
+	}
+	file, err := afero.ReadFile(p.FS, *b.Logo)
+	if err != nil {
+		return fmt.Errorf("--logo: %w", err)
+	}
+	if len(file) == 0 {
+		return fmt.Errorf("--logo: %s is empty", *b.Logo)
+	}
+	text := base64.StdEncoding.EncodeToString(file)
+	in.Logo = &text
+	return nil
+}
+
 type publisherCreateCmd struct {
 	Name string `required:"" help:"Its name, 1 to 100 characters."`
 	ID   string `placeholder:"PUB_ID" help:"Its id, pub_ and letters, digits, _ or -. Default: one is made."`
+	brandFlags
 	asking
 }
 
@@ -159,7 +195,11 @@ Examples:
 }
 
 func (c *publisherCreateCmd) Run(ctx context.Context, p *program) error {
-	return call(ctx, p, c, operate.CreatePublisher, func(made *operate.Publisher) error {
+	in := operate.PublisherInput{ID: c.ID, Name: &c.Name}
+	if err := c.addTo(p, &in); err != nil {
+		return err
+	}
+	return callWith(ctx, p, c, operate.CreatePublisher, in, func(made *operate.Publisher) error {
 		// The id is alone on stdout, so that a script can take it from there.
 		fmt.Fprintln(p.stdout, made.ID)
 		fmt.Fprintf(p.stderr, "The publisher %s is made.\n", oneLine(made.Name))
@@ -168,15 +208,42 @@ func (c *publisherCreateCmd) Run(ctx context.Context, p *program) error {
 }
 
 type publisherChangeCmd struct {
-	ID   string `arg:"" help:"The publisher, pub_…"`
-	Name string `required:"" help:"Its name from now on."`
+	ID   string  `arg:"" help:"The publisher, pub_…"`
+	Name *string `help:"Its new name."`
+	brandFlags
 	changing
 }
 
+// Help is shown by `verge publisher change --help`.
+func (publisherChangeCmd) Help() string {
+	return `Users see the name, the colour and the logo on the hosted pages within 5 seconds.
+All other colours follow from the accent, with enough contrast in light and dark.
+
+Examples:
+
+    verge publisher change pub_example --name "Example Shop Ltd"
+    verge publisher change pub_example --accent '#1f5c4d' --logo logo.png
+    verge publisher change pub_example --logo ''`
+}
+
 func (c *publisherChangeCmd) Run(ctx context.Context, p *program) error {
-	return call(ctx, p, c, operate.ChangePublisher, func(changed *operate.Publisher) error {
+	in := operate.PublisherUpdate{Versioned: operate.Versioned{ID: c.ID, Version: c.IfVersion}}
+	if in.Name = c.Name; c.Name == nil && c.Accent == nil && c.Logo == nil {
+		return errors.New("nothing to change; give --name, --accent or --logo")
+	}
+	if err := c.addTo(p, &in.PublisherInput); err != nil {
+		return err
+	}
+	return callWith(ctx, p, c, operate.ChangePublisher, in, func(changed *operate.Publisher) error {
 		return publisherFacts(changed).print(p)
 	})
+}
+
+func logoOf(l *integration.Logo) string {
+	if l == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s, %d x %d pixels", l.Name, l.Width, l.Height)
 }
 
 type publisherArchiveCmd struct {

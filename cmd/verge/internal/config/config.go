@@ -38,6 +38,9 @@ type File struct {
 	LogLevel          string   `toml:"log_level"`
 	LogClient         string   `toml:"log_client"`
 	SecurityContact   string   `toml:"security_contact"`
+	ServiceName       string   `toml:"service_name"`
+	HelpURL           string   `toml:"help_url"`
+	PrivacyURL        string   `toml:"privacy_url"`
 	Attempts          *int     `toml:"attempts"`
 	OutcomeLife       *span    `toml:"outcome_life"`
 	PasskeyDays       *int     `toml:"passkey_days"`
@@ -129,9 +132,16 @@ type File struct {
 	} `toml:"drain"`
 
 	// Methods are tables whose members depend on the kind (planmethod.go).
-	Methods      []map[string]any            `toml:"methods"`
-	Publishers   []integration.SitePublisher `toml:"publishers"`
-	Integrations []integrationConfig         `toml:"integrations"`
+	Methods      []map[string]any    `toml:"methods"`
+	Publishers   []publisherConfig   `toml:"publishers"`
+	Integrations []integrationConfig `toml:"integrations"`
+}
+
+// publisherConfig is a publisher of the file.
+type publisherConfig struct {
+	integration.SitePublisher
+
+	LogoFile string `toml:"logo_file"`
 }
 
 // integrationConfig is an integration of the file. The secret itself is never in the file, which people put

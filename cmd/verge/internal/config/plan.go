@@ -114,6 +114,7 @@ func (pl *Plan) judge(token string, ps *problems) {
 
 func (c *File) checkMode(pl *Plan, ps *problems) {
 	pl.Core.BaseURL, pl.Core.SecurityContact = c.BaseURL, c.SecurityContact
+	pl.Core.ServiceName, pl.Core.HelpURL, pl.Core.PrivacyURL = c.ServiceName, c.HelpURL, c.PrivacyURL
 	switch c.Mode {
 	case "", "production":
 	case "test":

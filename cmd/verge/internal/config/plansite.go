@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/spf13/afero"
+
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/edge/egress"
 )
@@ -38,7 +40,17 @@ func ReadSite(sys *System, path string) (integration.Site, error) {
 
 // site returns the publishers and integrations of the file, with the secrets of their webhooks.
 func (c *File) site(sys *System, ps *problems) integration.Site {
-	s := integration.Site{Publishers: c.Publishers}
+	var s integration.Site
+	for _, given := range c.Publishers {
+		p := given.SitePublisher
+		if given.LogoFile != "" && !given.Archived {
+			var err error
+			if p.Logo, err = afero.ReadFile(sys.FS, given.LogoFile); err != nil {
+				ps.add("publisher %q: logo_file: %v", given.ID, err)
+			}
+		}
+		s.Publishers = append(s.Publishers, p)
+	}
 	for _, given := range c.Integrations {
 		if given.Archived { // its secret may be missing
 			s.Integrations = append(s.Integrations, integration.SiteIntegration{ID: given.ID,

@@ -78,6 +78,18 @@ var _ http.Handler = (*Site)(nil)
 //go:embed templates static
 var files embed.FS
 
+// Accent is the accent colour of the shop.
+const Accent = "#1f5c4d"
+
+// Logo returns the logo of the shop, a PNG file.
+func Logo() []byte {
+	b, err := files.ReadFile("static/mark.png")
+	if err != nil {
+		panic(err) // embedded when this was built
+	}
+	return b
+}
+
 // New returns the site. It starts nothing.
 func New(conf Config) *Site {
 	if conf.HTTPClient == nil {
