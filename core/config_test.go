@@ -20,7 +20,7 @@ func TestZeroConfigIsTheContract(t *testing.T) {
 	c := good().withDefaults()
 	want := good()
 	want.Partitions, want.Attempts, want.OutcomeLife = 1, 3, 30*24*time.Hour
-	want.PasskeyDays = 365
+	want.PasskeyDays, want.ServiceName = 365, "Verge"
 	want.AttemptTime, want.Lease, want.Console = 13*time.Second, 27*time.Second, ConsolePublic
 	want.Limits = web.Limits{PublicPerIP: ratelimit.PerMinute(60), PublicPerKey: ratelimit.PerMinute(600),
 		PublicPerNetwork: ratelimit.PerMinute(240), StartsPerPublisher: ratelimit.PerMinute(10_000),

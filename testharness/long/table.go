@@ -480,4 +480,9 @@ var Table = []entry{
 		Only:  "the layout of every page on phones and a desktop in a real browser",
 		Short: "the pages without a browser (core/internal/hosted/pages)",
 	},
+	{
+		Package: "core/internal/hosted/pages", Test: "TestChromiumBrands",
+		Only:  "axe-core on pages with 200 random accent colours in a real browser",
+		Short: "the contrast of 2,000 accents, computed (core/internal/brand)",
+	},
 }
