@@ -55,6 +55,7 @@ var pageTests = map[string]struct {
 	"audit-all":   {path: "/console/audit", sees: "operator watcher"},
 
 	"overview":     {path: mine, sees: "operator watcher admin developer viewer"},
+	"brand":        {path: mine + "/brand", sees: "operator admin", refuse: "watcher developer viewer"},
 	"publisher":    {path: mine + "/settings", sees: "operator admin", refuse: "watcher developer viewer"},
 	"integrations": {path: mine + "/integrations", sees: "operator watcher admin developer viewer"},
 	"new-integration": {path: mine + "/integrations/new", sees: "operator admin developer",
@@ -140,6 +141,8 @@ var actTests = map[string]struct {
 		did:  "publisher.change",
 	},
 	"archive-publisher":  {form: "version={version}", may: "operator", did: "publisher.archive"},
+	"save-brand": {form: "accent=%231f5c4d&version={version}", may: "operator admin",
+		did: "publisher.change"},
 	"end-passkeys":       {may: "operator", did: "passkeys.end"},
 	"create-link":        {form: "role=viewer", may: "operator", did: "link.create"},
 	"create-integration": {form: "name=Neu", may: "operator admin developer", did: "integration.create"},

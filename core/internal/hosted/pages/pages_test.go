@@ -140,6 +140,12 @@ func views() map[string]View {
 		})
 		add(string(k)+", retry", func(v *View) { v.Kind, v.RetryURL = k, "/verify?flow=a.b-c" })
 	}
+	add("branded", func(v *View) {
+		v.Kind, v.Choices = Method, []Choice{{Outcome: "begin"}}
+		v.Service = Service{"Age Check", "https://op.example/help", "https://op.example/privacy"}
+		v.Publisher = Publisher{Name: "Oak & Ember", Accent: "#1f5c4d", Logo: "/verify/logo/a.b.png", LogoWidth: 96,
+			LogoHeight: 48}
+	})
 	for _, level := range []string{"L1", "L2"} {
 		add("method "+level, func(v *View) {
 			v.Kind, v.Level, v.Choices = Method, level, []Choice{{Outcome: "begin"}, {Outcome: "cancel"}}
