@@ -30,7 +30,8 @@ const maxServiceName = 40
 
 func (c Config) validateBrand(wrong *problem.List) {
 	name := c.ServiceName
-	if utf8.RuneCountInString(name) > maxServiceName || name != strings.TrimSpace(name) || !utf8.ValidString(name) ||
+	if utf8.RuneCountInString(name) > maxServiceName || name != strings.TrimSpace(name) ||
+		!utf8.ValidString(name) ||
 		strings.ContainsFunc(name, member.Unprintable) {
 		wrong.Add("ServiceName", "%q must be 1 to %d characters that can be seen, without space at its ends",
 			name, maxServiceName)

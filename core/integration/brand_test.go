@@ -93,7 +93,9 @@ func TestLogo_AnotherContent(t *testing.T) {
 
 func TestSite_Brand(t *testing.T) {
 	w := newWorld(t)
-	site := Site{Publishers: []SitePublisher{{ID: "pub_a", Name: "A", Accent: "#1f5c4d", Logo: logoFile(t, 64)}}}
+	site := Site{
+		Publishers: []SitePublisher{{ID: "pub_a", Name: "A", Accent: "#1f5c4d", Logo: logoFile(t, 64)}},
+	}
 	coretest.Must(t, w.Put(ctx, site, KeepRemoved, nil))
 	p, err := w.ReadPublisher(ctx, "pub_a")
 	coretest.Must(t, err)
@@ -115,7 +117,8 @@ func TestSite_Brand(t *testing.T) {
 		}
 	}
 	site.Publishers[0].Accent, site.Publishers[0].Logo = "green", []byte("<svg/>")
-	if wrong := site.Problems(nil, false, nil); !wrong.Has("publishers.0.accent") || !wrong.Has("publishers.0.logo") {
+	if wrong := site.Problems(nil, false, nil); !wrong.Has("publishers.0.accent") ||
+		!wrong.Has("publishers.0.logo") {
 		t.Errorf("contract 52: a bad brand has the problems %v", wrong)
 	}
 }

@@ -104,8 +104,12 @@ func (o *Operations) applyTo(p *integration.Publisher, in PublisherInput, wrong 
 	if in.Name != nil {
 		p.Name = wrong.name("name", *in.Name)
 		if o.isOurs(p.Name) {
-			wrong.add("name", "value", "This is the name of the service. A publisher needs another one, so that "+
-				"users see who asks them.")
+			wrong.add(
+				"name",
+				"value",
+				"This is the name of the service. A publisher needs another one, so that "+
+					"users see who asks them.",
+			)
 		}
 	}
 	if in.Accent != nil {

@@ -80,8 +80,16 @@ func TestPalette_Contrast(t *testing.T) {
 				{"contract 52: a border on the soft ground", s.control, p.AccentSoft, shape},
 			} {
 				if got := exact(pair.front, pair.back); got < pair.least {
-					t.Fatalf("%s: accent %s, dark %v: %s on %s has %.2f, less than %v", pair.name, accent, dark,
-						pair.front, pair.back, got, pair.least)
+					t.Fatalf(
+						"%s: accent %s, dark %v: %s on %s has %.2f, less than %v",
+						pair.name,
+						accent,
+						dark,
+						pair.front,
+						pair.back,
+						got,
+						pair.least,
+					)
 				}
 			}
 			if p.ButtonStrong == p.Button {

@@ -149,7 +149,11 @@ func sizeOfJPEG(b []byte) (width, height int, problem string) {
 			if len(segment) < 6 || width > 0 {
 				return 0, 0, damaged
 			}
-			height, width = int(binary.BigEndian.Uint16(segment[1:])), int(binary.BigEndian.Uint16(segment[3:]))
+			height, width = int(
+				binary.BigEndian.Uint16(segment[1:]),
+			), int(
+				binary.BigEndian.Uint16(segment[3:]),
+			)
 		case kind == 0xda: // a scan
 			if width == 0 {
 				return 0, 0, damaged

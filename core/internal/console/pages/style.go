@@ -67,7 +67,7 @@ func FindAsset(path string) (Asset, bool) {
 // previewPath is the path of the colours of a preview. The script completes it with an accent and ".css".
 var previewPath = AssetsPath + "accent." + previewVersion + "."
 
-// previewVersion is a hash of what follows from one accent, so that a release with other rules has other paths.
+// previewVersion is a hash of the colours of one accent, so that a release with other rules has other paths.
 var previewVersion = hashOf(brand.Colour(0x3366cc).Preview())
 
 func previewSheet(accent string) string {

@@ -33,13 +33,21 @@ const axeFile = "/usr/local/lib/axe/node_modules/axe-core/axe.min.js"
 // branded are pages with everything that a publisher's accent colours.
 func branded() map[string]pages.View {
 	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	method := pages.View{Kind: pages.Method, Level: "L1", ChallengeAge: 25, Action: "/verify", Flow: "flow-token",
-		SiteOrigin: "https://oakember.example", ExpiresAt: noon.Add(8 * time.Minute), Now: noon,
-		Choices: []pages.Choice{{Outcome: "begin"}, {Outcome: "cancel"}},
+	method := pages.View{
+		Kind:         pages.Method,
+		Level:        "L1",
+		ChallengeAge: 25,
+		Action:       "/verify",
+		Flow:         "flow-token",
+		SiteOrigin:   "https://oakember.example",
+		ExpiresAt:    noon.Add(8 * time.Minute),
+		Now:          noon,
+		Choices:      []pages.Choice{{Outcome: "begin"}, {Outcome: "cancel"}},
 		Service: pages.Service{Name: "Age Check", HelpURL: "https://example.com/help",
 			PrivacyURL: "https://example.com/privacy"},
 		Publisher: pages.Publisher{Name: "Oak & Ember", Accent: "#1f5c4d", Logo: "/logo.png", LogoWidth: 96,
-			LogoHeight: 48}}
+			LogoHeight: 48},
+	}
 	choose := method
 	choose.Kind, choose.Choices = pages.Choose, nil
 	choose.Notice = pages.Notice{AttemptFailed: true, AttemptsLeft: 2}
@@ -177,7 +185,10 @@ func TestChromiumBrands(t *testing.T) {
 					scripts = append(scripts, axe+withColours+"("+string(list)+")")
 				}
 				for _, script := range scripts {
-					faults, err := chromedp.Run(ctx, chromedp.Evaluate[[]string](script, chromedp.EvalAwaitPromise))
+					faults, err := chromedp.Run(
+						ctx,
+						chromedp.Evaluate[[]string](script, chromedp.EvalAwaitPromise),
+					)
 					if err != nil {
 						t.Fatalf("%s: %v", name, err)
 					}

@@ -67,7 +67,8 @@ func TestSchemesAreTheStylesheets(t *testing.T) {
 		rule, _, _ := strings.Cut(rest, "}")
 		for _, name := range []string{"card", "ground", "text", "muted", "control", "edge"} {
 			_, value, ok := strings.Cut(rule, "--"+name+": ")
-			if value, _, _ = strings.Cut(value, ";"); !ok || !strings.Contains(ours, "--"+name+": "+value+";") {
+			if value, _, _ = strings.Cut(value, ";"); !ok ||
+				!strings.Contains(ours, "--"+name+": "+value+";") {
 				t.Errorf("contract 52: %s: --%s is %q in package brand alone", scheme, name, value)
 			}
 		}
