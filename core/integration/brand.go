@@ -15,8 +15,8 @@ import (
 
 // Logo is the logo of a publisher. Its file is stored apart from the publisher, under its name.
 type Logo struct {
-	// Name is a hash of the publisher's id, a hash of the file, and the format: "….….png". So a file belongs
-	// to one publisher, and a name to one content.
+	// Name is a hash of the publisher's id, a hash of the file, and the format. So a file belongs to one
+	// publisher, and a name to one content.
 	Name   string `json:"name"`
 	Width  int    `json:"width"` // pixels
 	Height int    `json:"height"`

@@ -93,9 +93,9 @@ var params = func() []string {
 		// of addresses
 		"after", "from", "integration", invitationParam, linkParam, "next", noteParam, "out", "state", "to",
 		// of forms
-		"accent", "callback_url", "credential", "expires", "id", "integration_id", "key", "member", "name", "no_logo",
-		"passkey", "preview", "publisher_id", "role", "secret", "session", "session_id", "token", "type", "webhook_off",
-		"webhook_url",
+		"accent", "callback_url", "credential", "expires", "id", "integration_id", "key", "member", "name",
+		"no_logo", "passkey", "preview", "publisher_id", "role", "secret", "session", "session_id", "token",
+		"type", "webhook_off", "webhook_url",
 	}
 	for _, s := range integration.Settings {
 		all = append(all, s.Name)

@@ -430,11 +430,12 @@ func TestRefusal(t *testing.T) {
 			}
 		}
 	}
-	if r := ErrorPage(pages.Service{}, 503, nil); r.Status != 503 || r.Header.Get("Content-Language") != "en" {
+	var service pages.Service
+	if r := ErrorPage(service, 503, nil); r.Status != 503 || r.Header.Get("Content-Language") != "en" {
 		t.Errorf("contract 22: a request of which nothing could be read: %d", r.Status)
 	}
 	again := func(method string, status int) bool {
-		return bytes.Contains(ErrorPage(pages.Service{}, status, &web.Request{Method: method}).Body, []byte(`href=""`))
+		return bytes.Contains(ErrorPage(service, status, &web.Request{Method: method}).Body, []byte(`href=""`))
 	}
 	if !again("GET", 503) || !again("GET", 408) || !again("GET", 429) || again("POST", 503) ||
 		again("GET", 404) {

@@ -54,7 +54,8 @@ func branded() map[string]pages.View {
 	choose.Methods = []pages.Option{{Name: "camera", Words: "estimator"},
 		{Name: "bank", Words: "oidc", Title: "BankID", Unavailable: true}}
 	waiting := method
-	waiting.Kind, waiting.Number, waiting.Code, waiting.Choices = pages.PhoneWait, "42", "https://example.com/x", nil
+	waiting.Kind, waiting.Number, waiting.Choices = pages.PhoneWait, "42", nil
+	waiting.Code = "https://example.com/x"
 	waiting.AgainURL, waiting.AgainAfter, waiting.RetryURL = "/verify?flow=a", 3*time.Second, "/verify?flow=b"
 	return map[string]pages.View{"method": method, "choose": choose, "phone": waiting}
 }
@@ -116,8 +117,9 @@ const withColours = `;(async (paths) => {
 })`
 
 // allOfAxe returns what axe finds wrong with the page by all of its rules.
-const allOfAxe = `;axe.run(document, {resultTypes: ["violations"], rules: {"target-size": {enabled: true}}}).then(found =>
-	found.violations.flatMap(v => v.nodes.map(n => v.id + ": " + v.help + ": " + n.html + ": " + n.failureSummary)))`
+const allOfAxe = `;axe.run(document, {resultTypes: ["violations"], rules: {"target-size": {enabled: true}}})
+	.then(found => found.violations.flatMap(v =>
+		v.nodes.map(n => v.id + ": " + v.help + ": " + n.html + ": " + n.failureSummary)))`
 
 // startChromium returns a browser, and axe-core.
 func startChromium(t *testing.T) (ctx context.Context, axe string) {
@@ -176,7 +178,8 @@ func TestChromiumBrands(t *testing.T) {
 		for _, scheme := range []string{"light", "dark"} {
 			for path := range branded() {
 				name := path + " on " + screen + " in " + scheme
-				if err := chromedp.Do(ctx, view, prefers(scheme), chromedp.Navigate(server.URL+"/"+path)); err != nil {
+				page := chromedp.Navigate(server.URL + "/" + path)
+				if err := chromedp.Do(ctx, view, prefers(scheme), page); err != nil {
 					t.Fatalf("%s: %v", name, err)
 				}
 				keepPicture(t, ctx, "brand "+name)

@@ -7,6 +7,14 @@ import (
 	"github.com/verge-id/verge/core/internal/brand"
 )
 
+// brandedView has the brand of a publisher and of an operator.
+func brandedView(v *View) {
+	v.Kind, v.Choices = Method, []Choice{{Outcome: "begin"}}
+	v.Service = Service{"Age Check", "https://op.example/help", "https://op.example/privacy"}
+	v.Publisher = Publisher{Name: "Oak & Ember", Accent: "#1f5c4d", Logo: "/verify/logo/a.b.png",
+		LogoWidth: 96, LogoHeight: 48}
+}
+
 func TestPublisher_AboveTheHost(t *testing.T) {
 	_, page := render(t, views()["branded"])
 	_, card, _ := strings.Cut(page, `class="card"`)
@@ -49,8 +57,9 @@ func TestAccentSheet_Paths(t *testing.T) {
 		a.ContentType != "text/css; charset=utf-8" {
 		t.Errorf("contract 52: the path %s has %s", a.Path, found.Body)
 	}
-	for _, path := range []string{"", AssetsPath, AssetsPath + "accent.1f5c4d.css", AssetsPath + "accent.red.css",
-		strings.Replace(a.Path, "1f5c4d", "1f5c4e", 1), strings.Replace(a.Path, "1f5c4d", "1F5C4D", 1), a.Path + "x"} {
+	for _, path := range []string{"", AssetsPath, AssetsPath + "accent.1f5c4d.css",
+		AssetsPath + "accent.red.css", strings.Replace(a.Path, "1f5c4d", "1f5c4e", 1),
+		strings.Replace(a.Path, "1f5c4d", "1F5C4D", 1), a.Path + "x"} {
 		if found, ok := FindAccent(path); ok {
 			t.Errorf("contract 52: the path %q has a stylesheet, of %s", path, found.Path)
 		}

@@ -140,12 +140,7 @@ func views() map[string]View {
 		})
 		add(string(k)+", retry", func(v *View) { v.Kind, v.RetryURL = k, "/verify?flow=a.b-c" })
 	}
-	add("branded", func(v *View) {
-		v.Kind, v.Choices = Method, []Choice{{Outcome: "begin"}}
-		v.Service = Service{"Age Check", "https://op.example/help", "https://op.example/privacy"}
-		v.Publisher = Publisher{Name: "Oak & Ember", Accent: "#1f5c4d", Logo: "/verify/logo/a.b.png", LogoWidth: 96,
-			LogoHeight: 48}
-	})
+	add("branded", brandedView)
 	for _, level := range []string{"L1", "L2"} {
 		add("method "+level, func(v *View) {
 			v.Kind, v.Level, v.Choices = Method, level, []Choice{{Outcome: "begin"}, {Outcome: "cancel"}}
@@ -343,7 +338,8 @@ func checkContent(t *testing.T, doc *html.Node, raw string, v View) {
 			continue
 		}
 		isLogo := d.Data == "img" && src == v.Publisher.Logo && strings.HasPrefix(src, "/verify/logo/")
-		if !isLogo && slices.Contains([]string{"script", "style", "img", "iframe", "object", "embed", "base"}, d.Data) {
+		loads := []string{"script", "style", "img", "iframe", "object", "embed", "base"}
+		if !isLogo && slices.Contains(loads, d.Data) {
 			t.Errorf("contract 22: a page has no <%s>", d.Data)
 		}
 		for _, a := range d.Attr {
@@ -358,7 +354,7 @@ func checkContent(t *testing.T, doc *html.Node, raw string, v View) {
 				if attr(d, "rel") != "noreferrer" {
 					t.Error("contract 24: the link to the site sends a referrer")
 				}
-			case d.Data == "a" && a.Val != "" && (a.Val == v.Service.HelpURL || a.Val == v.Service.PrivacyURL):
+			case a.Val != "" && slices.Contains([]string{v.Service.HelpURL, v.Service.PrivacyURL}, a.Val):
 				if attr(d, "rel") != "noreferrer" {
 					t.Error("contract 52: the link to the operator sends a referrer")
 				}
