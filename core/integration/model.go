@@ -121,8 +121,8 @@ type Setting struct {
 	Max     int      // of a number; the minimum is 1
 	Options []Option // the values of a text
 
-	// Items is a noun for the values of a list. A form has one value per line. "": a form has names with
-	// commas between.
+	// Items is a noun for the values of a list. A form has one value per line. "": a form has a field of its
+	// own kind for the list.
 	Items string
 
 	Doc string // in the description of the operators' API, of an integration as it is
@@ -159,16 +159,14 @@ var Settings = []Setting{
 	{Name: "minimum_age", Max: 99, Section: "proof", Row: 1, Label: "Minimum age",
 		Hint: "The age that a proof must prove. Left empty: 18, or the challenge age if that is less.",
 		Doc:  "The required age of a proof, in years; absent is the smaller of 18 and `challenge_age`."},
-	{Name: "attempts", Max: 10, Section: "proof", Row: 3, Label: "Attempts", Default: "as the service has it",
+	{Name: "attempts", Max: 10, Section: "proof", Row: 2, Label: "Attempts", Default: "as the service has it",
 		Hint: "How many may fail. Left empty: as the service has it.",
 		Doc:  "The failed attempts that a user has; absent is the service's setting."},
-	{Name: "methods", Required: true, check: Integration.checkMethods, Section: "proof", Row: 2,
+	{Name: "methods", Required: true, check: Integration.checkMethods, Section: "methods", Row: 1,
 		Label: "Methods",
 		Doc:   "The methods in the order in which the page offers them, if there are several."},
 	{Name: "method_settings", check: Integration.checkMethodSettings, Section: "methods", Row: 1,
-		Label: "Method settings",
-		Hint: "JSON, by the name of the method. They make the service's own settings stricter, never " +
-			"looser."},
+		Label: "Method settings", Default: "as the service has them"},
 	{Name: "callback_origins", Items: "origins", normal: weburl.Origins, item: originProblem,
 		Section: "access", Row: 1, Label: "Callback origins", Default: "none",
 		Placeholder: "https://shop.example",
@@ -186,7 +184,7 @@ var Settings = []Setting{
 		Hint: "One a line, exactly as your OpenID client sends them. With one, the integration is a " +
 			"client of the OpenID provider. Left empty: it is none.",
 		Doc: "Where the OpenID provider sends users back to; absent is no client."},
-	{Name: "passkeys", Section: "proof", Row: 3, Label: "Passkeys of users",
+	{Name: "passkeys", Section: "proof", Row: 2, Label: "Passkeys of users",
 		Options: []Option{{PasskeysOff, "Off"}, {PasskeysPublisher, "Yes, for sites of this publisher"},
 			{PasskeysService, "Yes, for every site of this service"}},
 		Hint: "Whether a user who was verified may use a passkey the next time."},

@@ -202,7 +202,8 @@ func (i Integration) checkMethodSettings(methods method.Catalog, _ bool, wrong *
 			wrong.Add("method_settings", "method_settings has %q, which has nothing to set", name)
 		default:
 			for _, p := range e.Of.Narrow(e.Config, settings) {
-				wrong.Add("method_settings", "method_settings.%s.%s: %s", name, p.Member, p.Text)
+				member := "method_settings." + name + "." + p.Member
+				wrong.Add(member, "%s: %s", member, p.Text)
 			}
 		}
 	}

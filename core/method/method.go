@@ -30,6 +30,18 @@ import (
 	"github.com/verge-id/verge/core/problem"
 )
 
+// Override is a setting of a method that an integration may make stricter.
+type Override struct {
+	Name        string // the field in method_settings
+	Label, Hint string // of the console's form
+
+	// Values are the method's own. An integration chooses some of them, and without a choice all of them
+	// count. Nil: the setting is a number.
+	Values []string
+
+	Default string // the method's own number, as text
+}
+
 // Kind is a protocol of verification.
 type Kind struct {
 	Name    string // as in configurations: oidc
@@ -56,8 +68,12 @@ type Kind struct {
 	// Check reports what is wrong with a method's settings. Problems name the members of the settings.
 	Check func(c Config) problem.List
 
-	// Narrow reports what is wrong with an integration's settings for a method. They may only be stricter
-	// than the method's own. Nil: an integration has nothing to set.
+	// Overrides declares the settings that an integration may make stricter. The console's form has a field
+	// for each. The Config has passed Check. Nil: an integration has nothing to set.
+	Overrides func(c Config) []Override
+
+	// Narrow reports what is wrong with an integration's values of Overrides. They may only be stricter
+	// than the method's own. It is nil if and only if Overrides is.
 	Narrow func(c Config, integration json.RawMessage) problem.List
 
 	// Oldest returns the highest age that a method can prove, so that an integration that requires a higher

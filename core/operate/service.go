@@ -8,6 +8,7 @@ import (
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/audit"
 	"github.com/verge-id/verge/core/internal/weburl"
+	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/problem"
 	"github.com/verge-id/verge/core/web"
 )
@@ -42,11 +43,19 @@ func (o *Operations) Methods(_ context.Context, who Actor) ([]Method, error) {
 	if err := who.may(methodList, who.Publisher); err != nil {
 		return nil, err
 	}
-	var all []Method
-	for _, e := range o.Catalog {
-		all = append(all, Method{Name: e.Name, Kind: e.Kind, Level: e.Level, Sandbox: e.Of.Sandbox})
+	return MethodsOf(o.Catalog), nil
+}
+
+// MethodsOf returns the methods of a catalog.
+func MethodsOf(catalog method.Catalog) (all []Method) {
+	for _, e := range catalog {
+		m := Method{Name: e.Name, Kind: e.Kind, Level: e.Level, Sandbox: e.Of.Sandbox}
+		if e.Of.Overrides != nil {
+			m.Overrides = e.Of.Overrides(e.Config)
+		}
+		all = append(all, m)
 	}
-	return all, nil
+	return all
 }
 
 // PlanSite says what ApplySite would change.

@@ -7,6 +7,7 @@ import (
 	"github.com/verge-id/verge/core/internal/audit"
 	"github.com/verge-id/verge/core/internal/member"
 	"github.com/verge-id/verge/core/internal/outbox"
+	"github.com/verge-id/verge/core/method"
 )
 
 // Page is a part of a list. Next is the cursor of the next part, "" on the last one.
@@ -311,6 +312,9 @@ type Method struct {
 	Kind    string `json:"kind"`
 	Level   string `json:"level"`   // the highest that it proves
 	Sandbox bool   `json:"sandbox"` // verifies no user
+
+	// Overrides are the settings that an integration may make stricter.
+	Overrides []method.Override `json:"-"`
 }
 
 // Overview is what a publisher's first page shows.

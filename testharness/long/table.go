@@ -13,6 +13,11 @@ var Table = []entry{
 		Short: "a restart on bolt, and a first start on Redis, of a compiled module",
 	},
 	{
+		Package: "cmd/verge/internal/cli", Test: "TestConsoleByKeyboard",
+		Only:  "the walk of a new publisher through the console by the keyboard alone, in a real browser",
+		Short: "the same forms without a browser (TestConsole)",
+	},
+	{
 		Package: "cmd/verge/internal/cli", Test: "TestConsoleInChromium",
 		Only:  "the walk of a new publisher through the console in a real browser with passkeys",
 		Short: "the same walk without a browser, on every store and engine (TestConsole)",

@@ -211,7 +211,7 @@ func (c *Console) Act(ctx context.Context, r *web.Call) *web.Response {
 	if web.MediaType(req.Header.Get("Content-Type")) != "application/x-www-form-urlencoded" {
 		return c.plain(415, notOurs)
 	}
-	form, err := web.ReadParameters(string(req.Body), params...)
+	form, err := web.ReadParameters(string(req.Body), c.fields()...)
 	return c.actOn(ctx, req, form, nil, err)
 }
 

@@ -371,9 +371,16 @@ func TestSearchByName(t *testing.T) {
 func TestANewIntegrationBeginsWithTheSandbox(t *testing.T) {
 	doc := parse(t, newWorld(t).ask("GET", mine+"/integrations/new", "developer", ""))
 	form := with(doc, "data-action", "create-integration")
-	for name, want := range map[string]string{"methods": "sandbox", "challenge_age": "25"} {
+	for name, want := range map[string]string{"methods_order": "sandbox camera bank", "challenge_age": "25"} {
 		if got := attr(with(form, "name", name), "value"); got != want {
 			t.Errorf("%s begins with %q, want %q", name, got, want)
+		}
+	}
+	for name, want := range map[string]bool{"sandbox": true, "camera": false, "bank": false} {
+		input := with(form, "name", "methods."+name)
+		if on := input != nil && slices.ContainsFunc(input.Attr,
+			func(a html.Attribute) bool { return a.Key == "checked" }); on != want {
+			t.Errorf("the switch of %s is on: %t, want %t", name, on, want)
 		}
 	}
 }
@@ -382,12 +389,14 @@ func TestWhatFormsHandOver(t *testing.T) {
 	w := newWorld(t)
 	resp := w.ask("POST", shop, "developer", body("save-integration",
 		url.Values{"version": {w.version(shop)}, "name": {" Laden "},
-			"level": {"L2"}, "challenge_age": {"21"}, "minimum_age": {""}, "methods": {"bank, camera ,"},
+			"level": {"L2"}, "challenge_age": {"21"}, "minimum_age": {""}, "methods": {""},
+			"methods_order": {"bank sandbox camera"}, "methods.bank": {"on"}, "methods.camera": {"on"},
+			"method_settings.camera.deviation": {" 2,5 "}, "method_settings.bank.acr_values.1": {"on"},
 			"webhook_url":      {"https://new.example/"},
 			"callback_origins": {"https://a.example\r\n\r\nhttps://b.example"},
 			"browser_origins": {
 				"",
-			}, "passkeys": {"publisher"}, "method_settings": {`{"camera":{"deviation":3}}`}}.Encode(),
+			}, "passkeys": {"publisher"}}.Encode(),
 		"developer"))
 	i, err := w.directory.ReadIntegration(ctx, shopID)
 	coretest.Must(t, err)
@@ -396,7 +405,8 @@ func TestWhatFormsHandOver(t *testing.T) {
 	coretest.Must(t, err)
 	want := `{"id":"` + shopID + `","publisher_id":"` + mineID + `","name":"Laden","level":"L2",` +
 		`"challenge_age":21,"method":"bank","webhook":{"url":"https://new.example/"},` +
-		`"methods":["bank","camera"],"method_settings":{"camera":{"deviation":3}},` +
+		`"methods":["bank","camera"],"method_settings":{"bank":{"acr_values":["high"]},` +
+		`"camera":{"deviation":2.5}},` +
 		`"callback_origins":["https://a.example","https://b.example"],` +
 		`"redirect_uris":["https://shop.example/oauth2/callback"],"passkeys":"publisher"}`
 	if string(got) != want {
@@ -423,8 +433,9 @@ func TestARefusedFormNamesAllThatIsWrong(t *testing.T) {
 		want            []string
 	}{
 		{mine + "/integrations/new", "developer",
-			"create-integration&attempts=few&method_settings=[]",
-			[]string{"The attempts must be a whole number", "The settings must be a JSON object",
+			"create-integration&attempts=few&methods_order=camera&methods.camera=on" +
+				"&method_settings.camera.deviation=few",
+			[]string{"The attempts must be a whole number", "It must be a number, such as 3 or 2.5.",
 				"Give the integration a name."}},
 		{shop, "developer", "save-integration&version={version}&name=&minimum_age=old",
 			[]string{"The minimum age must be a whole number", "Give it a name."}},

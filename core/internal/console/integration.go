@@ -1,7 +1,8 @@
 package console
 
 import (
-	"encoding/json"
+	"errors"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -56,6 +57,7 @@ func showNewIntegration(v *visit) (view, error) {
 		d.Method = methods[n].Name
 	}
 	f := v.frame("New integration")
+	f.Script = true
 	return view{frame: f, body: pages.NewIntegration(f, d)}, nil
 }
 
@@ -69,6 +71,7 @@ func showIntegration(v *visit) (view, error) {
 		return view{}, err
 	}
 	f := v.frame(i.Name)
+	f.Script = f.May(operate.ChangeIntegration)
 	return view{frame: f, body: pages.Integration(f, pages.IntegrationData{Integration: i,
 			Methods: methods})},
 		nil
@@ -77,20 +80,20 @@ func showIntegration(v *visit) (view, error) {
 // input reads the fields of an integration. A field that is not in the form keeps its value.
 func (v *visit) input(present operate.Integration) (operate.IntegrationInput, error) {
 	in := operate.IntegrationInput{Publisher: v.publisher.ID, Name: v.text("name")}
+	if err := v.readMethods(&in); err != nil {
+		return in, err
+	}
 	for _, s := range integration.Settings {
+		if s.Section == "methods" {
+			continue
+		}
 		switch field := s.Of(&in).(type) {
 		case **string:
 			*field = v.text(s.Name)
 		case **int:
 			*field = v.number(s.Name)
 		case **[]string:
-			between := ","
-			if s.Items != "" {
-				between = "\n"
-			}
-			*field = v.list(s.Name, between)
-		case **map[string]json.RawMessage:
-			*field = v.object(s.Name)
+			*field = v.list(s.Name, "\n")
 		}
 	}
 	address, off := v.text("webhook_url"), v.text("webhook_off")
@@ -121,17 +124,40 @@ func (v *visit) number(name string) *int {
 	return &n
 }
 
-// object reads a field that is a JSON object. Nothing is an empty one.
-func (v *visit) object(name string) *map[string]json.RawMessage {
-	text, object := v.text(name), map[string]json.RawMessage{}
-	if text == nil {
+// errMoved sends the form back with a method at another place. Nothing is saved.
+var errMoved = errors.New("console: a method has moved in the form")
+
+// readMethods reads the methods of a form, and their settings. A form without them changes none.
+func (v *visit) readMethods(in *operate.IntegrationInput) error {
+	methods, err := v.Operations.Methods(v.ctx, v.who())
+	if err != nil {
+		return err
+	}
+	if move := v.form.Get(pages.MethodsMove); move != "" {
+		order, name := pages.Moved(v.form.Get(pages.MethodsOrder), move, methods)
+		v.form.Set(pages.MethodsOrder, order)
+		v.note = done("Moved " + name + ". Save to keep the order.")
+		return errMoved
+	}
+	// A program may name the methods instead, with commas between (contract 45).
+	if names := v.list("methods", ","); names != nil && len(*names) > 0 {
+		in.Methods = names
 		return nil
 	}
-	if *text != "" && json.Unmarshal([]byte(*text), &object) != nil {
-		v.cannotRead(name, `The settings must be a JSON object, such as {"camera": {"deviation": 3}}.`)
+	names, ok := pages.ReadMethods(v.form, methods)
+	if !ok {
 		return nil
 	}
-	return &object
+	in.Methods = &names
+	if len(names) == 0 {
+		v.cannotRead("methods", "Switch at least one method on.")
+	}
+	settings, wrong := pages.ReadOverrides(v.form, methods, names)
+	for _, field := range slices.Sorted(maps.Keys(wrong)) {
+		v.cannotRead(field, wrong[field])
+	}
+	in.MethodSettings = &settings
+	return nil
 }
 
 // list reads a field that has several values, and leaves out the empty ones.

@@ -302,10 +302,11 @@ func TestAfterAKeyComesTheOverview(t *testing.T) {
 func TestWhatIsWrongStandsBesideItsField(t *testing.T) {
 	w := newWorld(t)
 	resp := w.ask("POST", mine+"/integrations/new", "developer", body("create-integration",
-		url.Values{"name": {""}, "minimum_age": {"old"}, "method_settings": {"{oops"}}.Encode(), "developer"))
+		url.Values{"name": {""}, "minimum_age": {"old"}, "methods_order": {"camera"}, "methods.camera": {"on"},
+			"method_settings.camera.deviation": {"oops"}}.Encode(), "developer"))
 	page := string(resp.Body)
 	for _, want := range []string{"Give it a name.", "The minimum age must be a whole number",
-		"The settings must be a JSON object", "<details open>"} {
+		`id="create-integration-method_settings.camera.deviation-problem"`} {
 		if resp.Status != 422 || !strings.Contains(page, want) {
 			t.Errorf("%d without %q:\n%s", resp.Status, want, page)
 		}

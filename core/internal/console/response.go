@@ -88,6 +88,8 @@ func seconds(d time.Duration) string { return strconv.Itoa(max(int(d.Seconds()),
 func (v *visit) refused(err error) *web.Response {
 	e := web.AsError(err)
 	switch {
+	case errors.Is(err, errMoved):
+		return v.again(200, "")
 	case e.Code == web.InvalidRequest && len(e.Details) > 0:
 		v.refusal.Problems = sentences(e.Details)
 		return v.again(422, "")
@@ -131,7 +133,7 @@ var names = func() *strings.Replacer {
 func sentences(fields []web.FieldError) []web.FieldError {
 	all := slices.Clone(fields)
 	for n := range all {
-		text := names.Replace(all[n].Message)
+		text := names.Replace(strings.TrimPrefix(all[n].Message, all[n].Field+": "))
 		if first, size := utf8.DecodeRuneInString(text); size > 0 {
 			text = string(unicode.ToUpper(first)) + text[size:]
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -98,10 +99,17 @@ var params = func() []string {
 		"type", "webhook_off", "webhook_url",
 	}
 	for _, s := range integration.Settings {
-		all = append(all, s.Name)
+		if s.Name != "method_settings" { // a form has a field for each of them: see fields
+			all = append(all, s.Name)
+		}
 	}
 	return all
 }()
+
+// fields are the parameters that forms may have: params, and those of the methods of the service.
+func (c *Console) fields() []string {
+	return append(slices.Clone(params), pages.MethodFields(operate.MethodsOf(c.Operations.Catalog))...)
+}
 
 func (v *visit) who() operate.Actor { return v.session.Actor }
 

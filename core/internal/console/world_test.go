@@ -148,9 +148,24 @@ func emptyWorld(t testing.TB) *world {
 // catalog has a method of each kind that an integration can offer.
 var catalog = func() method.Catalog {
 	open := func(method.Config, method.Host) (method.Method, error) { return nil, nil }
-	kinds := []method.Kind{{Name: "estimator", Level: "L2", Open: open,
-		Narrow: func(method.Config, json.RawMessage) problem.List { return nil }},
-		{Name: "oidc", Level: "L2", Open: open}, sandbox.Kind}
+	narrow := func(_ method.Config, settings json.RawMessage) (wrong problem.List) {
+		if strings.Contains(string(settings), "7") {
+			wrong.Add("deviation", "7 is above the method's 6")
+		}
+		return wrong
+	}
+	kinds := []method.Kind{
+		{Name: "estimator", Level: "L2", Open: open, Narrow: narrow,
+			Overrides: func(method.Config) []method.Override {
+				return []method.Override{{Name: "deviation", Label: "Highest deviation", Default: "6",
+					Hint: "In years. Lower is stricter."}}
+			}},
+		{Name: "oidc", Level: "L2", Open: open, Narrow: narrow,
+			Overrides: func(method.Config) []method.Override {
+				return []method.Override{{Name: "acr_values", Label: "Accepted sign-ins (acr)",
+					Values: []string{"substantial", "high"}, Hint: "Without a choice, all of them count."}}
+			}},
+		sandbox.Kind}
 	catalog, wrong := method.NewCatalog(kinds, []method.Config{{Name: "camera", Kind: "estimator"},
 		{Name: "bank", Kind: "oidc"}, {Name: "sandbox", Kind: "sandbox"}}, false)
 	if err := wrong.Err(); err != nil {

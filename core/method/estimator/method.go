@@ -49,6 +49,10 @@ var Kind = method.Kind{
 		_, wrong := parse(c)
 		return wrong
 	},
+	Overrides: func(c method.Config) []method.Override {
+		s, _ := parse(c)
+		return s.limits.overrides()
+	},
 	Narrow: func(c method.Config, integration json.RawMessage) problem.List {
 		s, wrong := parse(c)
 		if len(wrong) > 0 {

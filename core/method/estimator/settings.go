@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/verge-id/verge/core/internal/weburl"
@@ -78,7 +79,11 @@ func narrow(of limits, integration json.RawMessage) (l limits, wrong problem.Lis
 		wrong.AddError("settings", err)
 		return of, wrong
 	}
-	refuseOthers(o, []string{"deviation", "floor"}, &wrong)
+	var known []string
+	for _, each := range of.overrides() {
+		known = append(known, each.Name)
+	}
+	refuseOthers(o, known, &wrong)
 	l = readLimits(o, of, &wrong)
 	if l.deviation > of.deviation {
 		wrong.Add("deviation", "%v is above the method's %v; an integration can only lower it",
@@ -88,6 +93,20 @@ func narrow(of limits, integration json.RawMessage) (l limits, wrong problem.Lis
 		wrong.Add("floor", "%v is below the method's %v; an integration can only raise it", l.floor, of.floor)
 	}
 	return l, wrong
+}
+
+// overrides declares the limits that an integration may make stricter.
+func (l limits) overrides() []method.Override {
+	number := func(f float64) string { return strconv.FormatFloat(f, 'g', -1, 64) }
+	floor := "none"
+	if l.floor > 0 {
+		floor = number(l.floor)
+	}
+	return []method.Override{
+		{Name: "deviation", Label: "Highest deviation", Default: number(l.deviation),
+			Hint: "In years. An estimate that is less certain is a failed attempt. Lower is stricter."},
+		{Name: "floor", Label: "Lowest estimate", Default: floor,
+			Hint: "An estimate below this age ends the session. Higher is stricter."}}
 }
 
 func readSettings(raw json.RawMessage) (web.Object, error) {

@@ -50,6 +50,14 @@ var Kind = method.Kind{
 		_, wrong = readSettings(c)
 		return wrong
 	},
+	Overrides: func(c method.Config) []method.Override {
+		s, _ := readSettings(c)
+		if len(s.acrValues) == 0 {
+			return nil
+		}
+		return []method.Override{{Name: acrName, Label: "Accepted sign-ins (acr)", Values: s.acrValues,
+			Hint: "How users sign in at the provider. Without a choice, all of them count."}}
+	},
 	Narrow: narrow,
 	Oldest: func(c method.Config) int {
 		s, _ := readSettings(c)

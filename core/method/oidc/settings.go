@@ -19,6 +19,7 @@ import (
 const (
 	secretName = "client_secret"
 	keyName    = "private_key"
+	acrName    = "acr_values" // the setting that an integration may narrow
 
 	authBasic = "client_secret_basic"
 	authPost  = "client_secret_post"
@@ -440,14 +441,14 @@ func narrow(c method.Config, integration json.RawMessage) (wrong problem.List) {
 		return nil // the method's own Check reports these
 	}
 	r := &reader{o: o, wrong: &wrong}
-	for _, acr := range r.words("acr_values") {
+	for _, acr := range r.words(acrName) {
 		if !slices.Contains(s.acrValues, acr) {
-			r.add("acr_values", "%q is not one of the method's, which are: %s", acr,
+			r.add(acrName, "%q is not one of the method's, which are: %s", acr,
 				strings.Join(s.acrValues, ", "))
 		}
 	}
 	for name := range o.All() {
-		if name != "acr_values" {
+		if name != acrName {
 			r.add(name, "an integration cannot set it; it can only choose some of the method's acr_values")
 		}
 	}
@@ -460,11 +461,11 @@ func (c *client) acrFor(s method.Session) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("oidc: the integration's settings: %w", err)
 	}
-	if !o.Value("acr_values").Present() {
+	if !o.Value(acrName).Present() {
 		return c.acrValues, nil
 	}
 	var wrong problem.List
-	accepted := (&reader{o: o, wrong: &wrong}).words("acr_values")
+	accepted := (&reader{o: o, wrong: &wrong}).words(acrName)
 	for _, acr := range accepted {
 		if !slices.Contains(c.acrValues, acr) {
 			return nil, fmt.Errorf("oidc: the integration accepts an acr value that the method does not have")

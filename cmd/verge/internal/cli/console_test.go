@@ -121,9 +121,13 @@ func (p *consoleUser) open(path string) {
 	p.do(chromedp.Navigate(path))
 }
 
-// press clicks what the selector finds and waits for the page after it.
-func (p *consoleUser) press(selector string) {
+// press clicks what the selector finds and waits for the page after it, unless the page stays.
+func (p *consoleUser) press(selector string, leaves ...bool) {
 	p.t.Helper()
+	if len(leaves) > 0 {
+		p.do(chromedp.Click(selector))
+		return
+	}
 	ctx, cancel := context.WithTimeout(p.ctx, 5*time.Minute)
 	defer cancel()
 	if _, err := chromedp.RunResponse(ctx, chromedp.Click(selector)); err != nil {

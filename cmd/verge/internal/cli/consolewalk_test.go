@@ -58,7 +58,12 @@ func (w *consoleWalk) create(token string) {
 	o.look("overview-new")
 	o.follow("Create an integration")
 	o.look("integration-new")
-	o.send("create-integration", "name", "Shop", "level", "L1", "challenge_age", "25", "methods", "sandbox")
+	o.press(`li[data-method="sandbox"] [role="switch"]:checked`, false) // off
+	o.send("create-integration", "name", "Shop", "level", "L1", "challenge_age", "25")
+	o.reads("Switch at least one method on.")
+	o.look("integration-new-refused")
+	o.press(`li[data-method="sandbox"] [role="switch"]:not(:checked)`, false)
+	o.send("create-integration")
 	o.reads("The integration Shop is created.")
 	w.integration = strings.Split(o.at(), "?")[0]
 }
@@ -94,6 +99,7 @@ func (w *consoleWalk) prepare() {
 	m.look("webhook-empty")
 	m.follow("Go to the settings")
 	m.look("integration")
+	m.reorders()
 	m.follow("Set the webhook")
 	m.send("save-integration", "webhook_url", "https://user@receiver.example")
 	m.look("integration-refused")
@@ -229,4 +235,34 @@ func (w *consoleWalk) oversee() {
 	o.look("members")
 	o.open(w.home)
 	o.look("overview")
+}
+
+// reorders: a method is switched on and moved, and the settings of the form are fields without commas or JSON.
+func (p *consoleUser) reorders() {
+	p.t.Helper()
+	const names = `[...document.querySelectorAll("[data-method]")].map(li => li.dataset.method).join(" ")`
+	before := strings.Fields(evaluate[string](p, names))
+	last := before[len(before)-1]
+	p.press(`li[data-method="`+last+`"] [role="switch"]`, false)
+	up := `button[name="move"][value="` + last + ` up"]`
+	for range before[1:] {
+		p.press(up, false)
+	}
+	after := strings.Fields(evaluate[string](p, names))
+	if after[0] != last || evaluate[string](p, `document.activeElement.value`) != last+" down" {
+		p.t.Errorf("contract 45: the script moves %q to %q", before, after)
+	}
+	p.send("save-integration")
+	p.reads("Saved.")
+	if now := evaluate[string](p, names); now != strings.Join(after, " ") {
+		p.t.Errorf("contract 45: the order %q is saved as %q", after, now)
+	}
+	p.look("integration-two-methods")
+	p.press(`li[data-method="`+last+`"] [role="switch"]`, false) // test sessions need the sandbox alone
+	p.send("save-integration")
+	p.reads("Saved.")
+	for _, wrong := range evaluate[[]string](p, `[...document.querySelectorAll("main input, main textarea")]
+		.filter(e => e.checkVisibility() && e.type !== "hidden" && /[,{]/.test(e.value)).map(e => e.outerHTML)`) {
+		p.t.Errorf("contract 45: a list with commas, or JSON: %s", wrong)
+	}
 }

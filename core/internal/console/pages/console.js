@@ -128,6 +128,29 @@ for (const code of document.querySelectorAll("[data-secret]")) {
 	code.after(button);
 }
 
+// A method moves in the page. Without this script the button sends the form, which comes back with it moved.
+for (const list of document.querySelectorAll("[data-methods]")) {
+	const form = list.closest("form");
+	list.addEventListener("click", (event) => {
+		const button = event.target.closest("button[name=move]");
+		if (!button) return;
+		event.preventDefault();
+		const item = button.closest("li"), name = item.dataset.method, up = button.value.endsWith(" up");
+		if (up) item.previousElementSibling?.before(item);
+		else item.nextElementSibling?.after(item);
+		const items = [...item.parentElement.children];
+		form.elements.methods_order.value = items.map((one) => one.dataset.method).join(" ");
+		for (const [n, one] of items.entries()) {
+			const [first, last] = one.querySelectorAll("button[name=move]");
+			first.disabled = n === 0;
+			last.disabled = n === items.length - 1;
+		}
+		(button.disabled ? item.querySelector("button[name=move]:not(:disabled)") : button)?.focus();
+		list.querySelector("[data-moved]").textContent =
+			`${name} is number ${items.indexOf(item) + 1} of ${items.length}`;
+	});
+}
+
 // Only what is live is replaced, and only while nobody is in the middle of it.
 async function refresh() {
 	const live = document.querySelector("[data-live]");

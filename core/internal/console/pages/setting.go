@@ -2,7 +2,6 @@ package pages
 
 import (
 	"encoding/json"
-	"strings"
 
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/operate"
@@ -41,32 +40,9 @@ func inputOf(d IntegrationData, s integration.Setting) Input {
 			in.Type, in.Value = "lines", lines(v)
 		}
 	case map[string]json.RawMessage:
-		in.Type = "lines"
-		if b, err := json.MarshalIndent(v, "", "  "); err == nil && len(v) > 0 {
-			in.Value = string(b)
-		}
-	}
-	if s.Name == "methods" {
-		in.Hint = methodHint(d.Methods)
+		in.Value = overridden(&d.Integration.Integration)
 	}
 	return in
-}
-
-// methodHint lists the methods that an integration can offer.
-func methodHint(methods []operate.Method) string {
-	if len(methods) == 0 {
-		return "The service has no methods yet."
-	}
-	var all []string
-	for _, m := range methods {
-		text := m.Name + " (" + m.Kind + ", up to " + m.Level
-		if m.Sandbox {
-			text += ", verifies no user"
-		}
-		all = append(all, text+")")
-	}
-	return "Names in the order in which users see them, with commas between. There are: " +
-		strings.Join(all, ", ") + "."
 }
 
 // fact returns the value of a setting as text for people who cannot change it.
