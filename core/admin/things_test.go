@@ -215,6 +215,9 @@ var elsewhere = map[string]string{
 	"ResendEvent":    "resend without an integration",
 	"PlanSite":       "site with dry_run",
 	"Entry":          "for the console",
+
+	"FinishedSessions": "for the console",
+	"PublisherUsage":   "for the console",
 	"WithMisread":    "Admin.operations calls it",
 	"TellUse":        "Admin.caller calls it",
 	"TellWrongToken": "Admin.caller calls it",

@@ -290,6 +290,14 @@ var calls = map[string]row{
 		_, err := w.Session(ctx, who, s.session)
 		return err
 	}, false},
+	"FinishedSessions": {sessionRead, "o v a d r", func(w *world, who Actor, _ sample) error {
+		_, err := w.FinishedSessions(ctx, who, pubA, FinishedQuery{})
+		return err
+	}, false},
+	"PublisherUsage": {usageRead, "o v a d r", func(w *world, who Actor, _ sample) error {
+		_, _, err := w.PublisherUsage(ctx, who, pubA, "", "")
+		return err
+	}, false},
 	"Usage": {usageRead, "o v a d r", func(w *world, who Actor, _ sample) error {
 		_, err := w.Usage(ctx, who, intA, "", "")
 		return err

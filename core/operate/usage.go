@@ -16,17 +16,23 @@ func (o *Operations) Usage(ctx context.Context, who Actor, integration, from, to
 	if _, err := o.integration(ctx, who, usageRead, integration); err != nil {
 		return nil, err
 	}
+	first, last, err := o.usageDays(from, to)
+	if err != nil {
+		return nil, err
+	}
+	return o.Counted.Read(ctx, integration, first, last)
+}
+
+// usageDays returns the days of a query for usage. "" is 29 days ago, and today.
+func (o *Operations) usageDays(from, to string) (first, last host.Day, err error) {
 	var wrong invalid
-	last := o.day(&wrong, "to", to, host.DayOf(o.Now()))
-	first := o.day(&wrong, "from", from, last-29)
+	last = o.day(&wrong, "to", to, host.DayOf(o.Now()))
+	first = o.day(&wrong, "from", from, last-29)
 	if len(wrong.fields) == 0 && (first > last || last-first >= usage.MaxDays) {
 		wrong.add("from", "value", "From must be on or before to, and at most %d days before it.",
 			usage.MaxDays-1)
 	}
-	if err := wrong.err(); err != nil {
-		return nil, err
-	}
-	return o.Counted.Read(ctx, integration, first, last)
+	return first, last, wrong.err()
 }
 
 func (o *Operations) day(wrong *invalid, field, text string, standard host.Day) host.Day {
@@ -79,10 +85,15 @@ func (o *Operations) Overview(ctx context.Context, who Actor, publisher string) 
 	for _, k := range keys.Items {
 		hasSecretKey = hasSecretKey || !k.Public() && k.Active(o.Now())
 	}
-	completed, err := o.countToday(ctx, ids, view.Today)
+	completed, err := o.countDays(ctx, ids, &view)
 	if err != nil {
 		return Overview{}, err
 	}
+	recent, err := o.FinishedSessions(ctx, who, publisher, FinishedQuery{Cursor: Cursor{Limit: MaxLimit}})
+	if err != nil {
+		return Overview{}, err
+	}
+	view.Recent = recent.Items
 	first := ""
 	if len(ids) > 0 {
 		first = ids[0]
@@ -97,23 +108,29 @@ func (o *Operations) Overview(ctx context.Context, who Actor, publisher string) 
 	return view, o.countUndelivered(ctx, ids, names, &view)
 }
 
-// countToday adds up what happened today, and reports whether any session was completed in the last 30 days.
-func (o *Operations) countToday(ctx context.Context, integrations []string, today map[string]uint64) (
+// countDays adds up the last 30 days and today, and reports whether any session was completed.
+func (o *Operations) countDays(ctx context.Context, integrations []string, view *Overview) (
 	completed bool, err error) {
 	now := host.DayOf(o.Now())
+	view.Days = make([]usage.Day, 30)
+	for n := range view.Days {
+		view.Days[n].Day = now - 29 + host.Day(n)
+	}
 	for _, id := range integrations {
 		days, err := o.Counted.Read(ctx, id, now-29, now)
 		if err != nil {
 			return false, err
 		}
-		for _, day := range days {
-			completed = completed || day.Counts.Of(host.OutcomeCompleted) > 0
-			if day.Day != now {
-				continue
-			}
-			for _, outcome := range host.Outcomes() {
-				today[outcome] += day.Counts.Of(outcome)
-			}
+		for n, day := range days {
+			view.Days[n].Counts = view.Days[n].Counts.Plus(day.Counts)
+		}
+	}
+	for _, day := range view.Days {
+		completed = completed || day.Counts.Of(host.OutcomeCompleted) > 0
+	}
+	if len(integrations) > 0 {
+		for _, outcome := range host.Outcomes() {
+			view.Today[outcome] = view.Days[29].Counts.Of(outcome)
 		}
 	}
 	return completed, nil

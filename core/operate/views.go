@@ -7,6 +7,7 @@ import (
 	"github.com/verge-id/verge/core/internal/audit"
 	"github.com/verge-id/verge/core/internal/member"
 	"github.com/verge-id/verge/core/internal/outbox"
+	"github.com/verge-id/verge/core/internal/usage"
 	"github.com/verge-id/verge/core/method"
 )
 
@@ -324,6 +325,10 @@ type Overview struct {
 	Dead    int               `json:"dead"`
 	More    bool              `json:"more"`  // Waiting or Dead is the least: there are more than were counted
 	Today   map[string]uint64 `json:"today"` // sessions by outcome
+
+	// Days are the last 30, of the integrations that Today counts. Recent are the last finished sessions.
+	Days   []usage.Day       `json:"-"`
+	Recent []FinishedSession `json:"-"`
 
 	// Undelivered has the integrations whose events Waiting and Dead count.
 	Undelivered []IntegrationUndelivered `json:"undelivered"`

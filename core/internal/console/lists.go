@@ -2,6 +2,7 @@ package console
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"slices"
 	"strings"
@@ -142,8 +143,31 @@ func resend(v *visit) (next, error) {
 }
 
 func showSessions(v *visit) (view, error) {
+	all, err := v.choices()
+	if err != nil {
+		return view{}, err
+	}
+	d := pages.SessionsData{Integrations: all, Methods: operate.MethodsOf(v.Operations.Catalog),
+		After: v.query.Get("after"), Filter: operate.FinishedQuery{Integration: v.query.Get("integration"),
+			Outcome: v.query.Get("outcome"), Method: v.query.Get("method"), From: v.query.Get("from"),
+			To: v.query.Get("to"), Cursor: v.cursor()}}
+	d.Page, err = v.Operations.FinishedSessions(v.ctx, v.who(), v.publisher.ID, d.Filter)
+	status, err := v.misfiltered("sessions", err)
+	if err != nil {
+		return view{}, err
+	}
 	f := v.frame("Sessions")
-	return view{frame: f, body: pages.Sessions(f)}, nil
+	return view{frame: f, body: pages.Sessions(f, d), status: status}, nil
+}
+
+// misfiltered shows invalid values of a filter on its page. Another error is returned.
+func (v *visit) misfiltered(action string, err error) (status int, other error) {
+	var invalid *web.Error
+	if errors.As(err, &invalid) && invalid.Code == web.InvalidRequest && v.req.Method != "POST" {
+		v.refusal = pages.Form{Action: action, Values: v.query, Problems: sentences(invalid.Details)}
+		return 400, nil
+	}
+	return 200, err
 }
 
 // session returns a session of the publisher whose page this is.
@@ -190,12 +214,8 @@ func showSession(v *visit) (view, error) {
 
 func showUsage(v *visit) (view, error) {
 	d, err := v.usage()
-	var invalid *web.Error
-	status := 200
-	if errors.As(err, &invalid) && invalid.Code == web.InvalidRequest {
-		v.refusal = pages.Form{Action: "usage", Values: v.query, Problems: sentences(invalid.Details)}
-		status = 400
-	} else if err != nil {
+	status, err := v.misfiltered("usage", err)
+	if err != nil {
 		return view{}, err
 	}
 	f := v.frame("Usage")
@@ -203,13 +223,18 @@ func showUsage(v *visit) (view, error) {
 }
 
 func (v *visit) usage() (pages.UsageData, error) {
-	all, chosen, err := v.chosen(v.query.Get("integration"))
+	id := v.query.Get("integration")
+	all, chosen, err := v.chosen(id)
 	if err != nil || chosen == nil {
 		return pages.UsageData{}, err
 	}
-	d := pages.UsageData{Integrations: all, Integration: *chosen, From: v.query.Get("from"),
-		To: v.query.Get("to")}
-	d.Days, err = v.Operations.Usage(v.ctx, v.who(), chosen.ID, d.From, d.To)
+	d := pages.UsageData{Integrations: all, From: v.query.Get("from"), To: v.query.Get("to")}
+	if id == "" {
+		d.Days, d.More, err = v.Operations.PublisherUsage(v.ctx, v.who(), v.publisher.ID, d.From, d.To)
+	} else {
+		d.Integration = *chosen
+		d.Days, err = v.Operations.Usage(v.ctx, v.who(), id, d.From, d.To)
+	}
 	if err != nil {
 		return d, err
 	}
@@ -224,11 +249,11 @@ func showUsageCSV(v *visit) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	if d.Integration.ID == "" {
+	if len(d.Integrations) == 0 {
 		return view{}, web.ErrNotFound
 	}
 	var out bytes.Buffer
-	if err := usage.WriteCSV(&out, d.Integration.ID, d.Days); err != nil {
+	if err := usage.WriteCSV(&out, cmp.Or(d.Integration.ID, "all"), d.Days); err != nil {
 		return view{}, err
 	}
 	h := header(false)

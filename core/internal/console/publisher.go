@@ -92,6 +92,7 @@ func showOverview(v *visit) (view, error) {
 	}
 	d := pages.OverviewData{Overview: o, Dev: v.Dev,
 		Sandbox: slices.ContainsFunc(methods, func(m operate.Method) bool { return m.Sandbox })}
+	d.Integrations = found.Items
 	for _, i := range found.Items {
 		if i.Archived == nil && !i.Ready {
 			d.NotReady = append(d.NotReady, i)

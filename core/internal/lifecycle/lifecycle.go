@@ -16,6 +16,7 @@ import (
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/internal/finished"
 	"github.com/verge-id/verge/core/internal/outbox"
 	"github.com/verge-id/verge/core/internal/session"
 	"github.com/verge-id/verge/core/internal/verdict"
@@ -109,7 +110,7 @@ func (l *Lifecycle) Begin(ctx context.Context, s Session, failed *session.Step, 
 		failed.At = now
 		r, _ = session.Record{}.Apply(session.InitiationFailed, now, s.ID.Expires(), l.AttemptsOf(s))
 		r, _ = r.With(*failed)
-		if err := l.addOutcome(&tx, s, r, ""); err != nil {
+		if err := l.addOutcome(&tx, s, r, "", failed.Method); err != nil {
 			return err
 		}
 	}
@@ -204,7 +205,7 @@ func (l *Lifecycle) fire(ctx context.Context, s Session, step Step, held []kv.He
 			next, _ = next.With(step.What)
 		}
 		tx := kv.Tx{Partition: s.ID.Partition.Name(), Held: held}
-		if err := l.addOutcome(&tx, s, next, version); err != nil {
+		if err := l.addOutcome(&tx, s, next, version, step.What.Method); err != nil {
 			return session.Record{}, false, err
 		}
 		for _, p := range r.Pending() { // they end with the attempt
@@ -328,7 +329,7 @@ func (l *Lifecycle) GiveBack(ctx context.Context, s Session, claim string) error
 func (l *Lifecycle) put(ctx context.Context, s Session, r session.Record, version string, tx kv.Tx) (
 	string, error) {
 	tx.Partition = s.ID.Partition.Name()
-	if err := l.addOutcome(&tx, s, r, version); err != nil {
+	if err := l.addOutcome(&tx, s, r, version, ""); err != nil {
 		return "", err
 	}
 	if err := l.identify(&tx); err != nil {
@@ -368,9 +369,10 @@ func (l *Lifecycle) Expire(ctx context.Context, s Session, job host.Job) error {
 	return err
 }
 
-// addOutcome adds to tx that record r replaces that version. If r is final, it also adds the event and
-// removes the timer.
-func (l *Lifecycle) addOutcome(tx *kv.Tx, s Session, r session.Record, version string) error {
+// addOutcome adds to tx that record r replaces that version. If r is final, it also adds the event and the
+// entry in the list of finished sessions, and removes the timer. method is the one that ended the session;
+// "": the last one of the record's steps did.
+func (l *Lifecycle) addOutcome(tx *kv.Tx, s Session, r session.Record, version, method string) error {
 	key := s.ID.Key()
 	value, err := token.SignRecord(l.Sealer, key.String(), r.Marshal())
 	if err != nil {
@@ -382,6 +384,15 @@ func (l *Lifecycle) addOutcome(tx *kv.Tx, s Session, r session.Record, version s
 	if !r.Terminal() {
 		return nil
 	}
+	if steps := r.Steps.All(); method == "" && len(steps) > 0 {
+		method = steps[len(steps)-1].Method
+	}
+	entry, err := finished.Put(l.Sealer, s.Integration.PublisherID, finished.Session{ID: s.ID, Text: s.Text,
+		Ended: r.At, Outcome: outcomeOf(r), Method: method}, s.ID.Expires().Add(l.OutcomeLife))
+	if err != nil {
+		return err
+	}
+	tx.Puts = append(tx.Puts, entry)
 	tx.Cancel = append(tx.Cancel, s.ID.TimerID())
 	if s.Integration.Webhook.Sends() {
 		return l.addEvent(tx, s, r, l.Now())

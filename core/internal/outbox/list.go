@@ -9,6 +9,7 @@ import (
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/internal/session"
+	"github.com/verge-id/verge/core/internal/timeline"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/uuid"
 )
@@ -42,7 +43,6 @@ const (
 	usualPage   = 50
 	mostPage    = 200
 	mostEntries = 2000 // read per page, if a filter skips entries
-	mostAtOnce  = 200  // read per request to the store
 )
 
 // Deliveries returns one page of the log. It merges the events of all partitions by their time. It reads only
@@ -106,21 +106,17 @@ func (o *Outbox) Tests(ctx context.Context, integration string, since time.Time)
 
 // list returns one page of the entries with a prefix.
 func (o *Outbox) list(ctx context.Context, q Query, prefix string, limit int) (Page, error) {
-	var sources []*source
+	var sources []*timeline.Source
 	for _, p := range o.Partitions {
 		for _, integration := range q.Integrations {
 			prefix := kv.Key{Partition: p, Name: prefix + integration + "/"}
-			after := ""
-			if q.After != "" {
-				after = prefix.Name + q.After
-			}
-			sources = append(sources, &source{prefix: prefix, after: after})
+			sources = append(sources, timeline.NewSource(prefix, q.After))
 		}
 	}
 	var page Page
 	last := q.After
 	for read := 0; ; read++ {
-		next, err := o.earliest(ctx, sources, limit-len(page.Deliveries))
+		next, err := timeline.First(ctx, o.KV, sources, limit-len(page.Deliveries))
 		if err != nil || next == nil {
 			return page, err
 		}
@@ -128,9 +124,8 @@ func (o *Outbox) list(ctx context.Context, q Query, prefix string, limit int) (P
 			page.Next = last
 			return page, nil
 		}
-		item := next.items[0]
-		next.items = next.items[1:]
-		last = next.place(item)
+		var item kv.Item
+		item, last = next.Take()
 		d, err := o.read(item, strings.TrimPrefix(item.Key.Name, prefix))
 		switch {
 		case errors.Is(err, errNotAnEntry):
@@ -150,42 +145,6 @@ func (o *Outbox) suspect(key kv.Key) {
 	o.Log.Warn("the store holds what this service did not write, as an entry of the log", "item",
 		key.String())
 	o.Count(host.CountNotAuthentic)
-}
-
-// source is the log of one integration in one partition.
-type source struct {
-	prefix kv.Key
-	after  string    // the last name read
-	items  []kv.Item // read and not yet used
-	asked  int       // size of the last request; 0: none was made
-	ended  bool
-}
-
-func (s *source) place(item kv.Item) string { return strings.TrimPrefix(item.Key.Name, s.prefix.Name) }
-
-// earliest returns the source whose next item comes first, or nil if no items are left. want is the number of
-// entries that the page still needs.
-func (o *Outbox) earliest(ctx context.Context, sources []*source, want int) (*source, error) {
-	var first *source
-	for _, s := range sources {
-		if len(s.items) == 0 && !s.ended {
-			// Request an even share and a little more, since events are spread by chance. A source that needs
-			// a second request has more events than others, so that request is twice as large.
-			s.asked = min(max(want/len(sources)+8, 2*s.asked), mostAtOnce)
-			items, err := o.KV.List(ctx, s.prefix, s.after, s.asked)
-			if err != nil {
-				return nil, err
-			}
-			s.items, s.ended = items, len(items) < s.asked
-			if len(items) > 0 {
-				s.after = items[len(items)-1].Key.Name
-			}
-		}
-		if len(s.items) > 0 && (first == nil || s.place(s.items[0]) < first.place(first.items[0])) {
-			first = s
-		}
-	}
-	return first, nil
 }
 
 // Find returns the entry of an integration at a place. It returns ErrNoEntry if there is no such entry.
@@ -225,7 +184,7 @@ func (o *Outbox) OfSession(ctx context.Context, id session.ID, ended time.Time) 
 		moments = append(moments, ended)
 	}
 	for _, moment := range moments {
-		name := id.Integration + "/" + placePrefix(moment)
+		name := id.Integration + "/" + timeline.Prefix(moment)
 		prefix := kv.Key{Partition: id.Partition.Name(), Name: logPrefix + name}
 		items, err := o.KV.List(ctx, prefix, "", maxPerTimestamp)
 		if err != nil {

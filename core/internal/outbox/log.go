@@ -1,8 +1,6 @@
 package outbox
 
 import (
-	"encoding/binary"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +11,7 @@ import (
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/internal/session"
+	"github.com/verge-id/verge/core/internal/timeline"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
@@ -71,20 +70,14 @@ const (
 	waitingInLog  = "lw/"
 	deadInLog     = "ld/"
 	testsInLog    = "lt/"
-	placeTime     = 16 // hexadecimal digits
+	placeTime     = timeline.Digits
 	placeSize     = placeTime + 1 + len("evt_") + 36
 	mostAttempts  = 64 // in one entry
 	attemptFields = 3
 )
 
 // placeOf returns the place of an event in the log: later times sort first.
-func placeOf(moment time.Time, event string) string { return placePrefix(moment) + event }
-
-func placePrefix(moment time.Time) string {
-	var b [8]byte
-	binary.BigEndian.PutUint64(b[:], 1<<63-1-uint64(moment.UnixMilli()))
-	return hex.EncodeToString(b[:]) + "-"
-}
+func placeOf(moment time.Time, event string) string { return timeline.Prefix(moment) + event }
 
 // subject is the part of an entry that attempts do not change. All its fields are read from the sealed event.
 type subject struct {

@@ -16,6 +16,7 @@ import (
 	"github.com/verge-id/verge/core/internal/coretest"
 	"github.com/verge-id/verge/core/internal/session"
 	"github.com/verge-id/verge/core/internal/testhost"
+	"github.com/verge-id/verge/core/internal/timeline"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/core/webhook"
@@ -434,7 +435,7 @@ func TestDeliveries_FilterIsBounded(t *testing.T) {
 		*store = counting{KV: store.KV}
 		page, err := w.Deliveries(ctx, q)
 		coretest.Must(t, err)
-		if most := mostEntries + mostAtOnce*len(w.Partitions); store.items > most {
+		if most := mostEntries + timeline.MaxRead*len(w.Partitions); store.items > most {
 			t.Errorf("page %d read %d items, more than %d", pages, store.items, most)
 		}
 		for _, d := range page.Deliveries {

@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
+	"github.com/verge-id/verge/core/internal/timeline"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/uuid"
 )
@@ -125,9 +125,6 @@ func (u *Undelivered) count(prefix string, at time.Time) {
 
 // momentAt returns the time of the event at a place.
 func momentAt(place string) time.Time {
-	n, err := strconv.ParseUint(place[:placeTime], 16, 64)
-	if err != nil {
-		return time.Time{}
-	}
-	return time.UnixMilli(int64(uint64(1<<63-1) - n)).UTC()
+	t, _ := timeline.Time(place)
+	return t
 }

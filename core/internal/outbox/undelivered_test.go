@@ -7,6 +7,7 @@ import (
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/internal/coretest"
 	"github.com/verge-id/verge/core/internal/testhost"
+	"github.com/verge-id/verge/core/internal/timeline"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/webhook"
 	"github.com/verge-id/verge/kvadapters/kvtest"
@@ -78,7 +79,7 @@ func TestUndelivered_Bounded(t *testing.T) {
 
 	// With very many integrations, the call stops early and reports that there are more.
 	for n := range 2 * mostCounted {
-		w.name(t, "p0", waitingInLog, "11111111-1111-4111-8111-"+placePrefix(time.UnixMilli(int64(n)))[4:16],
+		w.name(t, "p0", waitingInLog, "11111111-1111-4111-8111-"+timeline.Prefix(time.UnixMilli(int64(n)))[4:16],
 			now)
 	}
 	all, more, err = w.Undelivered(ctx)

@@ -86,7 +86,7 @@ type Form struct {
 
 // lead stands above what is wrong with single fields. A search changes nothing anyway.
 func (f Form) lead() string {
-	if f.Action == "find-session" || f.Action == "usage" {
+	if f.Action == "find-session" || f.Action == "usage" || f.Action == "sessions" {
 		return "Please look at what is marked."
 	}
 	return "Nothing was changed yet. Please look at what is marked."

@@ -406,13 +406,19 @@ func sumOf(counts map[string]uint64, outcomes []string) (n int) {
 	return n
 }
 
-// plotted is the plot of an integration's usage, with its legend and its table. Package usage draws it and
-// escapes what it is given.
-func plotted(d UsageData) templ.Component {
+// plotted is a plot of days, with its legend and its table. Package usage draws it and escapes the title.
+func plotted(id, title string, days []usage.Day) templ.Component {
 	return templ.ComponentFunc(func(_ context.Context, w io.Writer) error {
-		_, err := w.Write(usage.Plot("usage", "Sessions of "+d.Integration.Name, d.Days))
+		_, err := w.Write(usage.Plot(id, title, days))
 		return err
 	})
+}
+
+func usageTitle(d UsageData) string {
+	if d.Integration.ID == "" {
+		return "Sessions of all integrations"
+	}
+	return "Sessions of " + d.Integration.Name
 }
 
 // exchangeTone is the tone of an answer to a test event.
