@@ -59,8 +59,9 @@ func (s *Service) publicRoutes() web.Table {
 
 		{Methods: get, Pattern: securityPath, Label: "other", Handle: s.securityText},
 		{Methods: get, Pattern: web.OpenAPIPath, Label: "other", Handle: s.document},
-		{Methods: get, Pattern: api.DocsPath, Label: "docs", Handle: s.document},
+		{Methods: get, Pattern: api.DocsPath, Label: "docs", Handle: s.docs},
 		{Methods: get, Pattern: api.DocsCSSPath, Label: "docs", Handle: s.document},
+		{Methods: get, Pattern: api.DocsJSPath, Label: "docs", Handle: s.document},
 		{Methods: get, Pattern: api.ExamplesPath, Label: "docs", Handle: s.document},
 
 		// Paths that nothing serves.
@@ -137,6 +138,21 @@ func (s *Service) errorPage(status int, req *web.Request) *web.Response {
 
 func (s *Service) document(_ context.Context, c *web.Call) (*web.Response, error) {
 	return s.documents.Answer(c.Path), nil
+}
+
+// docs serves the documentation. For a person who is signed in to the console it reads the store, within the
+// rate of pages, and has the values of an integration.
+func (s *Service) docs(ctx context.Context, c *web.Call) (*web.Response, error) {
+	if s.consoleOn != ConsolePublic || !s.console.HasCookie(c.Request) {
+		return s.document(ctx, c)
+	}
+	return s.limits.LimitPages(func(ctx context.Context, c *web.Call) (*web.Response, error) {
+		integration, callback := s.console.Sample(ctx, c.Request)
+		if integration == "" {
+			return s.document(ctx, c)
+		}
+		return s.documents.PageFor(api.Caller{Integration: integration, Callback: callback}), nil
+	})(ctx, c)
 }
 
 func isAsset(req *web.Request) bool { return hosted.HasAsset(req.Path) }

@@ -41,6 +41,7 @@ var publicLines = []string{
 	line("GET HEAD", "/api/v1/openapi.yaml", "other", 16*kib),
 	line("GET HEAD", "/docs", "docs", 16*kib),
 	line("GET HEAD", "/docs/docs.css", "docs", 16*kib),
+	line("GET HEAD", "/docs/docs.js", "docs", 16*kib),
 	line("GET HEAD", "/docs/events.json", "docs", 16*kib),
 	line("", "/api/v1/verify/sessions/{session...}", "sessions", 16*kib),
 	line("", "/verify/{...}", "verify", 16*kib),

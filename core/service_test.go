@@ -124,6 +124,7 @@ func TestRoutes(t *testing.T) {
 		{"/verify/return/bank", "GET", map[string]int{"GET": 400}}, // a GET that acts
 		{"/verify", "GET, HEAD, POST", map[string]int{"GET": 400, "HEAD": 400, "POST": 415}},
 		{"/docs", "GET, HEAD", map[string]int{"GET": 200, "HEAD": 200}},
+		{"/docs/docs.js", "GET, HEAD", map[string]int{"GET": 200, "HEAD": 200}},
 		{"/docs/docs.css", "GET, HEAD", map[string]int{"GET": 200, "HEAD": 200}},
 		{"/api/v1/openapi.yaml", "GET, HEAD", map[string]int{"GET": 200, "HEAD": 200}},
 		{pages.Style().Path, "GET, HEAD", map[string]int{"GET": 200, "HEAD": 200}},

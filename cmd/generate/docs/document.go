@@ -16,7 +16,7 @@ import (
 type (
 	page struct {
 		Title, Summary       string
-		Intro                template.HTML
+		Intro, Samples       template.HTML
 		Headings             []heading
 		Operations, Webhooks []operation
 		Answers              []response // those that operations share
@@ -124,6 +124,7 @@ func (d *document) page() page {
 		Title:   text(info, "title"),
 		Summary: text(info, "summary"),
 		Intro:   intro(text(info, "description")),
+		Samples: samplesMark,
 	}
 	if schema := d.sub(d.sub(d.sub(d.root, "components"), "schemas"), "Error"); schema != nil {
 		p.Error = &body{Fields: d.fields("", schema)}
@@ -161,6 +162,9 @@ func (d *document) page() page {
 
 // mark is a line at which the service inserts the checks of a webhook when it serves the page.
 var mark = regexp.MustCompile(`(?m)^<!-- (standard )?checks -->\n`)
+
+// samplesMark stands where the service puts samples with its own address.
+const samplesMark = "<!-- samples -->\n"
 
 // intro renders the introduction, and keeps the marks.
 func intro(text string) template.HTML {

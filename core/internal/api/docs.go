@@ -11,6 +11,7 @@ import _ "embed"
 const (
 	DocsPath    = "/docs"
 	DocsCSSPath = "/docs/docs.css"
+	DocsJSPath  = "/docs/docs.js"
 
 	// ExamplesPath has a signed example of every event.
 	ExamplesPath = "/docs/events.json"
@@ -19,14 +20,17 @@ const (
 //go:embed openapi.yaml
 var openAPI []byte
 
-// docsPage is the same description as an HTML page for people. It has no script and no inline style, and
-// loads nothing but docsCSS.
+// docsPage is the same description as an HTML page for people. It has no inline script or style, and loads
+// nothing but docsCSS and docsJS.
 //
 //go:embed docs.html
 var docsPage []byte
 
 //go:embed docs.css
 var docsCSS []byte
+
+//go:embed docs.js
+var docsJS []byte
 
 // OpenAPI returns the description of the API in OpenAPI 3.1, as YAML. The caller must not change it.
 func OpenAPI() []byte { return openAPI }

@@ -18,17 +18,20 @@ const (
 // Documents are the API's own description, with the limits and the schedule of this service.
 type Documents struct {
 	phrases []string // in the places of standardPhrases
+	baseURL string
 
 	// Each is made when it is first asked for, since most guests are never asked. They have no rate limit, so
 	// a request must cost no more than sending them.
-	description, page, examples func() []byte
+	// plain is the page without the samples, page is the one of a caller of whom nothing is known.
+	description, plain, page, examples func() []byte
 }
 
 // NewDocuments returns the documents of a service that does what s says.
 func NewDocuments(s Settings) *Documents {
-	d := &Documents{phrases: s.phrases()}
+	d := &Documents{phrases: s.phrases(), baseURL: s.BaseURL}
 	d.description = sync.OnceValue(func() []byte { return d.of(openAPI) })
-	d.page = sync.OnceValue(func() []byte { return d.of(withChecks(docsPage)) })
+	d.plain = sync.OnceValue(func() []byte { return d.of(withChecks(docsPage)) })
+	d.page = sync.OnceValue(func() []byte { return withSamples(d.plain(), d.baseURL, Caller{}) })
 	d.examples = sync.OnceValue(eventExamples)
 	return d
 }
@@ -45,6 +48,8 @@ func (d *Documents) Answer(path string) *web.Response {
 		contentType, body = "text/html; charset=utf-8", d.page()
 	case DocsCSSPath:
 		contentType, body = "text/css; charset=utf-8", docsCSS
+	case DocsJSPath:
+		contentType, body = "text/javascript; charset=utf-8", docsJS
 	case ExamplesPath:
 		contentType, body = "application/json; charset=utf-8", d.examples()
 	default:
@@ -53,11 +58,19 @@ func (d *Documents) Answer(path string) *web.Response {
 	return &web.Response{Status: 200, Body: body, Header: web.Header{
 		"Content-Type":  {contentType},
 		"Cache-Control": {"no-cache"},
-		"Content-Security-Policy": {"default-src 'none'; style-src 'self'; img-src 'self'; " +
-			"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"},
+		"Content-Security-Policy": {"default-src 'none'; style-src 'self'; img-src 'self'; script-src 'self'; " +
+			"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"},
 		"X-Content-Type-Options": {"nosniff"},
 		"Referrer-Policy":        {"same-origin"},
 	}}
+}
+
+// PageFor returns the page with a caller's values. Caches do not keep it.
+func (d *Documents) PageFor(c Caller) *web.Response {
+	resp := d.Answer(DocsPath)
+	resp.Body = withSamples(d.plain(), d.baseURL, c)
+	resp.Header.Set("Cache-Control", "no-store")
+	return resp
 }
 
 // withChecks returns the page with the checks of a webhook in each language at its marks. They are not in the

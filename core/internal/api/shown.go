@@ -17,6 +17,7 @@ type Settings struct {
 	AnswerTime  time.Duration // how long a receiver of webhooks has to answer
 	OutcomeLife time.Duration
 	Console     bool // it is at /console, beside the documents
+	BaseURL     string
 }
 
 // The files have the phrases of a service for which nothing is set, so they are whole as they are, and tools

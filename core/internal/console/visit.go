@@ -114,6 +114,38 @@ func (c *Console) fields() []string {
 
 func (v *visit) who() operate.Actor { return v.session.Actor }
 
+// HasCookie reports whether a request has the cookie of the console.
+func (c *Console) HasCookie(req *web.Request) bool { return req.Header.Cookie(c.cookieName()) != "" }
+
+// Sample returns the integration for the samples in the documentation, and a callback URL that it allows: the
+// integration that the address names, or else the one that is most in use at the publisher of the person who
+// is signed in. Both are "" if there is none.
+func (c *Console) Sample(ctx context.Context, req *web.Request) (id, callback string) {
+	session, err := c.Access.Session(ctx, req.Header.Cookie(c.cookieName()))
+	if err != nil || session.Actor.Kind == "" {
+		return "", ""
+	}
+	var chosen *operate.Integration
+	if query, err := web.ReadParameters(req.Query, "integration"); err == nil && query.Get("integration") != "" {
+		if i, err := c.Operations.Integration(ctx, session.Actor, query.Get("integration")); err == nil {
+			chosen = &i
+		}
+	} else if session.Actor.Publisher != "" {
+		found, err := c.Operations.Integrations(ctx, session.Actor, session.Actor.Publisher,
+			operate.Search{Cursor: operate.Cursor{Limit: operate.MaxLimit}})
+		if err == nil {
+			chosen = mostInUse(byName(found.Items))
+		}
+	}
+	if chosen == nil {
+		return "", ""
+	}
+	if len(chosen.CallbackOrigins) > 0 {
+		callback = chosen.CallbackOrigins[0] + "/callback"
+	}
+	return chosen.ID, callback
+}
+
 // signedOut leads to the page to sign in. A browser that came by a link from another site did not send its
 // cookie, since that is for our own pages alone. A page of ours therefore asks once more.
 func (v *visit) signedOut() *web.Response {

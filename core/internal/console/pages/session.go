@@ -14,8 +14,8 @@ import (
 var outcomes = []struct{ value, tone, word string }{
 	{host.OutcomeCompleted, Good, "Completed"},
 	{host.OutcomeRejected, Bad, "Rejected"},
-	{host.OutcomeMaxAttempts, Bad, "Attempts used up"},
-	{host.OutcomeUnknown, Bad, "Failed otherwise"},
+	{host.OutcomeMaxAttempts, Bad, "Max attempts"},
+	{host.OutcomeUnknown, Bad, "Failed"},
 	{host.OutcomeCancelled, Wait, "Cancelled"},
 	{host.OutcomeExpired, Idle, "Expired"},
 }

@@ -1,0 +1,24 @@
+// Node.js 18 or later. SECRET_KEY is in the server's environment.
+async function call(path, body) {
+  const response = await fetch('BASE_URL' + path, {
+    method: 'POST',
+    headers: { Authorization: `Bearer ${process.env.SECRET_KEY}`, 'Content-Type': 'application/json' },
+    body: JSON.stringify(body),
+  });
+  const answer = await response.json();
+  if (!response.ok) throw new Error(`${answer.code}: ${answer.error}`);
+  return answer;
+}
+
+// Store state with the user's session, then redirect the browser to redirect_url.
+export const start = (state) => call('/api/v1/verify/start', {
+  integration_id: 'INTEGRATION_ID',
+  callback_url: 'CALLBACK_URL',
+  state,
+});
+
+// In the callback: compare state with the stored one, then exchange result_token.
+export async function isVerified(resultToken) {
+  const { verified } = await call('/api/v1/verify/validate', { result_token: resultToken });
+  return verified;
+}
