@@ -32,6 +32,7 @@ export const publicRoutes = [
   { methods: ["GET","HEAD"], pattern: "/api/v1/openapi.yaml", label: "other", maxBody: 16384 },
   { methods: ["GET","HEAD"], pattern: "/docs", label: "docs", maxBody: 16384 },
   { methods: ["GET","HEAD"], pattern: "/docs/docs.css", label: "docs", maxBody: 16384 },
+  { methods: ["GET","HEAD"], pattern: "/docs/docs.js", label: "docs", maxBody: 16384 },
   { methods: ["GET","HEAD"], pattern: "/docs/events.json", label: "docs", maxBody: 16384 },
   { methods: [], pattern: "/api/v1/verify/sessions/{session...}", label: "sessions", maxBody: 16384 },
   { methods: [], pattern: "/verify/{...}", label: "verify", maxBody: 16384 },
