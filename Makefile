@@ -11,14 +11,15 @@ RACE   += $(if $(RACE),$(foreach p,engine/wazevo/backend/... engine/wazevo/front
 
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
+GORELEASER  := github.com/goreleaser/goreleaser/v2@v2.16.0
 BENCHSTAT   := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check-all mutants bench build wasm module check generate fuzz clean \
+.PHONY: help run test check-all mutants bench build wasm module release release-dry check generate fuzz clean \
 	check-build check-vet check-lint check-plain check-vulnerabilities check-generated
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: build ## run everything on this machine: service, demo site, webhook inbox
 	@$(VERGE) dev
@@ -84,6 +85,12 @@ module:
 	@gzip -9 -n -c dist/verge.wasm > cmd/verge/internal/cli/module/verge.wasm.gz
 	@printf '  The module has %s bytes, %s with gzip\n' "$$(wc -c < dist/verge.wasm | tr -d ' ')" "$$(wc -c < cmd/verge/internal/cli/module/verge.wasm.gz | tr -d ' ')"
 
+release: ## build, sign and upload the release of the tag, as a draft. CONTRIBUTING.md has the steps
+	.ci/release $(GO) run $(GORELEASER)
+
+release-dry: ## the same with a temporary key and without a tag or upload, and try what was packed
+	.ci/release --dry-run $(GO) run $(GORELEASER)
+
 check-all: check ## what CI runs: check, then all tests at their full length
 	VERGE_LONG=1 $(MAKE) test
 
@@ -121,4 +128,4 @@ fuzz: ## fuzz every parser for half a minute each
 			echo "$$p $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime 30s -fuzzminimizetime 1x $$p || exit 1; done; done
 
 clean: ## remove what was built, and the data of make run
-	rm -rf dist .verge
+	rm -rf dist dist-man dist-release .verge

@@ -1,6 +1,7 @@
 package deploy
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
@@ -103,6 +104,72 @@ func makesAList(t *testing.T, name string, args []string) {
 		t.Errorf("%s %q: %v: %s", name, filled, err, out)
 	} else if !strings.Contains(read(t, document), `"bomFormat": "CycloneDX"`) {
 		t.Errorf("%s %q writes no list in CycloneDX: %s", name, filled, read(t, document))
+	}
+}
+
+// TestRelease_Signature runs the command of a release that signs the checksums, as goreleaser does. minisign
+// accepts the signature of that file and key alone, and the trusted comment has the version.
+func TestRelease_Signature(t *testing.T) {
+	minisign := kit.Program(t, "minisign")
+	var release struct {
+		Checksum struct {
+			Name string `yaml:"name_template"`
+		}
+		Signs []struct {
+			Artifacts, Cmd, Stdin, Signature string
+			Args                             []string
+		}
+		Source struct{ Enabled bool }
+	}
+	if err := yaml.Unmarshal([]byte(read(t, "../../.goreleaser.yaml")), &release); err != nil {
+		t.Fatal(err)
+	}
+	if len(release.Signs) != 1 || release.Signs[0].Artifacts != "checksum" ||
+		release.Signs[0].Signature != "${artifact}.minisig" || !release.Source.Enabled {
+		t.Fatalf("a release has other signatures, or no source: %+v", release)
+	}
+	sign, dir := release.Signs[0], t.TempDir()
+	in := func(stdin, program string, args ...string) error {
+		cmd := exec.Command(program, args...)
+		cmd.Dir, cmd.Stdin = dir, strings.NewReader(stdin)
+		out, err := cmd.CombinedOutput()
+		t.Logf("%s %q: %v\n%s", program, args, err, out)
+		return err
+	}
+	const password = "of a test"
+	for _, name := range []string{"release", "other"} {
+		if err := in(password+"\n"+password+"\n", minisign, "-G", "-p", name+".pub", "-s", name+".key"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file := filepath.Join(dir, release.Checksum.Name)
+	write := func(text string) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("00  verge\n")
+	fill := strings.NewReplacer("{{ .Env.VERGE_RELEASE_KEY }}", "release.key", "{{ .Env.VERGE_RELEASE_PASSWORD }}",
+		password, "{{ .Version }}", "9.8.7", "${artifact}", file, "${signature}", file+".minisig")
+	args := slices.Clone(sign.Args)
+	for n := range args {
+		args[n] = fill.Replace(args[n])
+	}
+	if err := in(fill.Replace(sign.Stdin)+"\n", sign.Cmd, args...); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(read(t, file+".minisig"), "trusted comment: verge 9.8.7\n") {
+		t.Errorf("the signature does not name the version:\n%s", read(t, file+".minisig"))
+	}
+	if err := in("", minisign, "-V", "-p", "release.pub", "-m", file); err != nil {
+		t.Error("minisign does not accept the signature")
+	}
+	if in("", minisign, "-V", "-p", "other.pub", "-m", file) == nil {
+		t.Error("another key accepts the signature")
+	}
+	write("01  verge\n")
+	if in("", minisign, "-V", "-p", "release.pub", "-m", file) == nil {
+		t.Error("the signature is good for other checksums")
 	}
 }
 
