@@ -2,15 +2,21 @@ package core
 
 import (
 	"cmp"
+	"encoding/base64"
+	"errors"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/verge-id/verge/core/admin"
 	"github.com/verge-id/verge/core/internal/openid"
 	"github.com/verge-id/verge/core/internal/outbox"
+	"github.com/verge-id/verge/core/internal/report"
 	"github.com/verge-id/verge/core/internal/session"
+	"github.com/verge-id/verge/core/internal/signature"
+	"github.com/verge-id/verge/core/internal/usage"
 	"github.com/verge-id/verge/core/internal/weburl"
 	"github.com/verge-id/verge/core/language"
 	"github.com/verge-id/verge/core/method"
@@ -47,6 +53,15 @@ type Config struct {
 	// base64. The host signs with the private key of the first one, under the name ProviderKeyName(1). The
 	// others are published for a rotation. Empty: the service has no OpenID provider.
 	ProviderKeys []string `setting:"oidc_provider_keys" toml:"oidc_provider.private_key_files"`
+
+	// ReportKey is the public key of reports for regulators, a SubjectPublicKeyInfo on P-256 in base64. The
+	// host signs with its private key, under the name ReportKeyName. "": the service makes no reports.
+	ReportKey string `setting:"report_key" toml:"report.private_key_file"`
+
+	// SoftwareVersion and SoftwareDigest, a SHA-256, name the running binary or module in reports. "": they
+	// are not known.
+	SoftwareVersion string `setting:"software_version"`
+	SoftwareDigest  string `setting:"software_digest"`
 
 	// HostFetchesLists is set by a host that fetches and verifies trusted lists itself (contract 53). Then
 	// the operators' API loads none, so that an operator token cannot add an issuer of documents.
@@ -170,6 +185,9 @@ func (c Config) Validate() problem.List {
 	if _, err := openid.ParseKeys(c.ProviderKeys); err != nil {
 		wrong.AddError("ProviderKeys", err)
 	}
+	if _, err := c.reportKey(); err != nil {
+		wrong.AddError("ReportKey", err)
+	}
 	checkContact(c.SecurityContact, &wrong)
 	c.validateBrand(&wrong)
 	if c.Partitions < 1 || c.Partitions > 1<<16-1 {
@@ -226,6 +244,49 @@ func ProviderKeyName(n int) string { return openid.KeyName(n) }
 func (c Config) ProviderKeyIDs() (ids []string) {
 	keys, _ := openid.ParseKeys(c.ProviderKeys)
 	return keys.IDs()
+}
+
+// ReportKeyName is the name by which Host.Sign knows the private key of Config.ReportKey.
+const ReportKeyName = report.KeyName
+
+// reportKey returns the public key of reports, or nil.
+func (c Config) reportKey() ([]byte, error) {
+	if c.ReportKey == "" {
+		return nil, nil
+	}
+	spki, err := base64.StdEncoding.DecodeString(c.ReportKey)
+	if _, _, ok := signature.P256(spki); err != nil || !ok {
+		return nil, errors.New("it must be a public key on P-256")
+	}
+	return spki, nil
+}
+
+// reports returns the part of reports that the configuration determines.
+func (c Config) reports() report.Config {
+	key, _ := c.reportKey() // Validate has found nothing wrong with it
+	mode := "production"
+	switch {
+	case c.Dev:
+		mode = "dev"
+	case c.Test:
+		mode = "test"
+	}
+	days := func(n int) string { return strconv.Itoa(n) + " days" }
+	return report.Config{Key: key, Mode: mode, Attempts: c.Attempts,
+		Software: report.Software{Version: c.SoftwareVersion, Digest: c.SoftwareDigest},
+		Retention: []report.Retention{
+			{Data: "Photos, documents, dates of birth, exact ages, names", Kept: "not stored"},
+			{Data: "State and user id of the publisher",
+				Kept: "sealed in the browser for the life of the session, and in events until they are delivered"},
+			{Data: "Sessions in progress", Kept: SessionLife.String()},
+			{Data: "Outcomes and last steps of sessions", Kept: c.OutcomeLife.String() + " after the session"},
+			{Data: "Delivered events, without state and user id", Kept: days(7)},
+			{Data: "Events whose delivery failed", Kept: days(int(DeadEventLife / (24 * time.Hour)))},
+			{Data: "Passkeys of users, without names", Kept: days(c.PasskeyDays)},
+			{Data: "Counts of outcomes by integration and day", Kept: days(usage.MaxDays)},
+			{Data: "Audit of changes", Kept: "1 year"},
+			{Data: "Publishers, integrations and keys", Kept: "until they are deleted from the store"},
+		}}
 }
 
 // AllowsPasskeys reports whether browsers offer passkeys at BaseURL: its host is a name and no IP address.

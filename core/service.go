@@ -113,7 +113,7 @@ func New(cfg Config, h host.Host) (*Service, error) {
 		Dev: cfg.Dev, BaseURL: cfg.BaseURL, ServiceName: cfg.ServiceName, Catalog: catalog,
 		Partitions: s.partitions, Directory: s.directory, People: s.people, Outbox: s.outbox,
 		Lifecycle: s.lifecycle, Counted: s.usage, UserPasskeys: passkeys,
-		StartTest: s.api.StartTestSession}
+		Reports: cfg.reports(), StartTest: s.api.StartTestSession}
 	guard := &operate.TokenGuard{Limiter: limiter, Limit: cfg.Limits.FailedOperatorsPerIP,
 		Operations: s.operations}
 	s.admin = &admin.Admin{Now: h.Now, Log: h.Log, Operations: s.operations, People: s.people, Guard: guard}
@@ -121,6 +121,7 @@ func New(cfg Config, h host.Host) (*Service, error) {
 		Service: cfg.ServiceName, Directory: s.directory, Dev: cfg.Dev,
 		Access: &console.People{Registry: s.people, Directory: s.directory, Guard: guard,
 			Sealer: h.Sealer, Now: h.Now, Random: h.Random}}
+	s.console.Reports = cfg.ReportKey != ""
 	if len(keys) > 0 {
 		s.console.Issuer = cfg.BaseURL + openid.Path
 	}

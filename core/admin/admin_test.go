@@ -20,6 +20,7 @@ import (
 	"github.com/verge-id/verge/core/internal/member"
 	"github.com/verge-id/verge/core/internal/outbox"
 	"github.com/verge-id/verge/core/internal/passkey"
+	"github.com/verge-id/verge/core/internal/report"
 	"github.com/verge-id/verge/core/internal/testhost"
 	"github.com/verge-id/verge/core/internal/usage"
 	"github.com/verge-id/verge/core/kv"
@@ -84,7 +85,8 @@ func newWorld(t testing.TB) *world {
 				Partitions: partitions},
 			UserPasskeys: &passkey.Store{Host: h.Host},
 			Lists:        &liststore.Store{Host: h.Host},
-			Counted:      &usage.Usage{Host: h.Host}}}
+			Counted:      &usage.Usage{Host: h.Host},
+			Reports:      report.Config{Key: testhost.ReportKey}}}
 	w.Guard = &operate.TokenGuard{Limiter: &ratelimit.Limiter{Store: ratelimit.NewLocal(0)},
 		Limit: ratelimit.PerMinute(1000), Operations: w.Operations}
 	coretest.Must(t, d.PutPublisher(ctx, integration.Publisher{ID: "pub_a", Name: "Alpha"}))

@@ -145,6 +145,9 @@ var rows = map[string]row{
 	"GET " + operate.ReadUsage.Path: {does: "Usage", viewer: true,
 		path: "usage?integration_id=SHOP&from=2026-11-01&to=2026-11-20"},
 
+	"GET " + operate.ReadReport.Path: {does: "Report",
+		path: "report?publisher_id=pub_a&from=2026-11-01&to=2026-11-20"},
+
 	"GET " + operate.ListMembers.Path: {
 		does:   "Members",
 		viewer: true,

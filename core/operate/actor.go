@@ -97,6 +97,7 @@ var (
 	memberRemove       = allow("member.remove", operatorsOnly, adminsOnly)
 	linkCreate         = allow("link.create", operatorsOnly, nil)
 	auditRead          = allow("audit.read", allOperators, allMembers)
+	reportRead         = allow("report.read", operatorsOnly, adminsOnly)
 	methodList         = allow("method.list", allOperators, allMembers)
 	trustListRead      = allow("trust_list.read", allOperators, nil)
 	trustListLoad      = allow("trust_list.load", operatorsOnly, nil)

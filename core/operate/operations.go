@@ -15,6 +15,7 @@ import (
 	"github.com/verge-id/verge/core/internal/member"
 	"github.com/verge-id/verge/core/internal/outbox"
 	"github.com/verge-id/verge/core/internal/passkey"
+	"github.com/verge-id/verge/core/internal/report"
 	"github.com/verge-id/verge/core/internal/usage"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/method"
@@ -41,6 +42,8 @@ type Operations struct {
 
 	UserPasskeys *passkey.Store
 	Lists        *liststore.Store
+
+	Reports report.Config
 
 	HostFetchesLists bool // LoadTrustList is for the host alone
 

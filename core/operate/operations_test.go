@@ -19,6 +19,7 @@ import (
 	"github.com/verge-id/verge/core/internal/member"
 	"github.com/verge-id/verge/core/internal/outbox"
 	"github.com/verge-id/verge/core/internal/passkey"
+	"github.com/verge-id/verge/core/internal/report"
 	"github.com/verge-id/verge/core/internal/session"
 	"github.com/verge-id/verge/core/internal/testhost"
 	"github.com/verge-id/verge/core/internal/usage"
@@ -88,6 +89,7 @@ func newWorld(t testing.TB) *world {
 		UserPasskeys: &passkey.Store{Host: h.Host},
 		Lists:        &liststore.Store{Host: h.Host},
 		Counted:      &usage.Usage{Host: h.Host},
+		Reports:      report.Config{Key: testhost.ReportKey, Mode: "production", Attempts: 3},
 	}
 	for _, p := range []struct{ publisher, integration string }{{pubA, intA}, {pubB, intB}} {
 		coretest.Must(t, d.PutPublisher(ctx, integration.Publisher{ID: p.publisher, Name: p.publisher}))
@@ -300,6 +302,10 @@ var calls = map[string]row{
 	}, false},
 	"Usage": {usageRead, "o v a d r", func(w *world, who Actor, _ sample) error {
 		_, err := w.Usage(ctx, who, intA, "", "")
+		return err
+	}, false},
+	"Report": {reportRead, "o a", func(w *world, who Actor, _ sample) error {
+		_, err := w.Report(ctx, who, ReportQuery{Publisher: pubA})
 		return err
 	}, false},
 	"Overview": {publisherRead, "o v a d r", func(w *world, who Actor, _ sample) error {

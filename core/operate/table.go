@@ -279,6 +279,16 @@ var (
 			return Usage{query: in, days: days}, err
 		}}
 
+	// ReadReport: Read the report for regulators
+	// Methods, settings and their changes, outcomes and retention, without data of persons: as JSON and as a
+	// page for print. Each has a signature in DER and base64, by ECDSA on P-256 with SHA-256, over the bytes
+	// of the string. Without `publisher_id` it is about all publishers. 400 if the service has no key for
+	// reports.
+	// 200: The report with its signatures and the public key.
+	ReadReport = &Endpoint[ReportQuery, SignedReport]{Name: "readReport", Method: "GET",
+		Path: Prefix + "report", right: reportRead, thing: "publisher",
+		do: (*Operations).Report}
+
 	// CountPasskeys: Count users' passkeys
 	// The number of active passkeys that users have created at the publisher's sites.
 	// 200: The count.
@@ -459,7 +469,7 @@ func Endpoints() []Served {
 		ListIntegrations, CreateIntegration, ReadIntegration, ChangeIntegration, ArchiveIntegration,
 		StageWebhook, DropStaged, RotateSecret, TestWebhook, SendTestEvent, StartTestSession, ListKeys,
 		CreateKey, RevokeKey, anyDeliveries{ListDeliveries}, ReadDelivery, Resend, ListUndelivered,
-		ReadSession, ReadUsage, CountPasskeys, EndPasskeys, ListMembers, ChangeRole, SignOutMember,
+		ReadSession, ReadUsage, ReadReport, CountPasskeys, EndPasskeys, ListMembers, ChangeRole, SignOutMember,
 		RemoveMember, ListInvitations, Invite, WithdrawInvitation, CreateLink, ListOperators,
 		CreateOperator, ReadSelf, RevokeOperator, ListAudit, ListMethods, ListTrustLists, LoadTrustList,
 		ApplySite,

@@ -177,6 +177,11 @@ func newID(random io.Reader, now time.Time) (string, error) {
 	return fmt.Sprintf("%0*x-%s", timeDigits, math.MaxInt64-now.UnixMilli(), hex.EncodeToString(b[:])), nil
 }
 
+// Before returns the cursor of List with which it begins at the newest entry that is older than t.
+func Before(t time.Time) string {
+	return fmt.Sprintf("%0*x-%0*x", timeDigits, math.MaxInt64-t.UnixMilli(), randomDigits, uint32(math.MaxUint32))
+}
+
 func isID(s string) bool {
 	return len(s) == timeDigits+1+randomDigits && s[timeDigits] == '-' &&
 		strings.Trim(s[:timeDigits]+s[timeDigits+1:], "0123456789abcdef") == ""

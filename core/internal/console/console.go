@@ -25,8 +25,9 @@ type Console struct {
 	// Directory has the logos of publishers.
 	Directory *integration.Directory
 
-	Issuer string // of the OpenID provider; "": the service has none
-	Dev    bool   // a sign-in link opens by itself
+	Issuer  string // of the OpenID provider; "": the service has none
+	Reports bool   // the service has a key for reports
+	Dev     bool   // a sign-in link opens by itself
 }
 
 // maxBody is the maximum number of bytes of a form.
@@ -109,6 +110,9 @@ var table = []page{
 	{name: "methods", path: "methods", op: operate.ListOperators, show: showMethods},
 	{name: "audit-all", path: "audit", op: operate.ListOperators, show: showAudit},
 
+	{name: "report-all", path: "report", op: operate.ReadReport, show: showReport},
+	{name: "report-all-tar", path: "report.tar", op: operate.ReadReport, show: showReportArchive},
+
 	{name: "overview", path: "p/{publisher}", op: operate.ReadOverview, show: showOverview},
 	{name: "publisher", path: "p/{publisher}/settings", op: operate.ChangePublisher, show: showPublisher,
 		acts: []act{
@@ -158,6 +162,8 @@ var table = []page{
 		{"sign-out-member", operate.SignOutMember, signOutMember},
 		{"remove-member", operate.RemoveMember, removeMember}}},
 	{name: "audit", path: "p/{publisher}/audit", op: operate.ListAudit, show: showAudit},
+	{name: "report", path: "p/{publisher}/report", op: operate.ReadReport, show: showReport},
+	{name: "report-tar", path: "p/{publisher}/report.tar", op: operate.ReadReport, show: showReportArchive},
 }
 
 // find returns the page of a path below the root, and what stands for its parameters.

@@ -332,6 +332,37 @@ func showAudit(v *visit) (view, error) {
 		pages.AuditData{Page: found, After: v.query.Get("after"), Here: here})}, nil
 }
 
+// reportDays returns the days of the query, or those of the last month.
+func (v *visit) reportDays() (from, to string) {
+	firstOfMonth := time.Date(v.now.UTC().Year(), v.now.UTC().Month(), 1, 0, 0, 0, 0, time.UTC)
+	return cmp.Or(v.query.Get("from"), firstOfMonth.AddDate(0, -1, 0).Format(time.DateOnly)),
+		cmp.Or(v.query.Get("to"), firstOfMonth.AddDate(0, 0, -1).Format(time.DateOnly))
+}
+
+func showReport(v *visit) (view, error) {
+	f := v.frame("Report")
+	d := pages.ReportData{Ready: v.Reports}
+	d.From, d.To = v.reportDays()
+	return view{frame: f, body: pages.Report(f, d)}, nil
+}
+
+// showReportArchive sends one archive, so that the files and their signatures are of one report.
+func showReportArchive(v *visit) (view, error) {
+	in := operate.ReportQuery{}
+	in.From, in.To = v.reportDays()
+	if v.publisher != nil {
+		in.Publisher = v.publisher.ID
+	}
+	r, err := v.Operations.Report(v.ctx, v.who(), in)
+	if err != nil {
+		return view{}, err
+	}
+	h := header(false)
+	h.Set("Content-Type", "application/x-tar")
+	h.Set("Content-Disposition", `attachment; filename="report-`+in.From+`-`+in.To+`.tar"`)
+	return view{raw: &web.Response{Status: 200, Header: h, Body: r.Archive(v.now)}}, nil
+}
+
 func showOperators(v *visit) (view, error) {
 	found, err := v.Operations.OperatorTokens(v.ctx, v.who(), v.cursor())
 	if err != nil {

@@ -21,6 +21,7 @@ import (
 	"github.com/verge-id/verge/core/internal/member"
 	"github.com/verge-id/verge/core/internal/outbox"
 	"github.com/verge-id/verge/core/internal/passkey"
+	"github.com/verge-id/verge/core/internal/report"
 	"github.com/verge-id/verge/core/internal/session"
 	"github.com/verge-id/verge/core/internal/testhost"
 	"github.com/verge-id/verge/core/internal/usage"
@@ -139,9 +140,10 @@ func emptyWorld(t testing.TB) *world {
 			return w.starts.StartTestSession(ctx, i, callback)
 		},
 		UserPasskeys: &passkey.Store{Host: h.Host},
-		Counted:      &usage.Usage{Host: h.Host}}
+		Counted:      &usage.Usage{Host: h.Host},
+		Reports:      report.Config{Key: testhost.ReportKey, Mode: "production", Attempts: 3}}
 	w.Console = &console.Console{Operations: operations, Access: w.access, Host: h.Host, BaseURL: base,
-		Issuer: base + "/oidc"}
+		Issuer: base + "/oidc", Reports: true}
 	return w
 }
 

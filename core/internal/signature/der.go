@@ -79,3 +79,9 @@ func read(tag byte, b []byte) (content, rest []byte, ok bool) {
 	}
 	return b[:n], b[n:], true
 }
+
+// ASN1 returns an ECDSA signature in the form of X.509, which has r and s in DER, for one in the form of JWS.
+func ASN1(flat []byte) []byte {
+	half := len(flat) / 2
+	return der(tagSequence, integer(flat[:half]), integer(flat[half:]))
+}

@@ -4,8 +4,15 @@ package testhost
 
 import (
 	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
 	"log/slog"
 	"testing"
+
+	"github.com/verge-id/verge/core/internal/report"
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/internal/coretest"
@@ -45,7 +52,29 @@ func New(t testing.TB) *Host {
 	key := token.Key{ID: "9f02ab31", Secret: bytes.Repeat([]byte{7}, 32)}
 	h.Ring, err = token.NewRing(hostName, random, key)
 	coretest.Must(t, err)
-	h.Host = host.WithDefaults(host.Host{KV: h.Store, Sealer: h.Ring, Verify: signing.Verify,
+	h.Host = host.WithDefaults(host.Host{KV: h.Store, Sealer: h.Ring, Verify: signing.Verify, Sign: signer.Sign,
 		Now: h.Clock.Now, Random: random, Log: slog.New(slog.NewTextHandler(&h.Logged, nil))})
 	return h
 }
+
+// signer has the key of reports, and ReportKey is its public key.
+var signer, ReportKey = func() (*signing.Signer, []byte) {
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		panic(err)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		panic(err)
+	}
+	var none *signing.Signer
+	s, err := none.With(report.KeyName, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
+	if err != nil {
+		panic(err)
+	}
+	public, err := s.Public(report.KeyName)
+	if err != nil {
+		panic(err)
+	}
+	return s, public
+}()

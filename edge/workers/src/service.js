@@ -131,6 +131,8 @@ export function keysOf(env) {
   providerSecrets(env).forEach((secret, n) => {
     keys[`oidc-provider_${n + 1}`] = textOf(env, secret, "oidc_provider");
   });
+  const report = configOf(env).report?.key_env;
+  if (report) keys.report = textOf(env, report, "report");
   return keys;
 }
 
@@ -142,11 +144,14 @@ function providerSecrets(env) {
 }
 
 // providerKeysOf are the public keys of the OpenID provider as the guest takes them.
-const providerKeysOf = (env) => providerSecrets(env).map((secret) => {
-  const spki = publicOf(textOf(env, secret, "oidc_provider"));
-  if (spki === null) throw new Error(`oidc_provider: ${secret} is no P-256 key in PKCS#8 with its public key; ${howTo}`);
+const providerKeysOf = (env) => providerSecrets(env).map((secret) => publicKeyOf(env, secret, "oidc_provider"));
+
+// publicKeyOf is the public key of a secret that signs by ES256, as the guest takes it.
+const publicKeyOf = (env, secret, of) => {
+  const spki = publicOf(textOf(env, secret, of));
+  if (spki === null) throw new Error(`${of}: ${secret} is no P-256 key in PKCS#8 with its public key; ${howTo}`);
   return btoa(String.fromCharCode(...spki));
-});
+};
 
 // methodsOf are the methods as the guest takes them. secrets_env of a method names the
 // Worker's secrets that hold its own.
@@ -170,6 +175,8 @@ export function guestConfig(env) {
   delete config.oidc_provider;
   const provider = providerKeysOf(env);
   if (provider.length > 0) config.oidc_provider_keys = provider;
+  if (config.report) config.report_key = publicKeyOf(env, config.report.key_env, "report");
+  delete config.report;
   config.keyring = parsed(env.VERGE_KEYRING, "VERGE_KEYRING");
   if (env.VERGE_OPERATOR_TOKEN) {
     config.operator_token ??= secretIn(env.VERGE_OPERATOR_TOKEN, "VERGE_OPERATOR_TOKEN");

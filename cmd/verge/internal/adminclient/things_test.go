@@ -161,6 +161,7 @@ func TestClient_Endpoints(t *testing.T) {
 		do(operate.ReadDelivery, at),
 		do(operate.ReadSession, m.session),
 		do(operate.ReadUsage, operate.UsageQuery{Integration: i}),
+		fails(do(operate.ReadReport, operate.ReportQuery{}), 400), // the service has no key for reports
 		all(operate.ListMembers, ofPublisher, 0),
 		all(operate.ListInvitations, ofPublisher, 1),
 		do(operate.CreateLink, operate.LinkInput{Role: operate.RoleViewer}),

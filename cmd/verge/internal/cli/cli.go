@@ -27,6 +27,7 @@ type cli struct {
 	Passkey     passkeyCommands     `cmd:"" group:"operate" help:"Count or end the passkeys of a publisher's users."`
 	Member      memberCommands      `cmd:"" group:"operate" help:"Look after the people who use the console."`
 	Operator    operatorCommands    `cmd:"" group:"operate" help:"Create, list and revoke operator tokens."`
+	Report      reportCmd           `cmd:"" does:"readReport" group:"operate" help:"Write a signed report for regulators."`
 	Usage       usageCmd            `cmd:"" does:"readUsage" group:"operate" help:"Count sessions by day and outcome."`
 	Audit       auditCmd            `cmd:"" group:"operate" help:"Show the audit: each change with its author."`
 	Apply       applyCmd            `cmd:"" does:"applySite" group:"operate" help:"Apply a configuration file to a running server."`

@@ -102,7 +102,7 @@ func (c *devCmd) Run(ctx context.Context, p *program) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := addProviderKey(p, c.Data, &pl); err != nil {
+	if err := addServiceKeys(p, c.Data, &pl); err != nil {
 		return err
 	}
 	ready := readyFile{

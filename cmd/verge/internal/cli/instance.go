@@ -52,6 +52,9 @@ func assemble(ctx context.Context, s plan) (*instance, error) {
 	runs := modules.NewSwitch(s.Engine.Config())
 	file, _ := store.(*bolt.Store)
 	copies := &backups{store: file, at: s.Store, log: s.log, now: s.now}
+	if s.Core.ReportKey != "" {
+		s.Core.SoftwareVersion, s.Core.SoftwareDigest = thisBuild().name(), digestOfBinary()
+	}
 	service, err := edge.Open(ctx, edge.Config{
 		Core:    s.Core,
 		Store:   edge.Store{KV: store, Shared: s.Store.Shared(), Close: closeStore},

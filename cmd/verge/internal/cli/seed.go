@@ -64,6 +64,7 @@ const (
 	statusFile  = "ready.json"
 	logFile     = "dev.log"
 	oidcKeyFile = "oidc-provider.pem"
+	reportFile  = "report.pem"
 )
 
 // loadSeeds reads the values in dir, and invents those that are not there: all of them at first, and later
@@ -141,33 +142,41 @@ func (s *seedFile) complete(random io.Reader, methods []string) error {
 	return err
 }
 
-// addProviderKey adds the key of the OpenID provider in dir, or makes one.
-func addProviderKey(p *program, dir string, pl *plan) error {
-	path := filepath.Join(dir, oidcKeyFile)
+// addServiceKeys adds the keys of the OpenID provider and of reports in dir, or creates them.
+func addServiceKeys(p *program, dir string, pl *plan) error {
+	provider, err := addKey(p, filepath.Join(dir, oidcKeyFile), core.ProviderKeyName(1), pl)
+	if err != nil {
+		return err
+	}
+	pl.Core.ProviderKeys = []string{provider}
+	pl.Core.ReportKey, err = addKey(p, filepath.Join(dir, reportFile), core.ReportKeyName, pl)
+	return err
+}
+
+// addKey adds the key of a file under a name, and returns its public key. It creates a missing file.
+func addKey(p *program, path, name string, pl *plan) (public string, err error) {
 	file, err := config.ReadPrivate(p.FS, path)
 	if errors.Is(err, fs.ErrNotExist) {
 		var private *ecdsa.PrivateKey
 		if private, err = ecdsa.GenerateKey(elliptic.P256(), p.Random); err != nil {
-			return err
+			return "", err
 		}
 		der, err := x509.MarshalPKCS8PrivateKey(private)
 		if err != nil {
-			return err
+			return "", err
 		}
 		file = pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
 		if err := config.WritePrivate(p.FS, path, file); err != nil {
-			return err
+			return "", err
 		}
 	} else if err != nil {
-		return err
+		return "", err
 	}
-	name := core.ProviderKeyName(1)
 	if pl.Signer, err = pl.Signer.With(name, file); err != nil {
-		return fmt.Errorf("%s: %w: delete it to get a new one", path, err)
+		return "", fmt.Errorf("%s: %w: delete it to get a new one", path, err)
 	}
 	spki, err := pl.Signer.Public(name)
-	pl.Core.ProviderKeys = []string{base64.StdEncoding.EncodeToString(spki)}
-	return err
+	return base64.StdEncoding.EncodeToString(spki), err
 }
 
 // loadKeyring reads the ring in dir, or makes one.

@@ -1,7 +1,11 @@
 package cli
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"io"
+	"os"
 	"runtime"
 	"runtime/debug"
 )
@@ -39,6 +43,36 @@ func thisBuild() build {
 		}
 	}
 	return b
+}
+
+// name returns the version and the revision, for reports.
+func (b build) name() string {
+	name := "verge " + b.Version
+	if b.Revision != "" {
+		name += ", revision " + b.Revision
+	}
+	if b.Modified {
+		name += ", with local changes"
+	}
+	return name
+}
+
+// digestOfBinary returns the SHA-256 of the running binary, or "" if it cannot be read.
+func digestOfBinary() string {
+	path, err := os.Executable()
+	if err != nil {
+		return ""
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	digest := sha256.New()
+	if _, err := io.Copy(digest, f); err != nil {
+		return ""
+	}
+	return hex.EncodeToString(digest.Sum(nil))
 }
 
 func (c *versionCmd) Run(p *program) error {

@@ -59,6 +59,10 @@ type File struct {
 		PrivateKeyFiles []string `toml:"private_key_files"`
 	} `toml:"oidc_provider"`
 
+	Report struct {
+		PrivateKeyFile string `toml:"private_key_file"`
+	} `toml:"report"`
+
 	TLS struct {
 		Cert string `toml:"cert"`
 		Key  string `toml:"key"`

@@ -44,7 +44,7 @@ type keyFile struct {
 //
 // The kinds judge their settings (core.Config.Validate).
 func (c *File) checkMethods(sys *System, pl *Plan, ps *problems) {
-	keys := c.providerKeys(sys)
+	keys := c.serviceKeys(sys)
 	for n, table := range c.Methods {
 		t := methodTable{table: table, ps: ps, about: fmt.Sprintf("methods, number %d", n+1)}
 		name := t.text("name")
@@ -73,6 +73,7 @@ func (c *File) checkMethods(sys *System, pl *Plan, ps *problems) {
 	}
 	if pl.Signer = openKeys(keys, ps); pl.Signer != nil {
 		c.checkProvider(pl, ps)
+		c.checkReport(pl, ps)
 		pl.checkKeys(ps)
 	}
 }

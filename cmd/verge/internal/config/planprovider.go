@@ -8,13 +8,17 @@ import (
 	"github.com/verge-id/verge/core"
 )
 
-// providerKeys returns the private keys of the OpenID provider, by their names at the host.
-func (c *File) providerKeys(sys *System) map[string]keyFile {
+// serviceKeys returns the private keys of the OpenID provider and of reports, by their names at the host.
+func (c *File) serviceKeys(sys *System) map[string]keyFile {
 	keys := map[string]keyFile{}
 	for n, path := range c.OIDCProvider.PrivateKeyFiles {
 		// The same file may be listed twice, which the core rejects.
 		setting := fmt.Sprintf("oidc_provider.private_key_files, number %d", n+1)
 		keys[core.ProviderKeyName(n+1)] = keyFile{path, setting,
+			func() ([]byte, error) { return sys.ReadSecretFile(path) }}
+	}
+	if path := c.Report.PrivateKeyFile; path != "" {
+		keys[core.ReportKeyName] = keyFile{path, "report.private_key_file",
 			func() ([]byte, error) { return sys.ReadSecretFile(path) }}
 	}
 	return keys
@@ -34,6 +38,22 @@ func (c *File) checkProvider(pl *Plan, ps *problems) {
 		}
 		pl.Core.ProviderKeys = append(pl.Core.ProviderKeys, base64.StdEncoding.EncodeToString(spki))
 	}
+}
+
+// checkReport sets the public key of reports.
+func (c *File) checkReport(pl *Plan, ps *problems) {
+	if c.Report.PrivateKeyFile == "" {
+		return
+	}
+	spki, err := pl.Signer.Public(core.ReportKeyName)
+	if err == nil {
+		_, err = pl.Signer.Sign(context.Background(), core.ReportKeyName, "ES256", nil)
+	}
+	if err != nil {
+		ps.add("report.private_key_file: reports are signed by ES256: %v", err)
+		return
+	}
+	pl.Core.ReportKey = base64.StdEncoding.EncodeToString(spki)
 }
 
 // warnOfClients warns about integrations that would be OpenID clients if the service had a provider.
