@@ -176,7 +176,7 @@ func statuses(method string, of operate.Description, matches bool) []int {
 	if method != "GET" {
 		all = append(all, 403, 408, 413, 415)
 	}
-	if of.Name == "readSelf" { // its input names an operation
+	if of.Name == "readSelf" || of.Name == "readReport" { // its input names an operation; a viewer may not
 		all = append(all, 403)
 	}
 	if matches {
