@@ -164,7 +164,8 @@ type UsageQuery struct {
 	Format      string `query:"format"` // csv, or "" for JSON
 }
 
-// ReportQuery selects the publisher and the days of a report. "" is all publishers, 29 days before To, and today.
+// ReportQuery selects the publisher and the days of a report. "" is all publishers, 29 days before To, and
+// today.
 type ReportQuery struct {
 	Publisher string `query:"publisher_id"`
 	From      string `query:"from"`

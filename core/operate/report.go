@@ -31,7 +31,9 @@ var reported = []Operation{publisherCreate, publisherChange, publisherArchive, i
 	integrationChange, integrationArchive, webhookChange, keyCreate, keyRevoke, passkeysEnd, siteApply,
 	trustListLoad, ModuleActivate}
 
-var errNoReports = errConflict("This service has no key for reports. Its operator sets private_key_file in [report].")
+var errNoReports = errConflict(
+	"This service has no key for reports. Its operator sets private_key_file in [report].",
+)
 
 // Report returns the signed report about a period. An empty Publisher is the member's own; for an operator it
 // is all publishers.
@@ -49,13 +51,25 @@ func (o *Operations) Report(ctx context.Context, who Actor, in ReportQuery) (Sig
 	if err != nil {
 		return SignedReport{}, err
 	}
-	d := &report.Document{Service: o.BaseURL, Publisher: in.Publisher, From: first.String(), To: last.String(),
-		Created: o.Now(), Mode: o.Reports.Mode, Software: o.Reports.Software, Attempts: o.Reports.Attempts,
-		Outcomes: counted(host.Counts{}), Methods: []report.Method{}, Publishers: []report.Publisher{},
-		Changes: []report.Change{}, Retention: o.Reports.Retention, Notes: reportNotes}
+	d := &report.Document{
+		Service:    o.BaseURL,
+		Publisher:  in.Publisher,
+		From:       first.String(),
+		To:         last.String(),
+		Created:    o.Now(),
+		Mode:       o.Reports.Mode,
+		Software:   o.Reports.Software,
+		Attempts:   o.Reports.Attempts,
+		Outcomes:   counted(host.Counts{}),
+		Methods:    []report.Method{},
+		Publishers: []report.Publisher{},
+		Changes:    []report.Change{},
+		Retention:  o.Reports.Retention,
+		Notes:      reportNotes,
+	}
 	for _, e := range o.Catalog {
 		d.Methods = append(d.Methods, report.Method{Name: e.Name, Kind: e.Kind, Level: e.Level,
-			Sandbox: e.Of.Sandbox, Settings: reportSettings(e, who.Operator())})
+			Sandbox: e.Of.Sandbox || o.Dev, Settings: reportSettings(e, who.Operator())})
 	}
 	if err := o.reportPublishers(ctx, who, d, first, last); err != nil {
 		return SignedReport{}, err
@@ -67,10 +81,10 @@ func (o *Operations) Report(ctx context.Context, who Actor, in ReportQuery) (Sig
 }
 
 var reportNotes = []string{
-	"Methods, settings and retention are those at the time of creation. Changes have the earlier values of the " +
-		"period. Changes of the configuration file of the service are in its own records.",
-	"Counts are summed by instances. An instance that was killed may have lost the counts of its last minute. The " +
-		"last day is incomplete if the report was created on it.",
+	"Methods, settings and retention are those at the time of creation. Changes have the earlier " +
+		"values of the period. Changes of the configuration file of the service are in its own records.",
+	"Counts are summed by instances. An instance that was killed may have lost the counts of its last " +
+		"minute. The last day is incomplete if the report was created on it.",
 	"The report has no data of users and no names of persons who work with the service.",
 }
 
@@ -81,8 +95,13 @@ func (o *Operations) reportDays(in ReportQuery) (first, last host.Day, err error
 	last = o.day(&wrong, "to", in.To, today)
 	first = o.day(&wrong, "from", in.From, last-29)
 	if len(wrong.fields) == 0 && (first > last || last > today || first < today-maxReportDays) {
-		wrong.add("from", "value", "From must be on or before to, to not after today, and from at most %d days "+
-			"before today.", maxReportDays)
+		wrong.add(
+			"from",
+			"value",
+			"From must be on or before to, to not after today, and from at most %d days "+
+				"before today.",
+			maxReportDays,
+		)
 	}
 	return first, last, wrong.err()
 }
@@ -96,8 +115,8 @@ func counted(c host.Counts) map[string]uint64 {
 	return all
 }
 
-// reportSettings returns the settings of a method. Long values, such as certificates, are digests. Secrets are
-// not among the settings. Texts are for operators alone, since they may name internal hosts.
+// reportSettings returns the settings of a method. Long values, such as certificates, are digests. Secrets
+// are not among the settings. Texts are for operators alone, since they may name internal hosts.
 func reportSettings(e method.Entry, texts bool) []report.Value {
 	all := []report.Value{}
 	settings, err := web.ReadObject(e.Settings)
@@ -122,7 +141,11 @@ func reportSettings(e method.Entry, texts bool) []report.Value {
 }
 
 // reportPublishers adds the publishers with their integrations and counts.
-func (o *Operations) reportPublishers(ctx context.Context, who Actor, d *report.Document, first, last host.Day,
+func (o *Operations) reportPublishers(
+	ctx context.Context,
+	who Actor,
+	d *report.Document,
+	first, last host.Day,
 ) error {
 	place := map[string]int{}
 	add := func(p Publisher) {
@@ -231,8 +254,12 @@ func (o *Operations) reportChanges(ctx context.Context, d *report.Document, firs
 				break
 			}
 			if read++; read > maxReportEntries {
-				return errInvalid(web.FieldError{Field: "from", Code: "value", Message: "The audit has more than " +
-					strconv.Itoa(maxReportEntries) + " entries in this period. Request a shorter period."})
+				return errInvalid(
+					web.FieldError{Field: "from", Code: "value", Message: "The audit has more than " +
+						strconv.Itoa(
+							maxReportEntries,
+						) + " entries in this period. Request a shorter period."},
+				)
 			}
 			if !slices.Contains(reported, Operation(e.Operation)) {
 				d.Omitted++
@@ -252,7 +279,10 @@ func reportChange(e audit.Entry) report.Change {
 		Target: e.Target}
 	for _, f := range e.Changes {
 		field := report.Field{Name: f.Field}
-		if slices.ContainsFunc(integration.Settings, func(s integration.Setting) bool { return s.Name == f.Field }) {
+		if slices.ContainsFunc(
+			integration.Settings,
+			func(s integration.Setting) bool { return s.Name == f.Field },
+		) {
 			field.From, field.To = f.From, f.To
 		}
 		c.Fields = append(c.Fields, field)

@@ -469,8 +469,8 @@ func Endpoints() []Served {
 		ListIntegrations, CreateIntegration, ReadIntegration, ChangeIntegration, ArchiveIntegration,
 		StageWebhook, DropStaged, RotateSecret, TestWebhook, SendTestEvent, StartTestSession, ListKeys,
 		CreateKey, RevokeKey, anyDeliveries{ListDeliveries}, ReadDelivery, Resend, ListUndelivered,
-		ReadSession, ReadUsage, ReadReport, CountPasskeys, EndPasskeys, ListMembers, ChangeRole, SignOutMember,
-		RemoveMember, ListInvitations, Invite, WithdrawInvitation, CreateLink, ListOperators,
+		ReadSession, ReadUsage, ReadReport, CountPasskeys, EndPasskeys, ListMembers, ChangeRole,
+		SignOutMember, RemoveMember, ListInvitations, Invite, WithdrawInvitation, CreateLink, ListOperators,
 		CreateOperator, ReadSelf, RevokeOperator, ListAudit, ListMethods, ListTrustLists, LoadTrustList,
 		ApplySite,
 	}

@@ -138,7 +138,8 @@ func TestRelease_Signature(t *testing.T) {
 	}
 	const password = "of a test"
 	for _, name := range []string{"release", "other"} {
-		if err := in(password+"\n"+password+"\n", minisign, "-G", "-p", name+".pub", "-s", name+".key"); err != nil {
+		err := in(password+"\n"+password+"\n", minisign, "-G", "-p", name+".pub", "-s", name+".key")
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -149,8 +150,18 @@ func TestRelease_Signature(t *testing.T) {
 		}
 	}
 	write("00  verge\n")
-	fill := strings.NewReplacer("{{ .Env.VERGE_RELEASE_KEY }}", "release.key", "{{ .Env.VERGE_RELEASE_PASSWORD }}",
-		password, "{{ .Version }}", "9.8.7", "${artifact}", file, "${signature}", file+".minisig")
+	fill := strings.NewReplacer(
+		"{{ .Env.VERGE_RELEASE_KEY }}",
+		"release.key",
+		"{{ .Env.VERGE_RELEASE_PASSWORD }}",
+		password,
+		"{{ .Version }}",
+		"9.8.7",
+		"${artifact}",
+		file,
+		"${signature}",
+		file+".minisig",
+	)
 	args := slices.Clone(sign.Args)
 	for n := range args {
 		args[n] = fill.Replace(args[n])

@@ -1,6 +1,6 @@
-// Package report has the document about a period of the service, for regulators: the methods, the settings and
-// their changes, the counts of outcomes, and how long data is kept. It has no data of a person. Package operate
-// fills a [Document]; [Document.Sign] returns it as JSON and as a page, each with a signature.
+// Package report has the document about a period of the service, for regulators: the methods, the settings
+// and their changes, the counts of outcomes, and how long data is kept. It has no data of a person. Package
+// operate fills a [Document]; [Document.Sign] returns it as JSON and as a page, each with a signature.
 package report
 
 import (

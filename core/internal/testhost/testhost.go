@@ -52,8 +52,10 @@ func New(t testing.TB) *Host {
 	key := token.Key{ID: "9f02ab31", Secret: bytes.Repeat([]byte{7}, 32)}
 	h.Ring, err = token.NewRing(hostName, random, key)
 	coretest.Must(t, err)
-	h.Host = host.WithDefaults(host.Host{KV: h.Store, Sealer: h.Ring, Verify: signing.Verify, Sign: signer.Sign,
-		Now: h.Clock.Now, Random: random, Log: slog.New(slog.NewTextHandler(&h.Logged, nil))})
+	h.Host = host.WithDefaults(
+		host.Host{KV: h.Store, Sealer: h.Ring, Verify: signing.Verify, Sign: signer.Sign,
+			Now: h.Clock.Now, Random: random, Log: slog.New(slog.NewTextHandler(&h.Logged, nil))},
+	)
 	return h
 }
 
