@@ -77,9 +77,9 @@ var pageTests = map[string]struct {
 	"report-all":     {path: "/console/report", sees: "operator", refuse: "watcher"},
 	"report-all-tar": {path: "/console/report.tar", sees: "operator", refuse: "watcher"},
 	"report":         {path: mine + "/report", sees: "operator admin", refuse: "watcher developer viewer"},
-	"report-tar":     {path: mine + "/report.tar", sees: "operator admin",
+	"report-tar": {path: mine + "/report.tar", sees: "operator admin",
 		refuse: "watcher developer viewer"},
-	"audit":          {path: mine + "/audit", sees: "operator watcher admin developer viewer"},
+	"audit": {path: mine + "/audit", sees: "operator watcher admin developer viewer"},
 }
 
 func has(list, word string) bool { return slices.Contains(strings.Fields(list), word) }
