@@ -7,6 +7,8 @@ export const adminRoot = "/admin/";
 
 export const publicRoutes = [
   { methods: ["GET","HEAD"], pattern: "/console/assets/{}", label: "console", maxBody: 16384 },
+  { methods: ["GET","HEAD"], pattern: "/console/logo/{}", label: "console", maxBody: 16384 },
+  { methods: ["POST"], pattern: "/console/p/{}/brand", label: "console", maxBody: 81920 },
   { methods: ["GET","HEAD"], pattern: "/console/{...}", label: "console", maxBody: 16384 },
   { methods: ["POST"], pattern: "/console/{...}", label: "console", maxBody: 65536 },
   { methods: ["POST"], pattern: "/api/v1/verify/start", label: "start", maxBody: 16384 },
@@ -25,6 +27,7 @@ export const publicRoutes = [
   { methods: ["GET","HEAD"], pattern: "/verify/phone/{}", label: "phone", maxBody: 16384 },
   { methods: ["POST"], pattern: "/verify/box/{}", label: "box", maxBody: 65536 },
   { methods: ["GET","HEAD"], pattern: "/verify/box/{}", label: "box", maxBody: 16384 },
+  { methods: ["GET","HEAD"], pattern: "/verify/logo/{}", label: "verify", maxBody: 16384 },
   { methods: ["GET","HEAD"], pattern: "/verify/assets/{}", label: "verify", maxBody: 16384 },
   { methods: ["GET","HEAD"], pattern: "/favicon.ico", label: "other", maxBody: 16384 },
   { methods: ["GET","HEAD"], pattern: "/", label: "other", maxBody: 16384 },
@@ -42,14 +45,16 @@ export const publicRoutes = [
 
 export const adminRoutes = [
   { methods: ["GET","HEAD"], pattern: "/console/assets/{}", label: "console", maxBody: 16384 },
+  { methods: ["GET","HEAD"], pattern: "/console/logo/{}", label: "console", maxBody: 16384 },
+  { methods: ["POST"], pattern: "/console/p/{}/brand", label: "console", maxBody: 81920 },
   { methods: ["GET","HEAD"], pattern: "/console/{...}", label: "console", maxBody: 16384 },
   { methods: ["POST"], pattern: "/console/{...}", label: "console", maxBody: 65536 },
   { methods: ["GET","HEAD"], pattern: "/", label: "admin", maxBody: 16384 },
   { methods: ["GET","HEAD"], pattern: "/admin/v1/openapi.yaml", label: "admin", maxBody: 16384 },
   { methods: ["GET","HEAD"], pattern: "/admin/v1/publishers", label: "admin", maxBody: 16384 },
-  { methods: ["POST"], pattern: "/admin/v1/publishers", label: "admin", maxBody: 16384 },
+  { methods: ["POST"], pattern: "/admin/v1/publishers", label: "admin", maxBody: 103768 },
   { methods: ["GET","HEAD"], pattern: "/admin/v1/publishers/{id}", label: "admin", maxBody: 16384 },
-  { methods: ["PATCH"], pattern: "/admin/v1/publishers/{id}", label: "admin", maxBody: 16384 },
+  { methods: ["PATCH"], pattern: "/admin/v1/publishers/{id}", label: "admin", maxBody: 103768 },
   { methods: ["POST"], pattern: "/admin/v1/publishers/{id}/archive", label: "admin", maxBody: 16384 },
   { methods: ["GET","HEAD"], pattern: "/admin/v1/publishers/{id}/overview", label: "admin", maxBody: 16384 },
   { methods: ["GET","HEAD"], pattern: "/admin/v1/integrations", label: "admin", maxBody: 16384 },
@@ -72,6 +77,7 @@ export const adminRoutes = [
   { methods: ["GET","HEAD"], pattern: "/admin/v1/undelivered", label: "admin", maxBody: 16384 },
   { methods: ["GET","HEAD"], pattern: "/admin/v1/sessions/{session}", label: "admin", maxBody: 16384 },
   { methods: ["GET","HEAD"], pattern: "/admin/v1/usage", label: "admin", maxBody: 16384 },
+  { methods: ["GET","HEAD"], pattern: "/admin/v1/report", label: "admin", maxBody: 16384 },
   { methods: ["GET","HEAD"], pattern: "/admin/v1/passkeys", label: "admin", maxBody: 16384 },
   { methods: ["POST"], pattern: "/admin/v1/passkeys/end", label: "admin", maxBody: 16384 },
   { methods: ["GET","HEAD"], pattern: "/admin/v1/members", label: "admin", maxBody: 16384 },
