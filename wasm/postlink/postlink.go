@@ -2,8 +2,8 @@
 // [Module] after every build of a module, so that tests run the code that is shipped.
 //
 // Package loopopt optimizes the code; this package reduces the size of the data. The rewritten module
-// returns, calls and stores the same as its input, except for the text of a panic: for functions of other
-// modules, the stack contains names and no lines.
+// returns, calls and stores the same as its input, except for the text of a panic: the stack contains no
+// arguments, and for functions of other modules names, but no lines and no functions inlined into them.
 package postlink
 
 import (
@@ -40,8 +40,8 @@ func Module(wasm []byte) ([]byte, error) {
 	return out, nil
 }
 
-// smaller returns a smaller data section that fills memory with the same bytes, except for unused line
-// tables.
+// smaller returns a smaller data section that fills memory with the same bytes, except for data of stacks that
+// is not kept.
 func smaller(body []byte) ([]byte, error) {
 	segments, err := readSegments(body)
 	if err != nil {
@@ -51,7 +51,7 @@ func smaller(body []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	dropLines(m.bytes)
+	dropTraces(m)
 	return m.segments(), nil
 }
 

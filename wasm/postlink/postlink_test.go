@@ -20,7 +20,7 @@ import (
 )
 
 // TestModule_Program compares the output of a program before and after. The stack of its panic contains the
-// lines of its own functions, and only the names of others.
+// lines of its own functions, only the names of others and no functions inlined into them, and no arguments.
 func TestModule_Program(t *testing.T) {
 	t.Parallel()
 	written := build(t)
@@ -32,27 +32,29 @@ func TestModule_Program(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if before, after := packed(t, optimized), packed(t, shipped); after > before*9/10 {
-		t.Errorf("it has %d bytes with gzip and had %d before, want a tenth less", after, before)
+	if before, after := packed(t, optimized), packed(t, shipped); after > before*85/100 {
+		t.Errorf("it has %d bytes with gzip and had %d before, want 15 %% less", after, before)
 	}
 	before, after := run(t, optimized), run(t, shipped)
-	if !strings.Contains(before, "main.go:20") || !strings.Contains(before, "zsortanyfunc.go:") {
-		t.Fatalf("the program prints\n%s", before)
+	for _, want := range []string{"zsortanyfunc.go:", "slices.insertionSortCmpFunc", "main.compare(0x"} {
+		if !strings.Contains(before, want) {
+			t.Fatalf("the linked program does not print %q:\n%s", want, before)
+		}
 	}
-	for _, want := range []string{"true true true", "index out of range [3]", "main.compare(", "main.go:20",
-		"main.go:15", "slices.insertionSortCmpFunc", "\t?:0"} {
+	for _, want := range []string{"true true true", "caught through a wrapper", "index out of range [3]",
+		"main.inlined(", "main.go:25", "main.compare()", "main.go:22", "slices.pdqsortCmpFunc", "\t?:0"} {
 		if !strings.Contains(after, want) {
 			t.Errorf("the shipped program does not print %q:\n%s", want, after)
 		}
 	}
-	for _, no := range []string{"zsortanyfunc.go", "panic.go"} {
+	for _, no := range []string{"zsortanyfunc.go", "panic.go", "slices.insertionSortCmpFunc", "(0x"} {
 		if strings.Contains(after, no) {
-			t.Errorf("the shipped program prints %q", no)
+			t.Errorf("the shipped program prints %q:\n%s", no, after)
 		}
 	}
-	place := regexp.MustCompile(`(?m)^\t\S+`)
-	if a, b := place.ReplaceAllString(before, "\tplace"), place.ReplaceAllString(after, "\tplace"); a != b {
-		t.Errorf("more than places has changed:\n%s\nbefore:\n%s", b, a)
+	dropped := regexp.MustCompile(`(?m)^\t\S+|\([^()]*\)$|^slices.insertionSortCmpFunc.*\n.*\n`)
+	if a, b := dropped.ReplaceAllString(before, ""), dropped.ReplaceAllString(after, ""); a != b {
+		t.Errorf("more than places and arguments has changed:\n%s\nbefore:\n%s", b, a)
 	}
 	t.Run("a shipped module does not change again", func(t *testing.T) {
 		again, err := postlink.Module(shipped)
