@@ -277,9 +277,11 @@ func (c Config) reports() report.Config {
 		Retention: []report.Retention{
 			{Data: "Photos, documents, dates of birth, exact ages, names", Kept: "not stored"},
 			{Data: "State and user id of the publisher",
-				Kept: "sealed in the browser for the life of the session, and in events until they are delivered"},
+				Kept: "sealed in the browser for the life of the session, and in events until " +
+					"they are delivered"},
 			{Data: "Sessions in progress", Kept: SessionLife.String()},
-			{Data: "Outcomes and last steps of sessions", Kept: c.OutcomeLife.String() + " after the session"},
+			{Data: "Outcomes and last steps of sessions",
+				Kept: c.OutcomeLife.String() + " after the session"},
 			{Data: "Delivered events, without state and user id", Kept: days(7)},
 			{Data: "Events whose delivery failed", Kept: days(int(DeadEventLife / (24 * time.Hour)))},
 			{Data: "Passkeys of users, without names", Kept: days(c.PasskeyDays)},

@@ -95,9 +95,9 @@ func New(cfg Config, h host.Host) (*Service, error) {
 	s.api = &api.API{Host: h, BaseURL: cfg.BaseURL, Dev: cfg.Dev, Partitions: uint16(cfg.Partitions),
 		Directory: s.directory, Lifecycle: s.lifecycle, Results: results, Limits: cfg.Limits,
 		Methods: methods, Outbox: s.outbox}
-	s.documents = api.NewDocuments(api.Settings{BaseURL: cfg.BaseURL, Limits: cfg.Limits, Schedule: cfg.Schedule,
-		AnswerTime: outbox.AnswerTime(cfg.AttemptTime), OutcomeLife: cfg.OutcomeLife,
-		Console: cfg.Console == ConsolePublic})
+	s.documents = api.NewDocuments(api.Settings{BaseURL: cfg.BaseURL, Limits: cfg.Limits,
+		Schedule: cfg.Schedule, AnswerTime: outbox.AnswerTime(cfg.AttemptTime),
+		OutcomeLife: cfg.OutcomeLife, Console: cfg.Console == ConsolePublic})
 	keys, _ := openid.ParseKeys(cfg.ProviderKeys) // Validate has found nothing wrong with them
 	s.openID = &openid.Provider{Host: h, BaseURL: cfg.BaseURL, API: s.api, Directory: s.directory,
 		Results: results, Keys: keys}

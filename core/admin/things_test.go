@@ -213,18 +213,18 @@ var rows = map[string]row{
 
 // elsewhere are the functions of operate.Operations that have no row, and why.
 var elsewhere = map[string]string{
-	"Dead":           "deliveries without an integration",
-	"Waiting":        "deliveries without an integration",
-	"ResendEvent":    "resend without an integration",
-	"PlanSite":       "site with dry_run",
-	"Entry":          "for the console",
+	"Dead":        "deliveries without an integration",
+	"Waiting":     "deliveries without an integration",
+	"ResendEvent": "resend without an integration",
+	"PlanSite":    "site with dry_run",
+	"Entry":       "for the console",
 
 	"FinishedSessions": "for the console",
 	"PublisherUsage":   "for the console",
-	"WithMisread":    "Admin.operations calls it",
-	"TellUse":        "Admin.caller calls it",
-	"TellWrongToken": "Admin.caller calls it",
-	"TellDone":       "the core's host calls it",
+	"WithMisread":      "Admin.operations calls it",
+	"TellUse":          "Admin.caller calls it",
+	"TellWrongToken":   "Admin.caller calls it",
+	"TellDone":         "the core's host calls it",
 }
 
 // Contract 42: an operator may do everything, and a viewer may read.

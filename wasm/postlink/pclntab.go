@@ -59,7 +59,8 @@ var ours = []string{"main.", "github.com/verge-id/verge/"}
 var named = []string{"/pages.", "/core/internal/console.", "/core/admin.", "/core/operate.",
 	"/core/internal/member.", "/core/internal/audit.", "/core/internal/usage.", "/core/integration.",
 	"/core/internal/troubleshooting.", "/core/internal/templrt.", "/core/language.", "/core/setting.",
-	"/core/problem.", "/wasm/settings."}
+	"/core/problem.", "/wasm/settings.", "/core/internal/brand.", "/core/internal/report.",
+	"/core/internal/finished.", "/core/internal/timeline.", "/core/webhook/snippet."}
 
 func keepsLines(name string) bool {
 	for _, prefix := range ours {

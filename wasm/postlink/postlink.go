@@ -40,8 +40,8 @@ func Module(wasm []byte) ([]byte, error) {
 	return out, nil
 }
 
-// smaller returns a smaller data section that fills memory with the same bytes, except for data of stacks that
-// is not kept.
+// smaller returns a smaller data section that fills memory with the same bytes, except for data of stacks
+// that is not kept.
 func smaller(body []byte) ([]byte, error) {
 	segments, err := readSegments(body)
 	if err != nil {

@@ -58,8 +58,9 @@ func (d *Documents) Answer(path string) *web.Response {
 	return &web.Response{Status: 200, Body: body, Header: web.Header{
 		"Content-Type":  {contentType},
 		"Cache-Control": {"no-cache"},
-		"Content-Security-Policy": {"default-src 'none'; style-src 'self'; img-src 'self'; script-src 'self'; " +
-			"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"},
+		"Content-Security-Policy": {"default-src 'none'; style-src 'self'; img-src 'self'; " +
+			"script-src 'self'; connect-src 'self'; base-uri 'none'; " +
+			"form-action 'none'; frame-ancestors 'none'"},
 		"X-Content-Type-Options": {"nosniff"},
 		"Referrer-Policy":        {"same-origin"},
 	}}

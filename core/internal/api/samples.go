@@ -15,7 +15,9 @@ const samplesMark = "<!-- samples -->\n"
 //go:embed samples
 var sampleFiles embed.FS
 
-var samples = []struct{ name, file string }{{"Node.js", "node.mjs"}, {"Python", "python.py"}, {"Go", "go.txt"}}
+var samples = []struct{ name, file string }{
+	{"Node.js", "node.mjs"}, {"Python", "python.py"}, {"Go", "go.txt"},
+}
 
 // Caller has the values of the person who reads the documentation. Empty fields are unknown.
 type Caller struct {

@@ -179,7 +179,8 @@ func newID(random io.Reader, now time.Time) (string, error) {
 
 // Before returns the cursor of List with which it begins at the newest entry that is older than t.
 func Before(t time.Time) string {
-	return fmt.Sprintf("%0*x-%0*x", timeDigits, math.MaxInt64-t.UnixMilli(), randomDigits, uint32(math.MaxUint32))
+	last := math.MaxInt64 - t.UnixMilli()
+	return fmt.Sprintf("%0*x-%0*x", timeDigits, last, randomDigits, uint32(math.MaxUint32))
 }
 
 func isID(s string) bool {

@@ -146,7 +146,7 @@ var actTests = map[string]struct {
 		may:  "operator admin",
 		did:  "publisher.change",
 	},
-	"archive-publisher":  {form: "version={version}", may: "operator", did: "publisher.archive"},
+	"archive-publisher": {form: "version={version}", may: "operator", did: "publisher.archive"},
 	"save-brand": {form: "accent=%231f5c4d&version={version}", may: "operator admin",
 		did: "publisher.change"},
 	"end-passkeys":       {may: "operator", did: "passkeys.end"},

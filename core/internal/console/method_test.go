@@ -31,7 +31,8 @@ func TestMethods_Saved(t *testing.T) {
 			"methods=camera,+bank&methods_order=sandbox&methods.sandbox=on", "camera bank"},
 		"a form without the list keeps the methods": {"name=Laden", "sandbox"},
 		"a program that does not know the switches keeps them": {
-			"methods=&methods_order=bank+sandbox+camera&methods.bank=&methods.sandbox=&methods.camera=", "sandbox"},
+			"methods=&methods_order=bank+sandbox+camera&methods.bank=&methods.sandbox=&methods.camera=",
+			"sandbox"},
 		"a method that the service does not have is left out": {
 			"methods_order=palm+bank&methods.palm=on&methods.bank=on", "bank"},
 		"a method that the order does not have comes last": {
@@ -59,9 +60,10 @@ func TestMethods_Moved(t *testing.T) {
 		{"palm up", "sandbox camera bank", ""},
 	} {
 		w := newWorld(t)
-		resp := w.ask("POST", shop, "developer", body("save-integration", url.Values{"version": {w.version(shop)},
-			"name": {"Laden"}, "methods_order": {"sandbox camera bank"}, "methods.bank": {"on"},
-			"method_settings.camera.deviation": {"typed"}, "move": {c.move}}.Encode(), "developer"))
+		resp := w.ask("POST", shop, "developer", body("save-integration", url.Values{
+			"version": {w.version(shop)}, "name": {"Laden"}, "methods_order": {"sandbox camera bank"},
+			"methods.bank": {"on"}, "method_settings.camera.deviation": {"typed"},
+			"move": {c.move}}.Encode(), "developer"))
 		doc := parse(t, resp)
 		for name, want := range map[string]string{"methods_order": c.order, "name": "Laden",
 			"method_settings.camera.deviation": "typed"} {
@@ -78,7 +80,8 @@ func TestMethods_Moved(t *testing.T) {
 		}
 		if resp.Status != 200 || focus != c.focus || len(w.did()) > 0 ||
 			!slices.Equal(w.offered(), []string{"sandbox"}) {
-			t.Errorf("%s: %d, focus on %q and not %q, it did %v", c.move, resp.Status, focus, c.focus, w.did())
+			t.Errorf("%s: %d, focus on %q and not %q, it did %v", c.move, resp.Status, focus, c.focus,
+				w.did())
 		}
 	}
 }

@@ -302,7 +302,8 @@ func TestAfterAKeyComesTheOverview(t *testing.T) {
 func TestWhatIsWrongStandsBesideItsField(t *testing.T) {
 	w := newWorld(t)
 	resp := w.ask("POST", mine+"/integrations/new", "developer", body("create-integration",
-		url.Values{"name": {""}, "minimum_age": {"old"}, "methods_order": {"camera"}, "methods.camera": {"on"},
+		url.Values{"name": {""}, "minimum_age": {"old"}, "methods_order": {"camera"},
+			"methods.camera":                   {"on"},
 			"method_settings.camera.deviation": {"oops"}}.Encode(), "developer"))
 	page := string(resp.Body)
 	for _, want := range []string{"Give it a name.", "The minimum age must be a whole number",

@@ -12,8 +12,9 @@ func TestSessions_List(t *testing.T) {
 	w := newWorld(t)
 	completed, _ := w.real(sessionID, "")
 	for query, has := range map[string]bool{"": true, "?outcome=" + host.OutcomeCompleted: true,
-		"?outcome=" + host.OutcomeExpired: false, "?integration=" + shopID: true, "?integration=" + kioskID: false,
-		"?from=2020-01-01": true, "?to=2020-01-01": false, "?method=palm": false} {
+		"?outcome=" + host.OutcomeExpired: false, "?integration=" + shopID: true,
+		"?integration=" + kioskID: false,
+		"?from=2020-01-01":        true, "?to=2020-01-01": false, "?method=palm": false} {
 		body := string(w.ask("GET", mine+"/sessions"+query, "viewer", "").Body)
 		if got := strings.Contains(body, mine+"/sessions/"+completed); got != has {
 			t.Errorf("%s lists the completed session: %t, want %t", query, got, has)
@@ -23,7 +24,8 @@ func TestSessions_List(t *testing.T) {
 		}
 	}
 	for query, text := range map[string]string{"?from=tomorrow": "It must be a day, such as 2026-11-20.",
-		"?from=2026-11-20&to=2026-11-19": "From must be on or before to.", "?outcome=lost": "no such outcome"} {
+		"?from=2026-11-20&to=2026-11-19": "From must be on or before to.",
+		"?outcome=lost":                  "no such outcome"} {
 		resp := w.ask("GET", mine+"/sessions"+query, "viewer", "")
 		if resp.Status != 400 || !strings.Contains(string(resp.Body), text) {
 			t.Errorf("%s: %d without %q", query, resp.Status, text)

@@ -126,7 +126,8 @@ func (c *Console) Sample(ctx context.Context, req *web.Request) (id, callback st
 		return "", ""
 	}
 	var chosen *operate.Integration
-	if query, err := web.ReadParameters(req.Query, "integration"); err == nil && query.Get("integration") != "" {
+	query, err := web.ReadParameters(req.Query, "integration")
+	if err == nil && query.Get("integration") != "" {
 		if i, err := c.Operations.Integration(ctx, session.Actor, query.Get("integration")); err == nil {
 			chosen = &i
 		}

@@ -22,7 +22,7 @@ import (
 
 // The items, signed as records, in the partition of the session:
 //
-//	f/<publisher>/<time, the latest first>-<random part of the id>  {"i":"svc_sess_…","o":"completed","w":"bank"}
+//	f/<publisher>/<time reversed>-<random part of the id>  {"i":"svc_sess_…","o":"completed","w":"bank"}
 const prefix = "f/"
 
 // entryJSON is an entry in the store. The MAC that token.SignRecord adds has the name "m".
@@ -93,7 +93,8 @@ func (l *List) Read(ctx context.Context, q Query) (Page, error) {
 	}
 	var sources []*timeline.Source
 	for _, p := range l.Partitions {
-		sources = append(sources, timeline.NewSource(kv.Key{Partition: p, Name: prefix + q.Publisher + "/"}, after))
+		key := kv.Key{Partition: p, Name: prefix + q.Publisher + "/"}
+		sources = append(sources, timeline.NewSource(key, after))
 	}
 	var page Page
 	last := after

@@ -130,7 +130,8 @@ func TestList_Foreign(t *testing.T) {
 	if got := w.read(Query{Limit: 10}); len(got) != 3 {
 		t.Errorf("%v, want the three sessions of this service", got)
 	}
-	if _, err := w.list.Read(ctx, Query{Publisher: publisher, After: "x", Limit: 1}); !errors.Is(err, ErrCursor) {
+	_, err = w.list.Read(ctx, Query{Publisher: publisher, After: "x", Limit: 1})
+	if !errors.Is(err, ErrCursor) {
 		t.Errorf("a cursor that no page has: %v", err)
 	}
 }

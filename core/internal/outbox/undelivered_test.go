@@ -79,8 +79,8 @@ func TestUndelivered_Bounded(t *testing.T) {
 
 	// With very many integrations, the call stops early and reports that there are more.
 	for n := range 2 * mostCounted {
-		w.name(t, "p0", waitingInLog, "11111111-1111-4111-8111-"+timeline.Prefix(time.UnixMilli(int64(n)))[4:16],
-			now)
+		id := timeline.Prefix(time.UnixMilli(int64(n)))[4:16]
+		w.name(t, "p0", waitingInLog, "11111111-1111-4111-8111-"+id, now)
 	}
 	all, more, err = w.Undelivered(ctx)
 	if err != nil || !more || len(all) < mostCounted/8 || len(all) > mostCounted {

@@ -10,7 +10,7 @@ import (
 	"github.com/verge-id/verge/testharness/long"
 )
 
-// Contract 45, WCAG 2.1.1: the walk of a new publisher by the keyboard alone, from the sign-in to the first key.
+// Contract 45, WCAG 2.1.1: a new publisher uses the keyboard alone, from the sign-in to the first key.
 func TestConsoleByKeyboard(t *testing.T) {
 	long.Skip(t, "TestConsoleByKeyboard")
 	t.Parallel()

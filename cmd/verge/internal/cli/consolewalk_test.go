@@ -237,7 +237,7 @@ func (w *consoleWalk) oversee() {
 	o.look("overview")
 }
 
-// reorders: a method is switched on and moved, and the settings of the form are fields without commas or JSON.
+// reorders: a method is switched on and moved, and the settings are fields without commas or JSON.
 func (p *consoleUser) reorders() {
 	p.t.Helper()
 	const names = `[...document.querySelectorAll("[data-method]")].map(li => li.dataset.method).join(" ")`

@@ -261,7 +261,8 @@ func (m listed) about(dev bool) string {
 // gone returns the methods of an integration that the service does not have.
 func gone(d IntegrationData) (names []string) {
 	for _, name := range d.Offers() {
-		if name != "" && !slices.ContainsFunc(d.Methods, func(m operate.Method) bool { return m.Name == name }) {
+		configured := func(m operate.Method) bool { return m.Name == name }
+		if name != "" && !slices.ContainsFunc(d.Methods, configured) {
 			names = append(names, name)
 		}
 	}
