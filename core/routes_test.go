@@ -91,6 +91,7 @@ func TestTheTables(t *testing.T) {
 			line("GET HEAD", "/admin/v1/undelivered", "admin", 16*kib),
 			line("GET HEAD", "/admin/v1/sessions/{session}", "admin", 16*kib),
 			line("GET HEAD", "/admin/v1/usage", "admin", 16*kib),
+			line("GET HEAD", "/admin/v1/report", "admin", 16*kib),
 			line("GET HEAD", "/admin/v1/passkeys", "admin", 16*kib),
 			line("POST", "/admin/v1/passkeys/end", "admin", 16*kib),
 			line("GET HEAD", "/admin/v1/members", "admin", 16*kib),

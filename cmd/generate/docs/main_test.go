@@ -116,8 +116,8 @@ func TestRenderSaysWhatIsBroken(t *testing.T) {
 	}
 }
 
-// TestPageKeepsToItsPolicy checks that the page works with default-src 'none'; style-src and script-src 'self'.
-// The API inserts the samples, and with them the request that can be sent.
+// TestPageKeepsToItsPolicy checks that the page works with default-src 'none'; style-src 'self'; script-src
+// 'self'. The API inserts the samples and the form that sends a request.
 func TestPageKeepsToItsPolicy(t *testing.T) {
 	page, err := os.ReadFile("../../../core/internal/api/docs.html")
 	if err != nil {

@@ -154,7 +154,7 @@ func TestThePageHasEveryCheck(t *testing.T) {
 		t.Error("the page has a mark left")
 	}
 	for _, s := range snippet.All() {
-		if strings.Count(page, "<summary>"+s.Name+"</summary>\n") != 2 {
+		if strings.Count(page, `aria-label="Code: `+s.Name+`"`) != 2 {
 			t.Errorf("contract 51: the page does not have two checks in %s", s.Name)
 		}
 		for rule, code := range map[string]string{"spec, Signature": s.Code, "contract 51": s.Standard} {

@@ -557,8 +557,8 @@ func TestAFormWithoutItsVersionChangesNothing(t *testing.T) {
 			}
 		}
 	}
-	if some != 8 {
-		t.Errorf("%d forms have a version, want 8", some)
+	if some != 9 {
+		t.Errorf("%d forms have a version, want 9", some)
 	}
 }
 

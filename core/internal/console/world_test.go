@@ -1,11 +1,15 @@
 package console_test
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"mime/multipart"
 	"net/netip"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -557,6 +561,11 @@ func (w *world) ask(method, path, who, form string, header ...string) *web.Respo
 	}
 	if method == "POST" {
 		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		if strings.HasPrefix(form, "do=save-brand&") {
+			var contentType string
+			contentType, req.Body = multipartOf(form)
+			req.Header.Set("Content-Type", contentType)
+		}
 		req.Header.Set("Origin", base)
 		req.Header.Set("Sec-Fetch-Site", "same-origin")
 	}
@@ -572,4 +581,23 @@ func (w *world) ask(method, path, who, form string, header ...string) *web.Respo
 		panic(err) // errors of the console are pages
 	}
 	return resp
+}
+
+// multipartOf returns the same form as browsers send it together with a file.
+func multipartOf(form string) (contentType string, body []byte) {
+	values, err := url.ParseQuery(form)
+	if err != nil {
+		panic(err)
+	}
+	var b bytes.Buffer
+	w := multipart.NewWriter(&b)
+	for name, all := range values {
+		for _, value := range all {
+			err = errors.Join(err, w.WriteField(name, value))
+		}
+	}
+	if err = errors.Join(err, w.Close()); err != nil {
+		panic(err)
+	}
+	return w.FormDataContentType(), b.Bytes()
 }

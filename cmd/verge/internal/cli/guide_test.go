@@ -53,6 +53,8 @@ func TestTheGuideIsRight(t *testing.T) {
 		case strings.Contains(block, "[tls]"): // in place of what a proxy needs
 			proxy := strings.Index(complete, "trusted_proxies")
 			written = complete[:proxy] + block + complete[from:]
+		case strings.Contains(block, "[report]"):
+			written += block
 		case n > 0:
 			written = complete[:from] + block + complete[to:]
 			_, name, _ := strings.Cut(block, "name = \"")
@@ -71,6 +73,7 @@ func TestTheGuideIsRight(t *testing.T) {
 			"/etc/verge/google-metadata.json":    `{"gw_rp_metadata_bytes":"2BhYKA"}`,
 			"/etc/verge/eu-av-issuers.pem":       anAnchor(), "/etc/verge/mdl-issuers.pem": anAnchor(),
 			"/etc/verge/eu-list-signer.pem": anAnchor(), "/etc/verge/swiyu.pem": pemKey(t, walletKey),
+			"/etc/verge/report.pem":            pemKey(t, newECKey(t)),
 			"/etc/verge/swiss-issuer.json":     didKeys(t, &readerKey.PublicKey),
 			"/etc/verge/swiyu-statements.json": `[{"format":"jwt","data":"eyJ"}]`,
 		})

@@ -17,7 +17,8 @@ func TestVariablesAreKnown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	foreign := []string{"VERGE_SITE", "VERGE_SITE_2"}          // of Workers
+	foreign := []string{"VERGE_SITE", "VERGE_SITE_2", // of Workers
+		"VERGE_RELEASE_KEY", "VERGE_RELEASE_PASSWORD"} // of releases
 	mistyped := []string{"variables_test.go", "secrets.txtar"} // these try names that there are not
 	name := regexp.MustCompile(`\bVERGE(_[A-Z0-9]+)+\b`)
 	found := map[string]bool{}
