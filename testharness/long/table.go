@@ -8,6 +8,11 @@ var Table = []entry{
 		Short: "the check of responses without a circuit (core/internal/mdoc:TestVerifyZK)",
 	},
 	{
+		Package: "cmd/verge/internal/cli", Test: "TestReport_Month",
+		Only:  "the report of a month with 1,000 sessions, verified by openssl",
+		Short: "the report of a month whose counts are set (core/operate:TestReport_Content)",
+	},
+	{
 		Package: "cmd/verge/internal/cli", Test: "TestEngineWasm",
 		Only:  "a restart of `verge dev --engine wasm` on each other store, and a start that compiles",
 		Short: "a restart on bolt, and a first start on Redis, of a compiled module",
