@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// FreePort is a free TCP port of the loopback for a server that is about to start. The port 10,000 above it is
-// free, too: the nodes of a Cluster use it among themselves. Both are below the range that systems give to
-// outgoing connections. The tests make thousands of those, and one of them could take the port before the
+// FreePort is a free TCP port of the loopback for a server that is about to start. The port 10,000 above it
+// is free, too: the nodes of a Cluster use it among themselves. Both are below the range that systems give
+// to outgoing connections. The tests make thousands of those, and one of them could take the port before the
 // server does.
 //
 // The UDP port of the same number stays open until the test process ends. It reserves the TCP port, so that
