@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-id/verge/testharness/long"
+
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
@@ -146,6 +148,7 @@ func (s *service) servesNobody(server *workerd.Server, id, link, result, log str
 // with another fleet's ring, changes nothing.
 func TestTheRingInTheSecretsNextVersion(t *testing.T) {
 	t.Parallel()
+	long.Skip(t, "TestTheRingInTheSecretsNextVersion")
 	in := newInbox(t)
 	before := generated(t, time.Now())
 	a := before.Keys[0].ID

@@ -14,6 +14,7 @@ import (
 	"github.com/verge-id/verge/core/ratelimit"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/core/webhook"
+	"github.com/verge-id/verge/testharness/long"
 	"github.com/verge-id/verge/testharness/wait"
 	"github.com/verge-id/verge/testharness/workerd"
 	"github.com/verge-id/verge/wasm/settings"
@@ -342,68 +343,72 @@ func TestAConfigurationThatIsWrong(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*workerd.Worker)
 		log    string
+		short  bool // part of the short run
 	}{
 		"no key ring": {func(w *workerd.Worker) {
 			delete(w.Secrets, "VERGE_KEYRING")
-		}, "the configuration has no key ring"},
+		}, "the configuration has no key ring", true},
 		"a key ring that is not": {func(w *workerd.Worker) {
 			w.Secrets["VERGE_KEYRING"] = "hush"
-		}, "VERGE_KEYRING is no JSON"},
-		"no binding LIMITS": {func(w *workerd.Worker) { w.Unbound = "Limits" }, "LIMITS is missing"},
+		}, "VERGE_KEYRING is no JSON", false},
+		"no binding LIMITS": {func(w *workerd.Worker) { w.Unbound = "Limits" }, "LIMITS is missing", false},
 		"a missing secret": {func(w *workerd.Worker) {
 			delete(w.Secrets, "SHOP_WEBHOOK_SECRET")
-		}, "there is no secret SHOP_WEBHOOK_SECRET"},
+		}, "there is no secret SHOP_WEBHOOK_SECRET", true},
 		"text that is no JSON": {func(w *workerd.Worker) {
 			w.ConfigText = `{"base_url": "hush`
-		}, "VERGE_CONFIG is no JSON"},
+		}, "VERGE_CONFIG is no JSON", true},
 		"JSON that is no object": {func(w *workerd.Worker) {
 			w.ConfigText = `["hush"]`
-		}, "VERGE_CONFIG is no JSON object"},
+		}, "VERGE_CONFIG is no JSON object", false},
 		"a malformed base_url": {func(w *workerd.Worker) {
 			w.ConfigText = `{"base_url": "hush"}`
-		}, "base_url is no URL"},
+		}, "base_url is no URL", false},
 		"a webhook never reached": {func(w *workerd.Worker) {
 			w.Secrets["VERGE_SITE_2"] = `{"integrations": [{"id": "x", "webhook_url": "https://10.1.2.3/hush"}]}`
-		}, "integration x: no event would ever reach its webhook_url: the address is not public"},
+		}, "integration x: no event would ever reach its webhook_url: the address is not public", false},
 		"a method's secret that is not there": {func(w *workerd.Worker) {
 			w.ConfigText = `{"base_url": "http://verge.localhost", "dev": true, "methods": [` +
 				`{"name": "bankid", "kind": "oidc", "secrets_env": {"client_secret": "BANKID_SECRET"}}]}`
-		}, "method bankid: there is no secret BANKID_SECRET"},
+		}, "method bankid: there is no secret BANKID_SECRET", false},
 		"a method's key that is not there": {func(w *workerd.Worker) {
 			w.ConfigText = `{"base_url": "http://verge.localhost", "dev": true, "methods": [` +
 				`{"name": "bankid", "kind": "oidc", "keys_env": {"private_key": "BANKID_KEY"}}]}`
-		}, "method bankid: there is no secret BANKID_KEY"},
+		}, "method bankid: there is no secret BANKID_KEY", false},
 		"contract 50: a provider's key that is not there": {func(w *workerd.Worker) {
 			w.ConfigText = `{"base_url": "http://verge.localhost", "dev": true, ` +
 				`"oidc_provider": {"keys_env": ["OIDC"]}}`
-		}, "oidc_provider: there is no secret OIDC"},
+		}, "oidc_provider: there is no secret OIDC", false},
 		"contract 50: a provider's key that is none": {func(w *workerd.Worker) {
 			w.ConfigText = `{"base_url": "http://verge.localhost", "dev": true, ` +
 				`"oidc_provider": {"keys_env": ["OIDC"]}}`
 			w.Secrets["OIDC"] = "hush"
-		}, "oidc_provider: OIDC is no P-256 key"},
+		}, "oidc_provider: OIDC is no P-256 key", true},
 		"contract 50: keys of the provider that are no list": {func(w *workerd.Worker) {
 			w.ConfigText = `{"base_url": "http://verge.localhost", "dev": true, ` +
 				`"oidc_provider": {"keys_env": "OIDC"}}`
-		}, "oidc_provider.keys_env is no list"},
+		}, "oidc_provider.keys_env is no list", false},
 		"a method's settings that are not good": {func(w *workerd.Worker) {
 			w.ConfigText = `{"base_url": "http://verge.localhost", "dev": true, "methods": [{"name": "bankid",` +
 				`"kind": "oidc", "keys_env": {"client": "VERGE_KEYRING"}, "settings": {"isuer": "https://hush.example"}}]}`
-		}, "methods.bankid.oidc.isuer: there is no such setting"},
+		}, "methods.bankid.oidc.isuer: there is no such setting", true},
 		"a short secret": {func(w *workerd.Worker) {
 			w.Secrets["SHOP_WEBHOOK_SECRET"] = "hush"
-		}, "must have at least 16"},
+		}, "must have at least 16", false},
 		"contract 13: a secret of two lines": {func(w *workerd.Worker) {
 			w.Secrets["SHOP_WEBHOOK_SECRET"] += "\nhush"
-		}, "SHOP_WEBHOOK_SECRET: it has more than one line"},
+		}, "SHOP_WEBHOOK_SECRET: it has more than one line", false},
 		"contract 13: a secret with a zero-width space": {func(w *workerd.Worker) {
 			w.Secrets["SHOP_WEBHOOK_SECRET"] = webhookSecret + "\u200bhush"
-		}, "SHOP_WEBHOOK_SECRET: it has other characters than printable ASCII"},
+		}, "SHOP_WEBHOOK_SECRET: it has other characters than printable ASCII", false},
 		"contract 13: an operator token of two lines": {func(w *workerd.Worker) {
 			w.Secrets["VERGE_OPERATOR_TOKEN"] += "\nhush"
-		}, "VERGE_OPERATOR_TOKEN: it has more than one line"},
+		}, "VERGE_OPERATOR_TOKEN: it has more than one line", false},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if !c.short {
+				long.Skip(t, "TestAConfigurationThatIsWrong")
+			}
 			s, server := deploy(t, newInbox(t), c.change)
 			s.want(s.post(web.StartPath, "", map[string]any{}), http.StatusServiceUnavailable, "UNAVAILABLE")
 			if a := s.do("GET", s.base+"/readyz", nil, nil); a.status != http.StatusServiceUnavailable {

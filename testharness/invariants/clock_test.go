@@ -15,6 +15,7 @@ import (
 	"github.com/verge-id/verge/kvadapters/kvtest"
 	"github.com/verge-id/verge/kvadapters/memory"
 	"github.com/verge-id/verge/testharness/faultproxy"
+	"github.com/verge-id/verge/testharness/long"
 	"github.com/verge-id/verge/testharness/stores"
 )
 
@@ -175,7 +176,7 @@ func TestI6CompletionRacesExpiry(t *testing.T) {
 		s := newService(t, c)
 		b := newLedger(s, 0)
 		ends := map[string]int{}
-		for range 2 * times() {
+		for range long.Pick(t, "TestI6CompletionRacesExpiry", 1, 2*times()) {
 			const n = 30
 			type racer struct {
 				id   string

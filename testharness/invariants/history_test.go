@@ -123,7 +123,7 @@ func TestI1ValidateIsLinearizable(t *testing.T) {
 			}
 			on()
 			seen := map[string]int{}
-			tokens := long.Pick(t, "TestI1ValidateIsLinearizable", c.tokens/2, c.tokens*times())
+			tokens := long.Pick(t, "TestI1ValidateIsLinearizable", c.tokens/4, c.tokens*times())
 			for n := range tokens {
 				exchanges := race(t, all, mrand.New(mrand.NewPCG(seed, uint64(n))))
 				for _, op := range exchanges.History() {

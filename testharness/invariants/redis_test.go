@@ -79,6 +79,7 @@ func TestFaultsOfRedis(t *testing.T) {
 // return CLUSTERDOWN.
 func TestFaultsOfACluster(t *testing.T) {
 	t.Parallel()
+	long.Skip(t, "TestFaultsOfACluster")
 	nodes := stores.StartCluster(t, 3)
 	seed := faultproxy.Seed(t, 1)
 	store := openRedis(t, nodes.URL()+"&"+impatient)

@@ -64,9 +64,53 @@ var Table = []entry{
 	},
 	{
 		Package: "cmd/verge/internal/cli", Test: "TestRotationInAFleet",
-		Only: "a minute of full load around a rotation, and each way to hand out the file on " +
-			"Redis and PostgreSQL",
-		Short: "26 seconds of light load, one file, on Redis",
+		Only:  "a rotation under full load, by each way to hand out the file, on Redis and PostgreSQL",
+		Short: "rotations of instances in one process (core/keyset:TestRotation_NoFailures)",
+	},
+	{
+		Package: "edge/workers", Test: "TestTheRingInTheSecretsNextVersion",
+		Only:  "a rotation of the ring of a Worker",
+		Short: "rotations of instances in one process (core/keyset:TestRotation_NoFailures)",
+	},
+	{
+		Package: "cmd/verge/internal/cli", Test: "TestKVCheckWithTheDocumentedPermissions",
+		Only:  "`verge kv check` with the documented permissions of Redis and PostgreSQL",
+		Short: "`verge kv check` with all permissions (kvadapters/kvcheck:TestRun)",
+	},
+	{
+		Package: "cmd/verge/internal/cli", Test: "TestLeasesOfTheDeadAndTheFrozen",
+		Only:  "leases of killed and stopped processes",
+		Short: "leases of instances in one process (testharness/invariants:TestI10LeasesEndWithinTheRecovery)",
+	},
+	{
+		Package: "cmd/verge/internal/cli", Test: "TestServe_H2spec",
+		Only:  "the cases of h2spec",
+		Short: "uploads before the settings of HTTP/2 (edge/server:TestHTTP2_BodyBeforeSettings)",
+	},
+	{
+		Package: "testharness/invariants", Test: "TestFaultsOfACluster",
+		Only:  "slots that move, and a node that fails, under load",
+		Short: "faults of one Redis (TestFaultsOfRedis), and slots that move (TestI1ValidateIsLinearizable)",
+	},
+	{
+		Package: "testharness/invariants", Test: "TestI6CompletionRacesExpiry",
+		Only:  "several rounds of races",
+		Short: "one round",
+	},
+	{
+		Package: "cmd/generate/sbom", Test: "TestTheListOfABinary",
+		Only:  "the list of a binary that the test builds",
+		Short: "the list of a release whose build the test invents (TestAReleaseAsItIsListed)",
+	},
+	{
+		Package: "cmd/verge/internal/cli", Test: "TestI14AMomentaryStorageFailureNeedsNobody",
+		Only:  "limits of the size of files, read-only disks, and guests",
+		Short: "a full disk, and an error after the write",
+	},
+	{
+		Package: "edge/workers", Test: "TestAConfigurationThatIsWrong",
+		Only:  "each wrong value of the configuration of a Worker",
+		Short: "one of each kind",
 	},
 	{
 		Package: "cmd/verge/internal/cli", Test: "TestTheRecipesOfBackup",
@@ -368,7 +412,7 @@ var Table = []entry{
 	{
 		Package: "testharness/invariants", Test: "TestI1ValidateIsLinearizable",
 		Only:  "40 to 60 tokens on each store that clients race for while requests and replies are lost",
-		Short: "half of them",
+		Short: "a quarter of them",
 	},
 	{
 		Package: "testharness/invariants", Test: "TestFaultsOfPostgres",

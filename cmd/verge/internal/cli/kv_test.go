@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/verge-id/verge/testharness/long"
+
 	"github.com/alicebob/miniredis/v2"
 	"github.com/spf13/afero"
 
@@ -143,6 +145,7 @@ func TestKVCheckTakesWhatServeTakes(t *testing.T) {
 
 func TestKVCheckWithTheDocumentedPermissions(t *testing.T) {
 	t.Parallel()
+	long.Skip(t, "TestKVCheckWithTheDocumentedPermissions")
 	t.Run("redis", func(t *testing.T) {
 		t.Parallel()
 		s := stores.StartRedis(t)

@@ -23,6 +23,7 @@ import (
 	"github.com/verge-id/verge/edge/engine"
 	"github.com/verge-id/verge/kvadapters/bolt"
 	"github.com/verge-id/verge/testharness/kit"
+	"github.com/verge-id/verge/testharness/long"
 	"github.com/verge-id/verge/testharness/stores"
 	"github.com/verge-id/verge/testharness/wait"
 )
@@ -82,15 +83,19 @@ func TestI14AMomentaryStorageFailureNeedsNobody(t *testing.T) {
 	for _, c := range []struct {
 		name, engine string
 		disk         func(t *testing.T) (dir string, now trouble)
+		short        bool // part of the short run
 	}{
-		{"a full disk", engine.Native, fullDisk},
-		{"a limit of the file's size", engine.Native, fileLimit},
-		{"a limit of the file's size, for guests", engine.WASM, fileLimit},
-		{"read-only", engine.Native, said("readonly", false)},
-		{"one I/O error before anything is written", engine.Native, said("eio", true)},
-		{"one I/O error when all is written", engine.Native, said("eio-late", true)},
+		{"a full disk", engine.Native, fullDisk, true},
+		{"a limit of the file's size", engine.Native, fileLimit, false},
+		{"a limit of the file's size, for guests", engine.WASM, fileLimit, false},
+		{"read-only", engine.Native, said("readonly", false), false},
+		{"one I/O error before anything is written", engine.Native, said("eio", true), false},
+		{"one I/O error when all is written", engine.Native, said("eio-late", true), true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			if !c.short {
+				long.Skip(t, "TestI14AMomentaryStorageFailureNeedsNobody")
+			}
 			t.Parallel()
 			dir, now := c.disk(t)
 			failAndRecover(t, dir, now, engineSection(t, c.engine))
