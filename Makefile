@@ -46,7 +46,7 @@ ifdef VERGE_LONG
 	$(TEST) $(RACE) -count=1 -short -parallel 4 -skip '^TestEngines$$' -timeout 30m ./testharness/conformance \
 		./edge/internal/longfellow || code=1; exit $$code
 else
-	@$(TEST) -short -p 6 -parallel 4 -timeout 30m $(DRIVEN) $(SLOW) ./...
+	@$(TEST) -short -p 8 -parallel 4 -timeout 30m $(DRIVEN) $(SLOW) ./...
 endif
 
 mutants: ## break the code, one small way at a time, and see that a test notices each

@@ -80,7 +80,7 @@ var Table = []entry{
 	{
 		Package: "cmd/verge/internal/cli", Test: "TestLeasesOfTheDeadAndTheFrozen",
 		Only:  "leases of killed and stopped processes",
-		Short: "leases of instances in one process (testharness/invariants:TestI10LeasesEndWithinTheRecovery)",
+		Short: "leases in one process (testharness/invariants:TestI10LeasesEndWithinTheRecovery)",
 	},
 	{
 		Package: "cmd/verge/internal/cli", Test: "TestServe_H2spec",
