@@ -1,6 +1,6 @@
 // Package admin serves the operators' API: the endpoints of package operate, for callers with an operator
-// token. The commands of `verge` use it. It has a separate listener. Only the front page and openapi.yaml,
-// which describes the API for machines, need no token.
+// token. The commands of `verge` use it. It has a separate listener. Only the front page and openapi.yaml
+// need no token.
 package admin
 
 import (
@@ -18,32 +18,32 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// Admin answers operators. All fields are needed.
+// Admin handles the requests of operators. All fields are required.
 type Admin struct {
 	Now func() time.Time
 	Log *slog.Logger
 
 	Operations *operate.Operations
-	People     *member.Registry // judges operator tokens
+	People     *member.Registry // checks operator tokens
 	Guard      *operate.TokenGuard
 
 	used seen
 }
 
-// Root begins every path but that of the front page.
+// Root is the prefix of every path except the front page.
 const Root = "/admin/"
 
 // index serves the front page, for a browser on this listener. It has no data of the service.
 func index(context.Context, *web.Call) *web.Response {
-	text := `Verge, operators' API. It is JSON and wants the operator token as "Authorization: Bearer ...".
-The command line speaks it: verge publisher, verge integration, verge key and others, each with --help.
+	text := `Verge operators' API. Send JSON, and the operator token as "Authorization: Bearer ...".
+The command line uses this API: verge publisher, verge integration, verge key and others; see --help.
 
 `
 	for _, r := range (*Admin)(nil).Routes() {
 		if r.Pattern == indexPath || len(r.Methods) == 0 {
 			continue
 		}
-		text += fmt.Sprintf("  %-5s %s\n", r.Methods[0], r.Pattern) // HEAD goes without saying
+		text += fmt.Sprintf("  %-5s %s\n", r.Methods[0], r.Pattern) // HEAD is implied
 	}
 	return &web.Response{Status: 200, Body: []byte(text), Header: web.Header{
 		"Content-Type":           {"text/plain; charset=utf-8"},
@@ -55,7 +55,7 @@ The command line speaks it: verge publisher, verge integration, verge key and ot
 // label counts all requests of operators together.
 const label = "admin"
 
-// isGet limits the index to GET, so that a caller without a token learns nothing else.
+// isGet limits the index to GET, so that a caller without a token cannot find other methods.
 func isGet(req *web.Request) bool { return req.Method == "GET" || req.Method == "HEAD" }
 
 // operator serves an operation: it checks the operator token, then the body and the query.
@@ -81,27 +81,27 @@ func (a *Admin) operator(e operate.Served) web.Handler {
 	}
 }
 
-// NoRoute serves the requests without a route. Without a token, they do not even learn that.
+// NoRoute serves the requests without a route. Without a token, they return 401 instead of 404.
 func (a *Admin) NoRoute(ctx context.Context, c *web.Call) (*web.Response, error) {
 	if _, err := a.caller(ctx, c.Request); err != nil {
 		return nil, err
 	}
 	if c.Allow != nil {
 		return nil, &web.Error{Code: web.MethodNotAllowed, Allow: c.Allow,
-			Message: "This path does not take that method."}
+			Message: "This path does not support this method."}
 	}
 	return nil, web.ErrNoPath
 }
 
-// minToken is the length from which on a token counts as one that nobody can guess.
+// minToken is the minimum length of a token that cannot be guessed.
 const minToken = 24
 
-// CheckToken reports why an operator token is not good enough as a secret. An
-// empty token is good: with it, nobody is let in.
+// CheckToken returns an error if an operator token is too weak. An empty token is valid: it disables the
+// token.
 func CheckToken(token string) error {
 	if n := len(token); n > 0 && n < minToken {
 		return fmt.Errorf("the operator token has %d characters; it must have at least %d "+
-			"(`openssl rand -hex 32` makes a good one)", n, minToken)
+			"(generate one with `openssl rand -hex 32`)", n, minToken)
 	}
 	if why := secrets.Problem(token); why != "" && token != "" {
 		return errors.New("the operator token: " + why)
@@ -109,8 +109,8 @@ func CheckToken(token string) error {
 	return nil
 }
 
-// caller returns who holds the operator token of a request. After too many wrong tokens of an address, no
-// token of it is judged (contract 30).
+// caller returns the holder of the request's operator token. After too many wrong tokens from an address, its
+// tokens are no longer checked (contract 30).
 func (a *Admin) caller(ctx context.Context, req *web.Request) (operate.Actor, error) {
 	var nobody operate.Actor
 	if !req.Header.Has("Authorization") {
@@ -143,12 +143,12 @@ func (a *Admin) caller(ctx context.Context, req *web.Request) (operate.Actor, er
 var errNoToken = &web.Error{Code: web.Unauthorized,
 	Message: `Send the operator token as "Authorization: Bearer …".`}
 
-// refusal returns the error for an address whose tokens are not judged.
+// refusal returns the error for an address whose tokens are not checked.
 func refusal(wait time.Duration, err error) error {
 	if err != nil || wait == 0 {
 		return err
 	}
 	return &web.Error{Code: web.RateLimited, RetryAfter: int((wait + time.Second - 1) / time.Second),
-		Message: "Too many wrong operator tokens came from this address, so no token from it is checked. " +
-			"Retry-After has the time until they are checked again."}
+		Message: "Too many wrong operator tokens from this address. Its tokens are " +
+			"not checked for the number of seconds in Retry-After."}
 }

@@ -141,8 +141,7 @@ type question struct {
 	match                     string // If-Match
 }
 
-// send sends a request and returns the answer as a caller gets it. It holds the answer against the
-// description.
+// send sends a request and returns the response. It compares the response with the description.
 func (w *world) send(t testing.TB, q question) (*web.Response, *web.Error) {
 	t.Helper()
 	path, query, _ := strings.Cut(q.path, "?")
@@ -200,7 +199,7 @@ func (w *world) refused(t testing.TB, code web.Code, method, path, body string) 
 	return e
 }
 
-func TestOnlyTheOperatorTokenIsLetIn(t *testing.T) {
+func TestOperatorToken_Required(t *testing.T) {
 	w := newWorld(t)
 	sk, _, err := w.Operations.Directory.CreateKey(ctx, "pub_a", "", nil)
 	coretest.Must(t, err)
@@ -318,7 +317,7 @@ func TestWrongTokens_LockTheAddress(t *testing.T) {
 	}
 }
 
-func TestTheIndexNamesEveryRouteAndNeedsNoToken(t *testing.T) {
+func TestIndex(t *testing.T) {
 	w := newWorld(t)
 	calls := w.Store.Calls()
 	resp, err := w.Handle(ctx, &web.Request{Method: "GET", Path: "/", Header: web.Header{}})
@@ -373,7 +372,7 @@ func TestRoutes(t *testing.T) {
 			}
 		}
 	}
-	// A placeholder between slashes may be empty: the handler says what is wrong.
+	// A placeholder between slashes may be empty: the handler returns the error.
 	e := w.refused(t, web.NotFound, "POST", "/admin/v1/keys//revoke", "")
 	if e != nil && e.Message != "There is no such key." {
 		t.Errorf("a key without an id: %v", e)
@@ -386,8 +385,8 @@ func TestRoutes(t *testing.T) {
 	}
 }
 
-// A body that is sent as something else than JSON is refused, as it is by the publishers' API.
-func TestABodyMustBeSentAsJSON(t *testing.T) {
+// A body with another content type than JSON is rejected, as in the publishers' API.
+func TestBody_ContentType(t *testing.T) {
 	w := newWorld(t)
 	event := "/admin/v1/deliveries/evt_" + testUUID + "/resend"
 	const key = `{"publisher_id":"pub_a"}`

@@ -6,11 +6,11 @@ import (
 	"github.com/verge-id/verge/core/operate"
 )
 
-// BackupPath takes a POST that makes a backup of the store. Like ModulePath it is the host's: the core knows
-// its store by the port only.
+// BackupPath accepts a POST that creates a backup of the store. Like ModulePath it is served by the host: the
+// core uses the store only through its port.
 const BackupPath = operate.Prefix + "backup"
 
-// BackupMade answers POST BackupPath.
+// BackupMade is the response of POST BackupPath.
 type BackupMade struct {
 	Path  string    `json:"path"` // of the new file, on the server
 	Taken time.Time `json:"taken_at"`

@@ -9,9 +9,9 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// wrongBodies has bodies for every route that takes one, and the fields that its answer names. Each route
-// with more than one field has a body that mixes what reading finds (a type, an empty text, a member that is
-// missing) with what package operate finds (a value).
+// wrongBodies contains invalid bodies for every route with a body, and the fields of the error. Each route
+// with more than one field has a body that mixes errors of the decoder (a type, an empty text, a missing
+// field) with errors of package operate (a value).
 var wrongBodies = map[string][]struct{ body, fields string }{
 	"POST " + operate.CreatePublisher.Path: {
 		{`{"id":"x","name":5}`, "id name"},
@@ -113,12 +113,12 @@ var wrongBodies = map[string][]struct{ body, fields string }{
 	},
 }
 
-// inSite is an integration of a site, with nothing wrong but its publisher, if there is none.
+// inSite is an integration of a site that is valid except for its publisher, if that does not exist.
 const inSite = `{"id":"694069ac-4d4e-475f-906b-2f11c5eca7bd","publisher":"pub_a","name":"Checkout","level":"L1",` +
 	`"challenge_age":25,"method":"sandbox","webhook_off":true}`
 
-// Contract 5: an answer names every member of a body that is wrong, whoever finds it, and nothing is done.
-func TestEveryBodyNamesAllThatIsWrong(t *testing.T) {
+// Contract 5: an error lists all invalid fields of a body, and the request has no effect.
+func TestBody_AllFieldErrors(t *testing.T) {
 	w := newWorld(t)
 	named := w.sample(t)
 	before := w.stored(t)

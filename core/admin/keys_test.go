@@ -66,8 +66,8 @@ func TestANullMemberOfAKeyRequestCountsAsAbsent(t *testing.T) {
 	}
 }
 
-// A request must never get a key that can do more than the one it asked for.
-func TestARequestMakesTheKeyItAsksForOrNone(t *testing.T) {
+// A response must never contain a key with more rights than requested.
+func TestKey_RequestedRights(t *testing.T) {
 	w := newWorld(t)
 	now := w.Clock.Now().Format(time.RFC3339)
 	for _, c := range []struct {
@@ -120,7 +120,7 @@ func TestNoPublicKeyWithoutCallbackOrigins(t *testing.T) {
 		}
 		e := w.refused(t, web.Forbidden, "POST", operate.ListKeys.Path, body)
 		if e != nil && !strings.Contains(e.Message, "callback_origins") {
-			t.Errorf("contract 8: %q does not say what to configure", e.Message)
+			t.Errorf("contract 8: %q does not name the missing setting", e.Message)
 		}
 		if keys, err := w.Operations.Directory.Keys(ctx); err != nil || len(keys) != 0 {
 			t.Errorf("contract 8: a refused request has made %+v, %v", keys, err)

@@ -6,40 +6,40 @@ import (
 	"github.com/verge-id/verge/core/operate"
 )
 
-// The module that an engine runs. The core does not know that it is one: its host answers this path, for a
-// server with the engine wasm. The wire form is here because it is part of the operators' API.
+// The module that an engine runs. The host of a server with the engine wasm serves this path, not the core.
+// The types are here because they are part of the operators' API.
 const (
 	ModulePath = operate.Prefix + "module" // GET; POST with the module as the body
 
-	// ModuleSignatureHeader of a POST has what `verge module sign` writes.
+	// ModuleSignatureHeader of a POST contains the output of `verge module sign`.
 	ModuleSignatureHeader = "Verge-Module-Signature"
 )
 
-// ModuleState answers GET ModulePath.
+// ModuleState is the response of GET ModulePath.
 type ModuleState struct {
 	Engine   string          `json:"engine"`             // native or wasm
 	Active   *ModuleInUse    `json:"active,omitempty"`   // of the engine wasm
 	Rejected *ModuleRejected `json:"rejected,omitempty"` // the last one
 }
 
-// ModuleInUse is a module that takes requests.
+// ModuleInUse is the active module.
 type ModuleInUse struct {
 	Digest  string    `json:"digest"`            // SHA-256
-	Version int64     `json:"version,omitempty"` // that a signature says which was checked
-	Source  string    `json:"source"`            // a file, built in, or that an operator activated it
+	Version int64     `json:"version,omitempty"` // the version in the checked signature
+	Source  string    `json:"source"`            // a file, built in, or activated by an operator
 	Since   time.Time `json:"since"`
 }
 
-// ModuleRejected is a module that was refused.
+// ModuleRejected is a rejected module.
 type ModuleRejected struct {
-	Digest string    `json:"digest,omitempty"` // "": it could not even be read
+	Digest string    `json:"digest,omitempty"` // "" if the module could not be read
 	Source string    `json:"source"`
 	At     time.Time `json:"at"`
 	Reason string    `json:"reason"`
 }
 
-// ModuleActivated answers POST ModulePath.
+// ModuleActivated is the response of POST ModulePath.
 type ModuleActivated struct {
 	ModuleInUse
-	Changed bool `json:"changed"` // it was not active already
+	Changed bool `json:"changed"` // false if it was already active
 }

@@ -12,7 +12,7 @@ import (
 //go:embed openapi.yaml
 var openAPI []byte
 
-// OpenAPI returns the description of the API for machines.
+// OpenAPI returns the OpenAPI description.
 func OpenAPI() []byte { return openAPI }
 
 // document serves the description of the API. It has no data of the service.

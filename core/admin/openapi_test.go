@@ -52,8 +52,8 @@ func readOpenAPI(t testing.TB) *description {
 	return d
 }
 
-// hold fails the test if the description does not have the answer. The request of an answer that is no error
-// must be described, too.
+// hold fails the test if the description does not contain the response. If the response is not an error, the
+// request must be described as well.
 func (d *description) hold(t testing.TB, req *web.Request, resp *web.Response) {
 	t.Helper()
 	route, _, _ := routes.Find(req)
@@ -81,7 +81,7 @@ func (d *description) hold(t testing.TB, req *web.Request, resp *web.Response) {
 		}
 	}
 	for _, text := range badTimes(resp.Body) {
-		t.Errorf("contract 2: the answer to %s %s has the time %s", req.Method, target, text)
+		t.Errorf("contract 2: the response of %s %s has the time %s", req.Method, target, text)
 	}
 	if resp.Status != 200 || len(req.Body) == 0 {
 		return
@@ -147,7 +147,7 @@ func TestOpenAPIHasEveryRoute(t *testing.T) {
 		for method, op := range item.GetOperations().FromOldest() {
 			got[strings.ToUpper(method)+" "+withoutNames(path)] = true
 			if op.OperationId == "" || ids[op.OperationId] || op.Summary == "" || len(op.Tags) != 1 {
-				t.Errorf("%s %s needs an id of its own, a summary and one tag", method, path)
+				t.Errorf("%s %s needs a unique id, a summary and one tag", method, path)
 			}
 			ids[op.OperationId] = true
 		}
@@ -168,7 +168,7 @@ func withoutNames(path string) string {
 	return before + "{}" + after
 }
 
-// TestOpenAPI_Counts compares the outcomes of the description with those of the code.
+// TestOpenAPI_Counts compares the outcomes in the description and in the code.
 func TestOpenAPI_Counts(t *testing.T) {
 	if got := slices.Sorted(schema(t, "Counts").Properties.KeysFromOldest()); !slices.Equal(got,
 		slices.Sorted(slices.Values(host.Outcomes()))) {
@@ -220,8 +220,8 @@ func TestOpenAPIExamplesFitTheirSchemas(t *testing.T) {
 	}
 }
 
-// The description needs no token, as the public one, and the store is not asked.
-func TestTheDescriptionIsServed(t *testing.T) {
+// Like the public description, it needs no token and does not read the store.
+func TestOpenAPI_Served(t *testing.T) {
 	w := newWorld(t)
 	calls := w.Store.Calls()
 	resp, err := w.Handle(ctx, &web.Request{Method: "GET", Path: openAPIPath, Header: web.Header{}})

@@ -6,13 +6,14 @@ import (
 	"time"
 )
 
-// useStep is how often the use of a token from one address goes into the audit.
+// useStep is the interval at which the use of a token from one address is recorded in the audit.
 const useStep = time.Hour
 
-// maxSeen bounds what seen remembers. When it is full it begins anew, and some uses are entered twice.
+// maxSeen is the maximum number of entries of seen. When it is full it is emptied, and some uses are recorded
+// twice.
 const maxSeen = 1024
 
-// seen remembers which operator tokens were used from where.
+// seen stores the last use of operator tokens by address.
 type seen struct {
 	mu   sync.Mutex
 	last map[use]time.Time

@@ -18,7 +18,7 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// sample is what the table of all routes works with, by the names that its paths and bodies have for it.
+// sample returns the values of the placeholders in the paths and bodies of the table of all routes.
 func (w *world) sample(t testing.TB) *strings.Replacer {
 	t.Helper()
 	k, err := w.Operations.CreateKey(ctx, root, operate.KeyInput{Publisher: "pub_a"})
@@ -47,7 +47,7 @@ type row struct {
 	viewer bool
 	path   string
 	body   string
-	code   web.Code // of the answer to the request, if what it names is not there
+	code   web.Code // the error if the item does not exist
 }
 
 // rows has every route that needs a token.
@@ -256,7 +256,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 	}
 }
 
-// stored is what the store has, but for the audit.
+// stored returns the content of the store without the audit.
 func (w *world) stored(t testing.TB) string {
 	t.Helper()
 	var all []string
@@ -272,8 +272,8 @@ func (w *world) stored(t testing.TB) string {
 	return strings.Join(all, "\n")
 }
 
-// What a request names and there is not, the answer names too.
-func TestTheAnswerSaysWhatIsMissing(t *testing.T) {
+// The error names the missing item.
+func TestNotFound_NamesItem(t *testing.T) {
 	w := newWorld(t)
 	for request, want := range map[string]string{
 		"GET passkeys?publisher_id=pub_none":               "There is no such publisher.",
@@ -291,8 +291,8 @@ func TestTheAnswerSaysWhatIsMissing(t *testing.T) {
 	}
 }
 
-// TestEveryRouteHasItsRow keeps the table above whole.
-func TestEveryRouteHasItsRow(t *testing.T) {
+// TestRoutes_Table keeps the table above complete.
+func TestRoutes_Table(t *testing.T) {
 	asked := map[string]bool{}
 	for _, r := range routes {
 		if r.Pattern == indexPath || r.Pattern == openAPIPath {
@@ -441,8 +441,8 @@ func TestCursors(t *testing.T) {
 	}
 }
 
-// Contract 13: what makes a key, token, link or webhook secret worth anything is in one answer, and after
-// that in no other and in no line of the log.
+// Contract 13: the secret part of a key, token, link or webhook secret is in one response, and never again in
+// a response or in the log.
 func TestSecretsAreToldOnce(t *testing.T) {
 	w := newWorld(t)
 	named := w.sample(t)
@@ -539,7 +539,7 @@ func TestTrialsOverTheAPI(t *testing.T) {
 	}
 	e := w.refused(t, web.Forbidden, "PATCH", operate.CreatePublisher.Path+"/pub_f", `{"name":"x"}`)
 	if e != nil && !strings.Contains(e.Message, "configuration") {
-		t.Errorf("contract 46: it does not say where to change it: %v", e)
+		t.Errorf("contract 46: it does not name the place of the setting: %v", e)
 	}
 	resp, e := w.send(
 		t,
@@ -552,8 +552,8 @@ func TestTrialsOverTheAPI(t *testing.T) {
 	}
 }
 
-// Contract 42: a token tells whose it is, and what it may do, in the words of every other refusal.
-func TestATokenTellsWhatItMayDo(t *testing.T) {
+// Contract 42: a caller can read the name and the rights of its token.
+func TestToken_Rights(t *testing.T) {
 	w := newWorld(t)
 	made, err := w.Operations.CreateOperatorToken(ctx, root, "Olga", operate.RoleViewer, nil)
 	coretest.Must(t, err)
@@ -569,8 +569,8 @@ func TestATokenTellsWhatItMayDo(t *testing.T) {
 		{"a viewer's", made.Token, "", 200, `{"id":"` + made.Info.ID + `","name":"Olga","role":"viewer"}`},
 		{"an operator may", operator, "?may=module.activate", 200, `"configuration"`},
 		{"a viewer may read", made.Token, "?may=module.read", 200, `"Olga"`},
-		{"a viewer changes nothing", made.Token, "?may=module.activate", 403, string(refused.Body)},
-		{"a viewer takes no backup", made.Token, "?may=backup.make", 403, string(refused.Body)},
+		{"a viewer cannot activate a module", made.Token, "?may=module.activate", 403, string(refused.Body)},
+		{"a viewer cannot create a backup", made.Token, "?may=backup.make", 403, string(refused.Body)},
 		{"an operation of a later release", operator, "?may=module.melt", 400, `"field":"may"`},
 		{"a wrong token", "guess", "?may=module.read", 401, "UNAUTHORIZED"},
 	} {
@@ -582,7 +582,7 @@ func TestATokenTellsWhatItMayDo(t *testing.T) {
 }
 
 // Contract 42: the use of a token is in the audit, once an hour and address.
-func TestTheUseOfATokenIsInTheAudit(t *testing.T) {
+func TestToken_UseIsAudited(t *testing.T) {
 	w := newWorld(t)
 	uses := func() (n int) {
 		page, err := w.Operations.Audit(ctx, root, "", operate.Cursor{})
@@ -619,7 +619,7 @@ func TestTheUseOfATokenIsInTheAudit(t *testing.T) {
 	}
 }
 
-// Contract 3, 5: a body that is no object is refused whole, and every member that is wrong is named at once.
+// Contract 3, 5: a body that is not an object is rejected, and one error lists all invalid fields.
 func TestHostileBodies(t *testing.T) {
 	w := newWorld(t)
 	named := w.sample(t)
@@ -687,7 +687,7 @@ func TestHostileBodies(t *testing.T) {
 	}
 }
 
-// A caller may send whatever they want: the answer is one that openapi.yaml has, and never our own fault.
+// For any request, the response is described in openapi.yaml and is never an internal error.
 func FuzzRequests(f *testing.F) {
 	w := newWorld(f)
 	named := w.sample(f)

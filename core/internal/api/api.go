@@ -1,9 +1,9 @@
-// Package api is the API of publishers: start, validate and reconcile, as core/CONTRACT.md has them.
-// openapi.yaml beside this file describes the same for machines.
+// Package api implements the API of publishers: start, validate and reconcile, as specified in
+// core/CONTRACT.md. openapi.yaml in this folder describes it for programs.
 //
-// Every handler goes the same way. It finds out who calls, counts the request against the limits, checks what
-// the caller may do, reads the body, decides, and gives one answer. It denies whatever it does not know for
-// certain.
+// Every handler has the same steps: it authenticates the caller, counts the request against the rate limits,
+// checks the caller's rights, reads the body, decides, and returns one response. It denies a request if it
+// cannot be certain.
 package api
 
 import (
@@ -18,13 +18,13 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// API answers publishers. All fields are needed.
+// API handles the requests of publishers. All fields are required.
 type API struct {
 	host.Host
 
 	BaseURL    string // scheme and host, no slash at the end
 	Dev        bool   // http callbacks to loopback, no readiness gate
-	Partitions uint16 // over how many partitions sessions are spread, at least 1
+	Partitions uint16 // number of partitions for sessions, at least 1
 	Directory  *integration.Directory
 	Lifecycle  *lifecycle.Lifecycle
 	Results    *result.Tokens
@@ -41,7 +41,7 @@ type call struct {
 	about host.RequestInfo
 }
 
-// serve calls a handler, and then reports what the request was about.
+// serve calls a handler, and then reports the request info.
 func (a *API) serve(ctx context.Context, r *web.Call, handle func(*call) (*web.Response, error)) (
 	*web.Response, error) {
 	c := &call{API: a, Call: r, ctx: ctx}

@@ -26,8 +26,8 @@ func (w *world) archive(t *testing.T, archived bool) {
 	coretest.Must(t, err)
 }
 
-// Contract 46: to start, an archived integration does not exist. Its sessions under way end as they would.
-func TestAnArchivedIntegrationStartsNoSession(t *testing.T) {
+// Contract 46: to start, an archived integration does not exist. Its active sessions continue normally.
+func TestStart_ArchivedIntegration(t *testing.T) {
 	w := newWorld(t)
 	page := "https://www.publisher.example"
 	id, result := w.completed(t)
@@ -63,7 +63,7 @@ func TestAnArchivedIntegrationStartsNoSession(t *testing.T) {
 	}
 }
 
-// Contract 46: keys of an archived publisher authenticate nobody, here at once and elsewhere within 5
+// Contract 46: keys of an archived publisher are rejected, here immediately and on other instances within 5
 // seconds.
 func TestKeysOfAnArchivedPublisher(t *testing.T) {
 	w := newWorld(t)
@@ -120,8 +120,8 @@ func TestKeysOfAnArchivedPublisher(t *testing.T) {
 	}
 }
 
-// What the store holds in place of the publisher, and this service did not write, grants nothing.
-func TestAForgedPublisherGrantsNothing(t *testing.T) {
+// A forged publisher record, which this service did not write, is rejected.
+func TestKey_ForgedPublisherRecord(t *testing.T) {
 	w := newWorld(t)
 	item, err := w.Store.Get(ctx, kv.Key{Partition: integration.Partition, Name: "c/pub/pub_b"})
 	coretest.Must(t, err)

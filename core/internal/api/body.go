@@ -8,8 +8,7 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// fields reads the members of a request body. It collects everything that is wrong with them, so that the
-// caller hears of all of it at once.
+// fields reads the fields of a request body. It collects all field errors, so that one response lists them.
 type fields struct {
 	object web.Object
 	bad    []web.FieldError
@@ -36,7 +35,7 @@ func (c *call) body() (*fields, error) {
 	return &fields{object: object}, nil
 }
 
-// Codes of a Detail.
+// Codes of a field error.
 const (
 	detailRequired = "required"
 	detailType     = "type"
@@ -63,7 +62,7 @@ func (f *fields) err() error {
 		Message: "The request is not valid: " + strings.Join(names, ", ") + "."}
 }
 
-// text returns a string member; nil if it is absent or no string.
+// text returns a string field; nil if it is absent or not a string.
 func (f *fields) text(name string) *string {
 	v, _ := f.member(name)
 	return v
@@ -78,11 +77,11 @@ func (f *fields) member(name string) (v *string, present bool) {
 		f.fail(name, detailType, "Must be a string.")
 		return nil, true
 	}
-	given := text // so that only a member that is there takes memory
+	given := text // allocates only if the field is present
 	return &given, true
 }
 
-// required is text for a member that must be there.
+// required is text for a required field.
 func (f *fields) required(name string) *string {
 	v, present := f.member(name)
 	if !present {
@@ -91,7 +90,7 @@ func (f *fields) required(name string) *string {
 	return v
 }
 
-// free is text that the caller chooses: any Unicode but control characters, at most max bytes (contract 8).
+// free returns a free text: any Unicode except control characters, at most max bytes (contract 8).
 func (f *fields) free(name string, max int) *string {
 	v := f.text(name)
 	switch {
@@ -99,12 +98,12 @@ func (f *fields) free(name string, max int) *string {
 	case len(*v) > max:
 		f.fail(name, detailLength, "Is too long.")
 	case hasControl(*v):
-		f.fail(name, detailValue, "Must not have control characters.")
+		f.fail(name, detailValue, "Must not contain control characters.")
 	}
 	return v
 }
 
-// hasControl reports whether s has a character for which unicode.IsControl is true.
+// hasControl reports whether s contains a character for which unicode.IsControl is true.
 func hasControl(s string) bool {
 	for _, r := range s {
 		if r < ' ' || 0x7f <= r && r < 0xa0 {

@@ -10,25 +10,24 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// Each request is asked three questions, and always in this order.
+// Each request passes three steps, in this order:
 //
-//  1. Who? The request says by which key it comes. No store is asked.
-//  2. How much? It is counted against its address, and in the same step against the key if that seems good.
-//  3. What? The key is looked up, and it must be one that may do this. A key that is good and was not yet
-//     counted is counted now.
+//  1. The key is parsed. This does not read the store.
+//  2. The request is counted against its address, and in the same step against the key if the key seems valid.
+//  3. The key is looked up, and its rights are checked. A valid key that step 2 did not count is counted now.
 //
-// So a guess counts, too, and once its address is at the limit it costs the store nothing more.
+// So a guessed key counts as well. After its address has reached the limit, guesses no longer read the store.
 
 var errUnauthorized = &web.Error{Code: web.Unauthorized,
 	Message: "Send a valid secret key as \"Authorization: Bearer svc_sk_…\"."}
 
-// errNoStartKey is for a start without an Authorization header. To ask a browser for the secret key would be
-// bad advice.
+// errNoStartKey is the error of a start without an Authorization header. It does not ask for the secret key
+// alone, because a browser must not have it.
 var errNoStartKey = &web.Error{Code: web.Unauthorized, Message: "Send a valid secret key as " +
 	"\"Authorization: Bearer svc_sk_…\" from a server, or a valid public key in public_key from a browser."}
 
-// secretCaller returns the active secret key in the Authorization header. ofKey has the limits of the key,
-// nil if there are none.
+// secretCaller returns the active secret key in the Authorization header. ofKey returns the limits of the
+// key; nil if the key has no limits.
 func (c *call) secretCaller(ofKey keyRules) (*integration.Key, error) {
 	text, _ := c.bearer()
 	return c.secretCallerOf(text, ofKey)
@@ -53,11 +52,11 @@ func (c *call) secretCallerOf(text string, ofKey keyRules) (*integration.Key, er
 	return key, c.used(key, err)
 }
 
-// publicCaller returns the active public key in the body, which may start this request, and the body. The key
-// is nil where public_key is no string: the body's own errors then say so.
+// publicCaller returns the active public key in the body, if it may start this request, and the body. The key
+// is nil if public_key is not a string; the body's field errors then include it.
 func (c *call) publicCaller() (*integration.Key, *fields, error) {
-	// The body names the key, so it is read before the request is counted. What is wrong with it is said
-	// only afterwards.
+	// The body contains the key, so it is read before the request is counted. Its errors are returned after
+	// that.
 	f, wrong := c.body()
 	var presented integration.Presented
 	isText := true
@@ -94,7 +93,7 @@ func (c *call) publicCaller() (*integration.Key, *fields, error) {
 	return key, f, c.used(key, c.TakeKey(c.ctx, c.publicKeyRules(key.ID, key.PublisherID)))
 }
 
-// used notes that a key has authenticated a request, unless err says that it has not. It returns err.
+// used records that a key has authenticated a request, unless err is not nil. It returns err.
 func (c *call) used(key *integration.Key, err error) error {
 	if err == nil {
 		c.about.Key, c.about.Publisher = key.ID, key.PublisherID
@@ -129,7 +128,7 @@ func (c *call) seenPublisher(presented integration.Presented) string {
 	return ""
 }
 
-// seemsSecret reports whether the secret key will be found good, as far as this instance has seen.
+// seemsSecret reports whether the secret key will be accepted, as far as this instance knows.
 func (c *call) seemsSecret(presented integration.Presented) bool {
 	if c.browser() || presented == (integration.Presented{}) {
 		return false
@@ -138,8 +137,8 @@ func (c *call) seemsSecret(presented integration.Presented) bool {
 	return seen == nil || seen.Active(c.Now)
 }
 
-// seemsPublic reports whether the public key may start this request, as far as this instance has seen. What
-// is refused must not use up the key, which anybody can read.
+// seemsPublic reports whether the public key may start this request, as far as this instance knows. Anyone
+// can read a public key, so rejected requests must not use up its limit.
 func (c *call) seemsPublic(presented integration.Presented) bool {
 	if presented == (integration.Presented{}) {
 		return false
@@ -152,15 +151,15 @@ func (c *call) seemsPublic(presented integration.Presented) bool {
 	return seen.Active(c.Now) && (i == nil || i.Archived == nil && c.publicRefusal(i) == nil)
 }
 
-// secretKey returns the key that the Authorization header holds, if it is an active secret key sent by a
-// server. presented is what text is as such a key.
+// secretKey returns the key in the Authorization header, if it is an active secret key sent by a server.
+// presented is the parsed text.
 func (c *call) secretKey(text string, presented integration.Presented) (*integration.Key, error) {
 	if strings.HasPrefix(text, integration.PublicPrefix) {
 		if _, err := c.activeKey(integration.Present(integration.PublicPrefix, text)); err != nil {
 			return nil, err
 		}
-		return nil, &web.Error{Code: web.Forbidden, Message: "A public key cannot do this, nor go into " +
-			"the Authorization header. Use the secret key, from a server."}
+		return nil, &web.Error{Code: web.Forbidden, Message: "A public key cannot do this, and must " +
+			"not be in the Authorization header. Use the secret key, from a server."}
 	}
 	key, err := c.activeKey(presented)
 	if err != nil {
@@ -168,7 +167,7 @@ func (c *call) secretKey(text string, presented integration.Presented) (*integra
 	}
 	if c.browser() {
 		return nil, &web.Error{Code: web.Forbidden, Message: "A secret key must not be used in a " +
-			"browser. Call from a server, and replace this key: whoever opened the page has seen it."}
+			"browser. Call from a server, and replace this key: anyone who opened the page can read it."}
 	}
 	return key, nil
 }
@@ -192,14 +191,14 @@ func (c *call) activeKey(presented integration.Presented) (*integration.Key, err
 	return key, nil
 }
 
-// allowPublic refuses what a public key may not start (contract 8).
+// allowPublic returns an error if the public key may not start this request (contract 8).
 func (c *call) allowPublic(key *integration.Key) error {
 	i, err := c.startable(key, key.IntegrationID)
 	if err != nil {
 		return err
 	}
 	if i == nil && !c.Header.Has("Origin") {
-		return nil // start says that there is no such integration
+		return nil // start returns the error: no such integration
 	}
 	if i == nil {
 		return errOrigin
@@ -211,7 +210,7 @@ func (c *call) allowPublic(key *integration.Key) error {
 	return err
 }
 
-// ownIntegration returns an integration of the key's publisher, nil if there is none.
+// ownIntegration returns an integration of the key's publisher; nil if it has no such integration.
 func (c *call) ownIntegration(key *integration.Key, id string) (*integration.Integration, error) {
 	i, err := c.Directory.Integration(c.ctx, id)
 	if errors.Is(err, integration.ErrNotFound) || err == nil && i.PublisherID != key.PublisherID {
@@ -220,7 +219,7 @@ func (c *call) ownIntegration(key *integration.Key, id string) (*integration.Int
 	return i, err
 }
 
-// startable is ownIntegration without those that are archived: to start, they do not exist (contract 46).
+// startable is ownIntegration without archived integrations: for start, they do not exist (contract 46).
 func (c *call) startable(key *integration.Key, id string) (*integration.Integration, error) {
 	i, err := c.ownIntegration(key, id)
 	if err != nil || i == nil || i.Archived != nil {

@@ -8,9 +8,9 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// Preflight is OPTIONS on start, the one endpoint that a browser may call (contract 7). A preflight cannot
-// name the key. So it is answered for every origin that any integration allows. The request itself must come
-// from an origin of its own integration.
+// Preflight handles OPTIONS on start, the only endpoint that a browser may call (contract 7). A preflight
+// does not contain the key, so it allows every origin of any integration. The request itself must come from
+// an origin of the key's integration.
 func (a *API) Preflight(ctx context.Context, r *web.Call) (*web.Response, error) {
 	return a.serve(ctx, r, (*call).preflight)
 }
@@ -43,15 +43,14 @@ func (c *call) preflight() (*web.Response, error) {
 var errOrigin = &web.Error{Code: web.Forbidden,
 	Message: "This origin is not allowed for the public key. Add it to the integration's browser origins."}
 
-// errCallbackOrigins says what to configure. A bare refusal would leave a publisher with a key that does
-// nothing.
+// errCallbackOrigins names the missing setting. Without it, publishers could not find out why the key is
+// rejected.
 var errCallbackOrigins = &web.Error{Code: web.Forbidden, Message: "A public key needs the " +
 	"integration's callback origins. Add the origin of callback_url to its callback_origins."}
 
-// publicRefusal returns why the integration's public key may not start this request, or nil if it may. It
-// may not if the request comes from a page whose origin the integration does not list, or if the
-// integration has no callback origins. A request without Origin comes from no page: from an app, for
-// example.
+// publicRefusal returns why the integration's public key may not start this request, or nil if it may. It may
+// not if the request comes from a page whose origin the integration does not list, or if the integration has
+// no callback origins. A request without Origin does not come from a page, but for example from an app.
 func (c *call) publicRefusal(i *integration.Integration) error {
 	if c.Header.Has("Origin") && !slices.Contains(i.BrowserOrigins, c.Header.Get("Origin")) {
 		return errOrigin
@@ -62,8 +61,8 @@ func (c *call) publicRefusal(i *integration.Integration) error {
 	return nil
 }
 
-// readable lets a page read an error that came before the page's key was known, and so learn when to try
-// again. As with a preflight, it is for pages of every origin that any integration allows.
+// readable lets a page read an error that occurred before the page's key was known, for example to read
+// Retry-After. As with a preflight, it allows every origin of any integration.
 func (c *call) readable(err error) error {
 	origin := c.Header.Get("Origin")
 	if origin == "" {

@@ -44,7 +44,7 @@ func TestDocsCSSLoadsNothing(t *testing.T) {
 	}
 }
 
-// served returns a document of a service that does what s says.
+// served returns a document of a service with the settings s.
 func served(t *testing.T, s Settings, path string) string {
 	t.Helper()
 	resp := NewDocuments(s).Answer(path)
@@ -54,11 +54,11 @@ func served(t *testing.T, s Settings, path string) string {
 	return string(resp.Body)
 }
 
-// standard is a service for which nothing is set.
+// standard contains the default settings.
 var standard = Settings{Limits: web.Limits{}.WithDefaults(), AnswerTime: 10 * time.Second,
 	OutcomeLife: 30 * 24 * time.Hour, Console: true}
 
-func TestTheDocumentsShowWhatIsConfigured(t *testing.T) {
+func TestDocuments_ConfiguredValues(t *testing.T) {
 	other := Settings{
 		Limits: web.Limits{
 			PublicPerIP: ratelimit.PerMinute(61), PublicPerKey: ratelimit.PerMinute(601),
@@ -77,8 +77,8 @@ func TestTheDocumentsShowWhatIsConfigured(t *testing.T) {
 		"also 121 a minute per key",
 		"603 a minute per client address, for all origins together",
 		"7 in 1 h per client address, for all pages together",
-		"or nothing within 7 s",
-		"The event is sent again after 90 s and 1 h, then it is given up; it can be sent again",
+		"or no response within 7 s",
+		"The event is retried after 90 s and 1 h, then marked as failed; it can be resent",
 		"Outcomes are kept for 36 h.",
 		"The operator of this service gives you both.",
 	}
@@ -96,25 +96,26 @@ func TestTheDocumentsShowWhatIsConfigured(t *testing.T) {
 			}
 		}
 		if strings.Contains(strings.ToLower(as), "dashboard") {
-			t.Errorf("contract 43: %s speaks of a dashboard; it is the console, and may be off", path)
+			t.Errorf("contract 43: %s mentions a dashboard; it is the console, and may be off", path)
 		}
 		if strings.Contains(changed, "onsole") {
-			t.Errorf("contract 43: %s speaks of a console that is not there", path)
+			t.Errorf("contract 43: %s mentions a console although it is off", path)
 		}
 	}
 	if !bytes.Equal(NewDocuments(standard).Answer(web.OpenAPIPath).Body, OpenAPI()) {
-		t.Error("the description of a service for which nothing is set is not the file")
+		t.Error("the description of a service with default settings differs from the file")
 	}
 }
 
-// Contract 30 limits no request for a document, so none may cost more than the answer itself.
+// Contract 30: requests for documents have no rate limit, so they must cost no more than sending the
+// response.
 func TestDocumentsAreMadeOnce(t *testing.T) {
 	d := NewDocuments(Settings{Limits: standard.Limits, AnswerTime: time.Second,
 		OutcomeLife: standard.OutcomeLife})
 	for _, path := range []string{DocsPath, web.OpenAPIPath, DocsCSSPath, ExamplesPath} {
 		first := d.Answer(path).Body
 		if again := d.Answer(path).Body; len(first) == 0 || &first[0] != &again[0] {
-			t.Errorf("%s is made anew for each request", path)
+			t.Errorf("%s is created again for each request", path)
 		}
 		if n := testing.AllocsPerRun(10, func() { d.Answer(path) }); n > 20 {
 			t.Errorf("%s takes %v allocations a request", path, n)
@@ -137,10 +138,10 @@ func TestTimesInWords(t *testing.T) {
 		waits []time.Duration
 		want  string
 	}{
-		{nil, "The event is given up;"},
-		{[]time.Duration{time.Minute}, "The event is sent again after 1 min, then it is given up;"},
+		{nil, "The event is marked as failed;"},
+		{[]time.Duration{time.Minute}, "The event is retried after 1 min, then marked as failed;"},
 		{[]time.Duration{1e9, 2e9, 3e9},
-			"The event is sent again after 1 s, 2 s and 3 s, then it is given up;"},
+			"The event is retried after 1 s, 2 s and 3 s, then marked as failed;"},
 	} {
 		if got := retries(c.waits); got != c.want {
 			t.Errorf("%v: %q, want %q", c.waits, got, c.want)
@@ -148,7 +149,7 @@ func TestTimesInWords(t *testing.T) {
 	}
 }
 
-func TestThePageHasEveryCheck(t *testing.T) {
+func TestDocsPage_WebhookChecks(t *testing.T) {
 	page := served(t, standard, DocsPath)
 	if strings.Contains(page, "<!--") {
 		t.Error("the page has a mark left")

@@ -15,18 +15,18 @@ const (
 	standardMark = "<!-- standard checks -->\n"
 )
 
-// Documents are the API's own description, with the limits and the schedule of this service.
+// Documents contains the documents of the API, with the limits and the schedule of this service.
 type Documents struct {
-	phrases []string // in the places of standardPhrases
+	phrases []string // replace standardPhrases, in the same order
 	baseURL string
 
-	// Each is made when it is first asked for, since most guests are never asked. They have no rate limit, so
-	// a request must cost no more than sending them.
-	// plain is the page without the samples, page is the one of a caller of whom nothing is known.
+	// Each is created on the first request, since most guests receive none. They have no rate limit, so a
+	// request must cost no more than sending them. plain is the page without the samples. page is the page
+	// for an unknown caller.
 	description, plain, page, examples func() []byte
 }
 
-// NewDocuments returns the documents of a service that does what s says.
+// NewDocuments returns the documents of a service with the settings s.
 func NewDocuments(s Settings) *Documents {
 	d := &Documents{phrases: s.phrases(), baseURL: s.BaseURL}
 	d.description = sync.OnceValue(func() []byte { return d.of(openAPI) })
@@ -36,8 +36,8 @@ func NewDocuments(s Settings) *Documents {
 	return d
 }
 
-// Answer answers GET on one of the documents; nil if there is no such file. Nobody may change the body: all
-// answers share it.
+// Answer returns one of the documents; nil if there is no such file. Do not change the body: all responses
+// share it.
 func (d *Documents) Answer(path string) *web.Response {
 	var contentType string
 	var body []byte
@@ -99,7 +99,7 @@ func writeCode(b *bytes.Buffer, language, code string) {
 		html.EscapeString(code) + "</code></pre>\n</details>\n")
 }
 
-// of returns a document with what is configured in place of what is standard.
+// of returns a document in which the configured values replace the standard ones.
 func (d *Documents) of(document []byte) []byte {
 	for i, phrase := range d.phrases {
 		if standard := standardPhrases[i]; phrase != standard {

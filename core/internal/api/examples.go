@@ -8,11 +8,11 @@ import (
 	"github.com/verge-id/verge/core/webhook"
 )
 
-// exampleSecret signs the examples of events. Everybody can read it, and no integration has it: what it signs
-// is worth nothing. The base64 is "these 32 bytes are for examples!".
+// exampleSecret signs the examples of events. It is public, and no integration uses it. The base64 decodes to
+// "these 32 bytes are for examples!".
 const exampleSecret = "whsec_dGhlc2UgMzIgYnl0ZXMgYXJlIGZvciBleGFtcGxlcyE="
 
-// exampleTime is when the examples were signed. It is fixed, so that they are the same bytes each time.
+// exampleTime is the time of the examples' signatures. It is fixed, so that the bytes are always the same.
 var exampleTime = time.Date(2026, 11, 20, 22, 10, 0, 0, time.UTC)
 
 type eventExample struct {
@@ -40,7 +40,7 @@ func eventExamples() []byte {
 	}
 	text, err := json.MarshalIndent(file, "", "  ")
 	if err != nil {
-		panic("api: the examples of events: " + err.Error()) // they are text alone
+		panic("api: the examples of events: " + err.Error()) // they contain only text
 	}
 	return append(text, '\n')
 }

@@ -20,9 +20,9 @@ import (
 
 const maxIdempotencyKey = 255
 
-// idempotencyKey returns the header's value, "" if there is none, and notes a bad one. With a public key
-// every value is bad (contract 11). All visitors have that key, so one visitor could get the flow token of
-// another.
+// idempotencyKey returns the header's value, "" if it is absent, and adds a field error if it is invalid.
+// With a public key every value is invalid (contract 11): all visitors share that key, so one visitor could
+// get the flow token of another.
 func (c *call) idempotencyKey(f *fields, public bool) string {
 	values := c.Header["Idempotency-Key"]
 	if len(values) == 0 {
@@ -30,7 +30,7 @@ func (c *call) idempotencyKey(f *fields, public bool) string {
 	}
 	if public {
 		f.fail("Idempotency-Key", detailConflict,
-			"Must be omitted with a public key, which everybody shares.")
+			"Must be omitted with a public key, which all visitors share.")
 		return ""
 	}
 	if len(values) != 1 || !printable(values[0], maxIdempotencyKey) {
@@ -40,8 +40,8 @@ func (c *call) idempotencyKey(f *fields, public bool) string {
 	return values[0]
 }
 
-// replay is where the answer to a start is kept, in case the same request comes again. It lies in the
-// partition of the session, so that one commit makes both: there is a session with its answer, or neither.
+// replay stores the response of a start for a repetition of the same request. It is in the partition of the
+// session, so that one commit creates both the session and its response.
 type replay struct {
 	*call
 	name      string
@@ -49,16 +49,16 @@ type replay struct {
 	request   []byte // hash of the body
 }
 
-// kept is what lies there. It is sealed, since it holds a flow token.
+// kept is the stored record. It is sealed, since it contains a flow token.
 type kept struct {
-	Name    string          `json:"name"` // where it lies: moved elsewhere, it is refused
+	Name    string          `json:"name"` // its name in the store: under another name it is rejected
 	Request []byte          `json:"req"`
 	Body    json.RawMessage `json:"body,omitempty"`
-	Session string          `json:"failed,omitempty"` // of an initiation that failed
+	Session string          `json:"failed,omitempty"` // session of a failed initiation
 }
 
-// once runs begin. If begin has run before under the same Idempotency-Key and credential, once repeats the
-// answer (contract 11).
+// once runs begin. If begin has already run with the same Idempotency-Key and credential, once returns the
+// first response (contract 11).
 func (c *call) once(key *integration.Key, idempotency string,
 	begin func(*replay) (*web.Response, error)) (*web.Response, error) {
 	slot := sha256.Sum256([]byte(key.ID + "\x00" + idempotency))
@@ -76,13 +76,13 @@ func (c *call) once(key *integration.Key, idempotency string,
 	var conflict *kv.Conflict
 	if errors.As(err, &conflict) {
 		if item, ok := conflict.Item(r.name); ok {
-			return r.repeat(item) // the same request came twice at once, and the other one was quicker
+			return r.repeat(item) // a concurrent repetition of the request was faster
 		}
 	}
 	return resp, err
 }
 
-// keep returns what a commit must check and put, so that the answer is kept. A nil replay keeps nothing.
+// keep returns the checks and puts that store the response. For a nil replay, it returns none.
 func (r *replay) keep(resp *web.Response, refusal *web.Error) ([]kv.Check, []kv.Put, error) {
 	if r == nil {
 		return nil, nil, nil
@@ -105,7 +105,7 @@ func (r *replay) keep(resp *web.Response, refusal *web.Error) ([]kv.Check, []kv.
 	return []kv.Check{{Name: r.name}}, []kv.Put{put}, nil
 }
 
-// repeat returns the answer that an item keeps.
+// repeat returns the response stored in an item.
 func (r *replay) repeat(item kv.Item) (*web.Response, error) {
 	claims, until, err := r.Sealer.Open(token.Replay, item.Value)
 	if errors.Is(err, host.ErrNotAuthentic) {
@@ -115,7 +115,7 @@ func (r *replay) repeat(item kv.Item) (*web.Response, error) {
 		return nil, fmt.Errorf("api: kept answer: %w", err)
 	}
 	var k kept
-	// It was kept at most a session's life ago, so its key must have been in use then.
+	// It was stored at most a session's life ago, so its key must have been in use then.
 	if err := json.Unmarshal(claims, &k); err != nil || k.Name != r.name ||
 		!host.ValidAt(r.Now.Add(-session.Life), until) {
 		return nil, fmt.Errorf("%w: kept answer %s: another one's", token.ErrRecord, item.Key)
@@ -132,7 +132,7 @@ func (r *replay) repeat(item kv.Item) (*web.Response, error) {
 	return web.JSONBytes(200, k.Body), nil
 }
 
-// partition chooses where a new session's keys lie.
+// partition chooses the partition of a new session's keys.
 func (c *call) partition(r *replay) (session.Partition, error) {
 	if r != nil {
 		return r.partition, nil

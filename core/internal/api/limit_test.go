@@ -48,7 +48,7 @@ func (c *counted) forget(w *world) {
 	w.Directory = integration.NewDirectory(h)
 }
 
-// metering is a world whose limits count their steps and refuse nobody.
+// metering is a world whose limits count their steps and reject no request.
 type metering struct {
 	*world
 	counted *counted
@@ -94,8 +94,8 @@ var (
 	onPage      = []string{"page-ip"}
 )
 
-// charged is a request, and what it must be charged in one step. On a store that instances share, every step
-// is a round trip.
+// charged is a request with the counters that it must charge in one step. On a shared store, every step is a
+// round trip.
 type charged struct {
 	name         string
 	handler      endpoint
@@ -104,7 +104,7 @@ type charged struct {
 	body         string
 	want         web.Code
 	fresh, later []string // charged while the key was not seen yet, and afterwards
-	told         []string // policies that the answer names
+	told         []string // policies in the response
 }
 
 const (
@@ -114,7 +114,7 @@ const (
 
 func startWith(publicKey string) string { return startBody(`"public_key":"` + publicKey + `"`) }
 
-func TestARequestCostsOneStepOfTheLimits(t *testing.T) {
+func TestLimits_OneStepPerRequest(t *testing.T) {
 	w := newMetering(t)
 	session, result := w.session(t)
 	asks := web.Header{"Origin": {ownPage}, "Access-Control-Request-Method": {"POST"}}
@@ -147,7 +147,7 @@ func TestARequestCostsOneStepOfTheLimits(t *testing.T) {
 	}
 }
 
-func TestARefusedRequestCostsOneStepOfTheLimits(t *testing.T) {
+func TestLimits_OneStepPerRejectedRequest(t *testing.T) {
 	w := newMetering(t)
 	unknownSK, unknownPK := w.newKey(t, integration.SecretPrefix), w.newKey(t, integration.PublicPrefix)
 	revoked := w.key(t, "pub_a", testUUID, nil)
@@ -319,9 +319,9 @@ func TestPreflightsAndPagesAreLimitedByAddress(t *testing.T) {
 	}
 }
 
-// TestAKeyIsCountedThoughTheCacheDidNotExpectIt: what the directory read last said that the key would not be
+// TestLimits_StaleKeyCache: what the directory read last said that the key would not be
 // counted. That was out of date.
-func TestAKeyIsCountedThoughTheCacheDidNotExpectIt(t *testing.T) {
+func TestLimits_StaleKeyCache(t *testing.T) {
 	w := newWorld(t)
 	c := &counted{Store: w.Limiter.Store, KV: w.Store}
 	w.Limiter = &ratelimit.Limiter{Store: c}

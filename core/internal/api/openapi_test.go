@@ -109,7 +109,7 @@ func TestOpenAPIExamplesFitTheirSchemas(t *testing.T) {
 		}
 	})
 	if seen < 100 {
-		t.Errorf("only %d examples were looked at", seen)
+		t.Errorf("only %d examples were checked", seen)
 	}
 }
 
@@ -226,7 +226,7 @@ func TestOpenAPISchemasAreStrict(t *testing.T) {
 		{"contract 5: the error of 502 needs session_id", "ProviderUnavailableError", `{` + failure + `}`, false},
 		{"spec: an event", "StartedEvent",
 			event("verification.started", `{"status":"started","expires_at":"2026-11-20T22:20:00.000Z"}`), true},
-		{"contract 29: a test's event says what it is", "StartedEvent",
+		{"contract 29: a test's event describes itself", "StartedEvent",
 			event("verification.started",
 				`{"status":"started","expires_at":"2026-11-20T22:20:00.000Z","message":"x"}`), true},
 		{"spec: an event is closed", "StartedEvent",
@@ -354,8 +354,8 @@ func testEvents(t *testing.T, head webhook.Head) (events []webhook.Event) {
 	return events
 }
 
-// The file of examples is one that a receiver can be tried with: every signature is good, and every event is
-// as the description says.
+// The examples can be used to test a receiver: every signature is valid, and every event matches the
+// description.
 func TestTheExamplesOfEvents(t *testing.T) {
 	var file struct {
 		Secret   string

@@ -86,8 +86,8 @@ func (c *call) reconcile() (*web.Response, error) {
 	return web.JSONBytes(200, view(text, id, r.As(c.Now, id.Expires())).marshal()), nil
 }
 
-// looksLikeID reports whether text has the form that openapi.yaml gives a session id. If it has and was not
-// issued here, there is no such session. Any other text is a bad parameter.
+// looksLikeID reports whether text has the form of a session id in openapi.yaml. A well-formed id that this
+// service did not issue returns 404. Any other text returns 400.
 func looksLikeID(text string) bool {
 	rest, ok := strings.CutPrefix(text, session.Prefix)
 	return ok && rest != "" && len(text) <= maxID &&
@@ -96,7 +96,7 @@ func looksLikeID(text string) bool {
 
 const maxID = 256
 
-// view is what publishers see of a record (contract 20).
+// view returns the part of a record that publishers see (contract 20).
 func view(text string, id session.ID, r session.Record) reconcileResponse {
 	v := reconcileResponse{SessionID: text, Status: r.State.Status(), Level: id.Level.String(),
 		ChallengeAge: id.ChallengeAge, ExpiresAt: timestamp.Text(id.Expires()),

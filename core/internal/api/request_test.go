@@ -110,7 +110,7 @@ func (w *world) serve(req *web.Request, h endpoint) (resp *web.Response, header 
 	return resp, header, err
 }
 
-// ask returns the 200's body, or what the caller is told instead.
+// ask returns the body of a 200, or the error.
 func (w *world) ask(h endpoint, path string, header web.Header, body string) ([]byte, *web.Error) {
 	if header == nil {
 		header = web.Header{}
@@ -146,7 +146,7 @@ func (w *world) complete(t testing.TB, id session.ID, text string) {
 	}
 }
 
-// claims are those of a completed session's result token.
+// claims returns the claims of a completed session's result token.
 func (w *world) claims(t testing.TB, id session.ID, text string) token.ResultClaims {
 	t.Helper()
 	r, version, err := w.Lifecycle.Load(ctx, id)
@@ -167,7 +167,7 @@ func (w *world) completed(t testing.TB) (session.ID, string) {
 	return id, result
 }
 
-// caller is who calls, and what the API must answer to a start, a validation and a reconciliation.
+// caller is a caller with the expected responses to a start, a validation and a reconciliation.
 type caller struct {
 	name                       string
 	header                     web.Header
@@ -177,7 +177,7 @@ type caller struct {
 
 const ok = web.Code("")
 
-func TestWhoMayCallWhat(t *testing.T) {
+func TestCallers_Rights(t *testing.T) {
 	w := newWorld(t)
 	for _, c := range []caller{
 		{"spec, Authentication 1: a secret key may call everything", bearer(w.sk), "", ok, ok, ok},
@@ -191,14 +191,14 @@ func TestWhoMayCallWhat(t *testing.T) {
 			web.InvalidRequest, ok, ok},
 		{"contract 9: without a key nothing may be called", nil, "",
 			web.Unauthorized, web.Unauthorized, web.Unauthorized},
-		{"contract 5, 404: another publisher's key finds nothing", bearer(w.otherSK), "",
+		{"contract 5, 404: another publisher's key returns 404", bearer(w.otherSK), "",
 			web.NotFound, web.InvalidToken, web.NotFound},
 	} {
 		t.Run(c.name, func(t *testing.T) { w.calls(t, c) })
 	}
 }
 
-func TestWhoHasNoKeyIsUnauthorized(t *testing.T) {
+func TestCallers_Unauthorized(t *testing.T) {
 	w := newWorld(t)
 	later := w.Clock.Now().Add(time.Hour)
 	expired := w.key(t, "pub_a", "", &later)
@@ -225,13 +225,13 @@ func TestWhoHasNoKeyIsUnauthorized(t *testing.T) {
 		{"contract 5, 401: two headers are no key",
 			web.Header{"Authorization": {"Bearer " + w.sk, "Bearer " + w.sk}}, ""},
 		{"contract 5, 401: nothing may follow the key", bearer(w.sk + " x"), ""},
-		{"contract 5, 401: a mistyped key is refused", bearer(w.sk[:20] + "!" + w.sk[21:]), ""},
-		{"contract 5, 401: an unknown key is refused", bearer(unknown), ""},
-		{"contract 5, 401: an expired key is refused", bearer(expired), ""},
-		{"contract 5, 401: a revoked key is refused", bearer(revoked), ""},
-		{"contract 5, 401: an unknown public key as bearer is refused", bearer(unknownPK), ""},
-		{"contract 5, 401: an unknown public key is refused", nil, unknownPK},
-		{"contract 5, 401: a revoked public key is refused", nil, revokedPK},
+		{"contract 5, 401: a mistyped key is rejected", bearer(w.sk[:20] + "!" + w.sk[21:]), ""},
+		{"contract 5, 401: an unknown key is rejected", bearer(unknown), ""},
+		{"contract 5, 401: an expired key is rejected", bearer(expired), ""},
+		{"contract 5, 401: a revoked key is rejected", bearer(revoked), ""},
+		{"contract 5, 401: an unknown public key as bearer is rejected", bearer(unknownPK), ""},
+		{"contract 5, 401: an unknown public key is rejected", nil, unknownPK},
+		{"contract 5, 401: a revoked public key is rejected", nil, revokedPK},
 		{"contract 5, 401: a secret key is no public_key", nil, w.sk},
 		{"contract 5, 401: a bad bearer is not saved by a public key", bearer(unknown), w.pk},
 	} {
@@ -242,7 +242,7 @@ func TestWhoHasNoKeyIsUnauthorized(t *testing.T) {
 	}
 }
 
-func TestWhatPagesMayCall(t *testing.T) {
+func TestCallers_BrowserPages(t *testing.T) {
 	w := newWorld(t)
 	for _, c := range []caller{
 		{"contract 5, 403: a page may not use a secret key",
@@ -252,7 +252,7 @@ func TestWhatPagesMayCall(t *testing.T) {
 			"", web.Forbidden, web.Forbidden, web.Forbidden},
 		{"contract 5: Sec-Fetch-Mode is what servers send", with(bearer(w.sk), "Sec-Fetch-Mode", "cors"), "",
 			ok, ok, ok},
-		{"contract 5, 401: a page with an unknown key is told so",
+		{"contract 5, 401: a page with an unknown key can read the error",
 			with(bearer(w.newKey(t, integration.SecretPrefix)), "Origin", "https://www.publisher.example"),
 			"",
 			web.Unauthorized, web.Unauthorized, web.Unauthorized},
@@ -268,7 +268,7 @@ func TestWhatPagesMayCall(t *testing.T) {
 	}
 }
 
-// newKey returns a key that is well formed and that nobody has.
+// newKey returns a well-formed key that was not issued.
 func (w *world) newKey(t *testing.T, prefix string) string {
 	t.Helper()
 	text, err := integration.GenerateKey(prefix, w.API.Random)
@@ -307,7 +307,7 @@ func (w *world) calls(t *testing.T, c caller) {
 	}
 }
 
-func TestAPublicKeyStartsItsOwnIntegrationOnly(t *testing.T) {
+func TestPublicKey_OtherIntegration(t *testing.T) {
 	w := newWorld(t)
 	coretest.Must(t, w.Directory.PutIntegration(ctx,
 		integration.Integration{ID: "22222222-4d4e-475f-906b-2f11c5eca7bd", PublisherID: "pub_a", Level: "L2",
@@ -397,15 +397,15 @@ func TestStartNamesEveryBadField(t *testing.T) {
 		{"spec, Limits: a region", startBody(`"language":"de-AT"`), []string{"language:value"}},
 		{"spec, Limits: empty language", startBody(`"language":""`), []string{"language:value"}},
 		{"contract 5, 400: nothing at all", `{}`, []string{"integration_id:required", "callback_url:required"}},
-		{"contract 5, 400: all at once",
+		{"contract 5, 400: all fields in one response",
 			`{"integration_id":"x","callback_url":"http://x","state":"\n","external_user_id":5,"language":"x"}`,
 			[]string{"integration_id:format", "callback_url:format", "state:value", "external_user_id:type",
 				"language:value"}},
 		{"contract 25: the prefix of events", strings.Replace(startBody(), testUUID, "int_"+testUUID, 1),
 			[]string{"integration_id:format"}},
-		{"contract 9: a public key beside the secret one", startBody(`"public_key":"x"`),
+		{"contract 9: both a public and a secret key", startBody(`"public_key":"x"`),
 			[]string{"public_key:conflict"}},
-		{"contract 9: a public key of another type beside the secret one", startBody(`"public_key":5`),
+		{"contract 9: both a public key of another type and a secret key", startBody(`"public_key":5`),
 			[]string{"public_key:type"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -524,7 +524,7 @@ func TestIdempotentStartKeepsAFailedInitiation(t *testing.T) {
 	}
 }
 
-// The same start, sent 16 times at once, makes one session.
+// The same start, sent 16 times concurrently, creates one session.
 func TestIdempotentStartInParallel(t *testing.T) {
 	w := newWorld(t)
 	bodies := make([]string, 16)
@@ -572,8 +572,8 @@ func TestIdempotentStartThatWasOvertaken(t *testing.T) {
 	}
 }
 
-// A kept answer is sealed. It opens only in its own place.
-func TestAKeptAnswerShowsNothing(t *testing.T) {
+// A stored response is sealed, and opens only under its own name.
+func TestReplay_Sealed(t *testing.T) {
 	w := newWorld(t)
 	h := with(bearer(w.sk), "Idempotency-Key", "k1")
 	first, e := w.ask((*API).Start, web.StartPath, h, startBody(`"state":"the-state-of-the-publisher"`))
@@ -658,7 +658,7 @@ func TestValidateConsumesOnce(t *testing.T) {
 	}
 	wait.Wait()
 	if oks.Load() != 1 || used.Load() != 31 {
-		t.Errorf("spec, validate: %d of 32 consumed it, %d were told", oks.Load(), used.Load())
+		t.Errorf("spec, validate: %d of 32 consumed it, %d got 409", oks.Load(), used.Load())
 	}
 	// Contract 17: a token of the same session that is sealed again is the same token.
 	text, err := id.Format(w.API.Sealer)
@@ -670,7 +670,7 @@ func TestValidateConsumesOnce(t *testing.T) {
 	}
 	_, e := w.ask((*API).Validate, web.ValidatePath, bearer(w.sk), `{"result_token":"`+again+`"}`)
 	if code(e) != web.AlreadyUsed {
-		t.Errorf("contract 17: sealed anew, it validates again: %v", e)
+		t.Errorf("contract 17: sealed again, it validates a second time: %v", e)
 	}
 	w.Clock.Advance(5*time.Minute - time.Millisecond)
 	if _, e := w.ask((*API).Validate, web.ValidatePath, bearer(w.sk), body); code(e) != web.AlreadyUsed {
@@ -788,7 +788,7 @@ func TestErrorsNeverRepeatTheRequest(t *testing.T) {
 }
 
 // The address is limited and the body read before any key is known.
-func TestAPageReadsWhatWentWrongBeforeItsKeyWasKnown(t *testing.T) {
+func TestCORS_ErrorsBeforeKey(t *testing.T) {
 	w := newWorld(t)
 	ask := func(origin, body string) (web.Code, web.Header) {
 		_, header, err := w.serve(&web.Request{Method: "POST", Path: web.StartPath,
@@ -823,7 +823,7 @@ func TestAPageReadsWhatWentWrongBeforeItsKeyWasKnown(t *testing.T) {
 	}
 }
 
-func TestAPublicKeyIsForThePagesThatItsIntegrationLists(t *testing.T) {
+func TestPublicKey_BrowserOrigins(t *testing.T) {
 	for _, c := range []struct {
 		rule   string
 		listed []string
@@ -855,8 +855,7 @@ func TestAPublicKeyIsForThePagesThatItsIntegrationLists(t *testing.T) {
 	}
 }
 
-// Whoever chooses the callback receives the result token, and anybody can read
-// a public key.
+// The result token is sent to the callback, and anyone can read a public key.
 func TestAPublicKeyNeedsCallbackOrigins(t *testing.T) {
 	const page = "https://www.publisher.example"
 	for _, c := range []struct {
@@ -890,7 +889,7 @@ func TestAPublicKeyNeedsCallbackOrigins(t *testing.T) {
 				t.Errorf("%s: with the public key and %v: %v, want %q", c.rule, header, err, c.public)
 			}
 			if code(e) == web.Forbidden && !strings.Contains(e.Message, "callback_origins") {
-				t.Errorf("%s: %q does not say what to configure", c.rule, e.Message)
+				t.Errorf("%s: %q does not name the missing setting", c.rule, e.Message)
 			}
 			if got := lines.Get("Access-Control-Allow-Origin"); (got == page) != (header != nil) {
 				t.Errorf("contract 7: %s: the page that may use the key cannot read why not: %q", c.rule, got)

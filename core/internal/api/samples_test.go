@@ -107,7 +107,7 @@ func TestDocs_Caller(t *testing.T) {
 			}
 		}
 		if strings.Contains(page, "BASE_URL/") || strings.Contains(page, "<b>\"") {
-			t.Error("the page has a name in place of a value, or a value as HTML")
+			t.Error("the page has a placeholder or unescaped HTML")
 		}
 	}
 	if mine.Header.Get("Cache-Control") != "no-store" {

@@ -10,19 +10,19 @@ import (
 	"github.com/verge-id/verge/core/webhook"
 )
 
-// Settings is what an operator can set and the documents show.
+// Settings contains the operator's settings that appear in the documents.
 type Settings struct {
 	Limits      web.Limits
 	Schedule    webhook.Schedule
-	AnswerTime  time.Duration // how long a receiver of webhooks has to answer
+	AnswerTime  time.Duration // time limit for a webhook receiver's response
 	OutcomeLife time.Duration
-	Console     bool // it is at /console, beside the documents
+	Console     bool // the console is at /console
 	BaseURL     string
 }
 
-// The files have the phrases of a service for which nothing is set, so they are whole as they are, and tools
-// can read them. A phrase is the same in openapi.yaml and on the page: it stands on one line, and has no
-// markup. A test looks for each of them.
+// The files contain the phrases of a service with default settings, so they are complete and tools can read
+// them. A phrase is the same in openapi.yaml and on the page: it is on one line, without markup. A test
+// checks each of them.
 var standardPhrases = Settings{Limits: web.Limits{}.WithDefaults(), AnswerTime: 10 * time.Second,
 	OutcomeLife: 30 * 24 * time.Hour, Console: true}.phrases()
 
@@ -31,8 +31,7 @@ func (s Settings) phrases() []string {
 	const address = " per client address"
 	console := "The operator of this service gives you both."
 	if s.Console {
-		console = "The operator of this service gives you both, or invites you to its console, which " +
-			"is at /console."
+		console = "The operator of this service gives you both, or invites you to its console at /console."
 	}
 	return []string{
 		rate(s.Limits.PublicPerIP) + address + ", and " + rate(s.Limits.PublicPerKey) + " per key",
@@ -42,14 +41,14 @@ func (s Settings) phrases() []string {
 		"also " + rate(s.Limits.ReconcilePerKey) + " per key",
 		rate(s.Limits.PreflightsPerIP) + address + ", for all origins together",
 		rate(s.Limits.PagesPerIP) + address + ", for all pages together",
-		"or nothing within " + spoken(s.AnswerTime),
-		retries(s.Schedule.Waits()) + " it can be sent again",
+		"or no response within " + spoken(s.AnswerTime),
+		retries(s.Schedule.Waits()) + " it can be resent",
 		"Outcomes are kept for " + spoken(s.OutcomeLife) + ".",
 		console,
 	}
 }
 
-// rate is a limit in words.
+// rate returns a limit in words.
 func rate(l ratelimit.Limit) string {
 	if l.Per == time.Minute {
 		return strconv.Itoa(l.Count) + " a minute"
@@ -57,13 +56,13 @@ func rate(l ratelimit.Limit) string {
 	return strconv.Itoa(l.Count) + " in " + spoken(l.Per)
 }
 
-// retries says when an event is sent again.
+// retries describes the retries of an event.
 func retries(waits []time.Duration) string {
 	if len(waits) == 0 {
-		return "The event is given up;"
+		return "The event is marked as failed;"
 	}
 	var b strings.Builder
-	b.WriteString("The event is sent again after ")
+	b.WriteString("The event is retried after ")
 	for i, w := range waits {
 		switch {
 		case i == 0:
@@ -74,11 +73,11 @@ func retries(waits []time.Duration) string {
 		}
 		b.WriteString(spoken(w))
 	}
-	b.WriteString(", then it is given up;")
+	b.WriteString(", then marked as failed;")
 	return b.String()
 }
 
-// spoken is a time in the largest unit of which it is a whole number.
+// spoken returns d as a whole number of its largest possible unit.
 func spoken(d time.Duration) string {
 	for _, u := range []struct {
 		unit time.Duration

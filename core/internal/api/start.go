@@ -39,7 +39,7 @@ func (r startResponse) marshal() []byte {
 	return w.End()
 }
 
-// startRequest is what a body says after it has passed every check.
+// startRequest contains the values of a body that has passed every check.
 type startRequest struct {
 	integrationID string
 	callback      string
@@ -100,8 +100,8 @@ func (c *call) checkReady(i *integration.Integration) error {
 	return err
 }
 
-// startCaller finds out who asks: by exactly one of a secret key in the header and a public key in the body
-// (contract 9). The key is nil where public_key is no string.
+// startCaller authenticates the caller by exactly one of a secret key in the header and a public key in the
+// body (contract 9). The key is nil if public_key is not a string.
 func (c *call) startCaller() (*integration.Key, *fields, error) {
 	if _, present := c.bearer(); !present {
 		return c.publicCaller()
@@ -114,8 +114,8 @@ func (c *call) startCaller() (*integration.Key, *fields, error) {
 	return key, f, err
 }
 
-// startFields checks the whole body. owned is nil if the integration does not exist, is archived or is
-// another publisher's. It is also nil without a key, since there is then no publisher to look it up for.
+// startFields checks the whole body. owned is nil if the integration does not exist, is archived or belongs
+// to another publisher. It is nil without a key as well, because the publisher is then unknown.
 func (c *call) startFields(f *fields, key *integration.Key) (
 	req startRequest, owned *integration.Integration, err error) {
 	rules := weburl.CallbackRules{Dev: c.Dev}
@@ -151,7 +151,8 @@ func (c *call) startFields(f *fields, key *integration.Key) (
 	return req, owned, f.err()
 }
 
-// begin makes the session. With a replay, the commit that makes the session durable also keeps the answer.
+// begin creates the session. With a replay, the commit that makes the session durable stores the response
+// too.
 func (c *call) begin(req startRequest, i *integration.Integration, r *replay) (*web.Response, error) {
 	level, err := session.ParseLevel(i.Level)
 	if err != nil {
@@ -197,9 +198,9 @@ func (c *call) begin(req startRequest, i *integration.Integration, r *replay) (*
 	return resp, nil
 }
 
-// initiate has the integration's only method begin, and returns its error. If there are several methods, the
-// user chooses one later, and nothing begins before (contract 33). Methods that the service no longer has
-// count as absent; if none is left, the integration's users cannot be verified.
+// initiate begins the integration's only method, and returns its error. If there are several methods, the
+// user chooses one later, and initiate does nothing (contract 33). Methods that are no longer configured are
+// ignored. If none remains, the integration's users cannot be verified.
 func (c *call) initiate(s lifecycle.Session, language string) error {
 	offers := s.Integration.Offers()
 	known := slices.DeleteFunc(slices.Clone(offers), func(name string) bool {
@@ -239,5 +240,5 @@ func (c *call) startAnswer(req startRequest, id session.ID, text string, initiat
 
 func initiationFailed(session string) *web.Error {
 	return &web.Error{Code: web.ProviderUnavailable, Session: session,
-		Message: "The verification provider could not begin. The session has failed; start a new one."}
+		Message: "The provider could not start the verification. The session has failed; start a new one."}
 }

@@ -22,8 +22,8 @@ type testEventsResponse struct {
 	More   bool              `json:"more"`
 }
 
-// TestEvents is GET /api/v1/verify/test-events (contract 49). It counts as reconcile does. A host may hold a
-// request whose answer is 304.
+// TestEvents is GET /api/v1/verify/test-events (contract 49). It counts as reconcile does. A host may delay a
+// 304 response to wait for events.
 func (a *API) TestEvents(ctx context.Context, r *web.Call) (*web.Response, error) {
 	return a.serve(ctx, r, (*call).testEvents)
 }
@@ -66,8 +66,8 @@ func (c *call) testEvents() (*web.Response, error) {
 	return resp, nil
 }
 
-// testsTag is the entity tag of a list of test events. An event never changes, so its id stands for it. The
-// tag is weak, since the answer's time is not in it.
+// testsTag returns the entity tag of a list of test events. Events never change, so the tag is computed from
+// their ids. It is weak, since it does not include the response's time.
 func testsTag(found []outbox.Delivery, more bool) string {
 	h := sha256.New()
 	fmt.Fprintln(h, more)
@@ -77,7 +77,7 @@ func testsTag(found []outbox.Delivery, more bool) string {
 	return `W/"` + hex.EncodeToString(h.Sum(nil)[:16]) + `"`
 }
 
-// testQuery reads the parameters. Both are needed.
+// testQuery reads the parameters. Both are required.
 func testQuery(query string) (id string, since time.Time, err error) {
 	var f fields
 	values, err := url.ParseQuery(query)

@@ -9,9 +9,9 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// A request notes the key that has authenticated it, whatever else is wrong with it. A key that was refused
-// is not noted.
-func TestWhoHasUsedAKey(t *testing.T) {
+// A request records the key that has authenticated it, even if the request fails later. A rejected key is not
+// recorded.
+func TestKey_UseIsRecorded(t *testing.T) {
 	w := newWorld(t)
 	id := func(prefix, text string) string { return integration.Present(prefix, text).ID() }
 	secret, public := id(integration.SecretPrefix, w.sk), id(integration.PublicPrefix, w.pk)

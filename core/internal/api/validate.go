@@ -70,8 +70,7 @@ func (c *call) validate() (*web.Response, error) {
 	}.marshal()), nil
 }
 
-// publicInBody tells a caller who sends a public key in the body that the key is known and may not do this
-// (contract 5, 403).
+// publicInBody returns 403 if the body contains a known public key, which cannot validate (contract 5).
 func (c *call) publicInBody(refusal error) error {
 	var e *web.Error
 	if _, present := c.bearer(); present || !errors.As(refusal, &e) || e.Code != web.Unauthorized {
@@ -93,8 +92,8 @@ func (c *call) publicInBody(refusal error) error {
 		Message: "A public key cannot validate. Use the secret key, from a server."}
 }
 
-// openResult returns an authentic result token of the key's publisher, expired or not. Everything else gets
-// one and the same answer.
+// openResult returns an authentic result token of the key's publisher, expired or not. All other tokens
+// return the same error.
 func (c *call) openResult(key *integration.Key, text string) (result.Token, error) {
 	t, err := c.Results.Open(text)
 	if err != nil {
