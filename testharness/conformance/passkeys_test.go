@@ -147,7 +147,7 @@ func TestPasskeys(t *testing.T) {
 	}
 	u.Advance(time.Second)
 	copied := u.uses(u.Open(s.RedirectURL), func(c *passkeytest.Ceremony) { c.Counter = 1 })
-	if copied.Callback != nil || !strings.Contains(string(copied.Body), "There may be a copy") {
+	if copied.Callback != nil || !strings.Contains(string(copied.Body), "It may have been copied") {
 		t.Errorf("contract 38: a counter that goes down: %s", copied.Body)
 	}
 	u.Advance(time.Second)
@@ -215,7 +215,7 @@ func TestPasskeysOfOperators(t *testing.T) {
 	if !strings.Contains(string(shown.Body), "A check that you are 18 or older") {
 		t.Fatalf("contract 38: %s", shown.Body)
 	}
-	if deleted := shown.Submit("delete"); !strings.Contains(string(deleted.Body), "It is deleted") {
+	if deleted := shown.Submit("delete"); !strings.Contains(string(deleted.Body), "Passkey data deleted") {
 		t.Errorf("contract 38: %s", deleted.Body)
 	}
 	counts(2)

@@ -15,7 +15,7 @@ import (
 )
 
 // A method may need further steps after the return: one on the page, or another request.
-func TestAReturnMayGoOn(t *testing.T) {
+func TestReturn_Continues(t *testing.T) {
 	w, bank, _ := bankWorld(t, "bank")
 	b := w.browser(t)
 	_, flow := w.flow(t, nil)
@@ -57,7 +57,7 @@ func (w *world) longFlow(t testing.TB) string {
 
 // The longest request comes back. The cookies of the requests that a browser keeps leave room in a header of
 // 48 KiB.
-func TestTheLongestErrands(t *testing.T) {
+func TestErrand_LongestValues(t *testing.T) {
 	w, _, _ := bankWorld(t, "bank")
 	b := w.browser(t)
 	flow := w.longFlow(t)
@@ -83,8 +83,8 @@ func TestTheLongestErrands(t *testing.T) {
 	}
 }
 
-// A method that proves nothing leaves by a form that has no step, and its return finds it.
-func TestASandboxMayLeave(t *testing.T) {
+// A method without proof leaves by a form without a step, and its return finds it.
+func TestSandbox_Leaves(t *testing.T) {
 	w, _, _ := bankWorld(t, "scripted")
 	b := w.browser(t)
 	_, flow := w.flow(t, nil)
@@ -99,7 +99,7 @@ func TestASandboxMayLeave(t *testing.T) {
 }
 
 // A cookie needs room for the whole of a request, so a longer one is rejected before the browser leaves.
-func TestAnErrandThatNoCookieHolds(t *testing.T) {
+func TestErrand_WithoutCookie(t *testing.T) {
 	w, _, _ := bankWorld(t, "bank")
 	handle := handleOf("1")
 	w.provider.decision = method.Decision{Verdict: method.Pending,
@@ -113,8 +113,8 @@ func TestAnErrandThatNoCookieHolds(t *testing.T) {
 	}
 }
 
-// A step that was sealed while the integration had the sandbox decides nothing for a real method.
-func TestAStepOfTheSandboxIsNoneOfARealMethod(t *testing.T) {
+// A step that was sealed while the integration had the sandbox does not count for a real method.
+func TestStep_SandboxIsNotReal(t *testing.T) {
 	w, bank, _ := bankWorld(t, "scripted")
 	b := w.browser(t)
 	id, flow := w.flow(t, nil)
@@ -128,15 +128,15 @@ func TestAStepOfTheSandboxIsNoneOfARealMethod(t *testing.T) {
 	coretest.Must(t, w.Directory.PutIntegration(ctx, changed, ""))
 	resp = b.submit(flow, page, "outcome", "begin", tabField, "1")
 	if resp.Status != 303 || resp.Header.Has("Set-Cookie") || bank.told.ID != "" {
-		t.Errorf("contract 34: %d; the bank was told %+v", resp.Status, bank.told)
+		t.Errorf("contract 34: %d; the bank received %+v", resp.Status, bank.told)
 	}
 	if r, _, err := w.Lifecycle.Load(ctx, id); err != nil || r.Terminal() {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
 
-// The user may choose again after a failed attempt, and the method learns that there was one.
-func TestAMethodIsToldOfFailedAttempts(t *testing.T) {
+// The user may choose again after a failed attempt, and the method receives the number of attempts.
+func TestMethod_ReceivesFailedAttempts(t *testing.T) {
 	w, bank, _ := bankWorld(t, "bank", "second")
 	b := w.browser(t)
 	_, flow := w.flow(t, nil)
@@ -145,7 +145,7 @@ func TestAMethodIsToldOfFailedAttempts(t *testing.T) {
 	b.open(returnURL("1"))
 	b.submit(flow, &web.Response{}, "method", "bank")
 	if bank.told.Attempt != 1 {
-		t.Errorf("after one failed attempt it is told of %d", bank.told.Attempt)
+		t.Errorf("after one failed attempt it receives %d", bank.told.Attempt)
 	}
 }
 

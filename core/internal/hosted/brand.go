@@ -28,7 +28,7 @@ func (v *visit) loadPublisher() error {
 }
 
 // Logo serves the logo of a publisher (contract 52). Its name is a hash of its content, so it may be cached
-// for ever. A browser that opens it as a document runs and loads nothing.
+// indefinitely. Opened as a document, it cannot run scripts or load anything.
 func (h *Hosted) Logo(ctx context.Context, c *web.Call) (*web.Response, error) {
 	return ServeLogo(ctx, h.Directory, c.Text)
 }

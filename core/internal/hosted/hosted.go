@@ -24,8 +24,8 @@
 // with the cookie of the browser that began.
 //
 // A browser carries the flow token, in the address and in each form, and the step of a method. Neither
-// decides anything: the KV decides about attempts and the outcome. What a real method has proven in one
-// browser is not handed to another that has the same flow token (contract 34).
+// determines the result: attempts and the outcome are in the KV. A proof by a real method in one browser does
+// not count for another browser with the same flow token (contract 34).
 //
 // Every POST returns a page or a redirect to this flow's own address. A browser leaves our site only by the
 // hop page.
@@ -46,7 +46,7 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// Hosted serves the pages. All fields but Passkeys are needed.
+// Hosted serves the pages. All fields except Passkeys are required.
 type Hosted struct {
 	host.Host
 
@@ -58,18 +58,18 @@ type Hosted struct {
 	Dev       bool                     // a method may leave for http on a loopback host
 	Methods   map[string]method.Opened // by name
 
-	// Passkeys are those of users. Nil: there are none, because the service is at an address without a name.
+	// Passkeys stores the passkeys of users. It is nil if the service has no host name, only an IP address.
 	Passkeys *passkey.Store
 
 	Partitions int // the number of partitions of sessions, at least 1
 }
 
-// Parameters of the address and of forms. In the address they choose words and pages and nothing else, so a
-// user who changes one changes nothing.
+// Parameters of the address and of forms. In the address they only choose words and pages, so changing one
+// does not change the session.
 const (
 	shownParam   = "show"     // one of the shown constants
 	reasonParam  = "why"      // the method.Reason of the last attempt
-	methodParam  = "method"   // the name of a method; in a form, the one that the user chose
+	methodParam  = "method"   // the name of a method; in a form, the chosen method
 	stepParam    = "provider" // the step of a method
 	requestParam = "errand"   // the handle of a pending authorization request
 	attemptParam = "attempt"  // only in forms: the attempt that the form belongs to

@@ -32,7 +32,7 @@ const testUUID = testhost.UUID
 
 var ctx = context.Background()
 
-// scripted is a provider that decides what the test tells it.
+// scripted is a provider whose decisions the test sets.
 type scripted struct {
 	decision method.Decision
 	err      error
@@ -84,7 +84,7 @@ func newWorld(t testing.TB) *world {
 
 const callback = "https://www.publisher.example/return?order=1"
 
-// flow makes a session and returns its flow token.
+// flow creates a session and returns its flow token.
 func (w *world) flow(t testing.TB, state *string) (session.ID, string) {
 	t.Helper()
 	id, err := session.NewID(w.Host.Random, testUUID, session.L1, 25, w.Clock.Now(), 0)
@@ -158,7 +158,7 @@ func TestCallbackHop(t *testing.T) {
 		w.provider.decision.Verdict = method.Approved
 		if r := w.post(flow, nil); r.Status != 303 ||
 			r.Header.Get("Location") != web.HostedPath+"?"+here(flow) {
-			t.Fatalf("contract 22: a POST does not lead back to this flow: %d to %s",
+			t.Fatalf("contract 22: a POST does not redirect to this flow: %d to %s",
 				r.Status, r.Header.Get("Location"))
 		}
 		w.commits = 0
@@ -181,7 +181,7 @@ func TestCallbackHop(t *testing.T) {
 		w.Clock.Advance(5*time.Minute - time.Millisecond)
 		w.provider.decision.Verdict = method.Rejected
 		if r := w.post(flow, nil); r.Status != 303 {
-			t.Errorf("contract 18: a late POST is answered %d", r.Status)
+			t.Errorf("contract 18: a late POST returns %d", r.Status)
 		}
 		again := hop(t, w.get(here(flow)))
 		if again == nil {
@@ -205,7 +205,7 @@ func TestCallbackHop(t *testing.T) {
 	}
 }
 
-func TestAUsedLink(t *testing.T) {
+func TestLink_Used(t *testing.T) {
 	w := newWorld(t)
 	id, flow := w.flow(t, nil)
 	w.provider.decision.Verdict = method.Approved
@@ -225,7 +225,7 @@ func TestAUsedLink(t *testing.T) {
 		}
 		if text := string(p.Body); !strings.Contains(text, "It worked") ||
 			strings.Contains(text, "ry again") {
-			t.Errorf("contract 24: a used link does not say that it worked: %s", text)
+			t.Errorf("contract 24: a used link does not show that it worked: %s", text)
 		}
 		w.Clock.Advance(6 * time.Minute)
 	}
@@ -248,10 +248,10 @@ func TestAFormBelongsToAnAttempt(t *testing.T) {
 		acts    bool
 	}{
 		{"the first form", attempts(0), []string{"attempt", "0"}, 303, true},
-		{"the first form of an older version of ours", attempts(0), nil, 303, true},
+		{"the first form of an earlier release", attempts(0), nil, 303, true},
 		{"a form of the attempt that holds", attempts(2), []string{"attempt", "2"}, 303, true},
 		{"the same form again", attempts(1), []string{"attempt", "0"}, 303, false},
-		{"an older form of an older version of ours", attempts(1), nil, 303, false},
+		{"an older form of an earlier release", attempts(1), nil, 303, false},
 		{"a form of two attempts ago", attempts(2), []string{"attempt", "0"}, 303, false},
 		{"a form of an attempt that has not begun", attempts(1), []string{"attempt", "2"}, 303, false},
 		{"no number", attempts(0), []string{"attempt", ""}, 400, false},
@@ -282,14 +282,14 @@ func TestAFormBelongsToAnAttempt(t *testing.T) {
 			want := fmt.Sprintf("%d attempt", 3-before.Attempts)
 			if kind(p) != "method" || !bytes.Contains(p.Body, []byte(want)) ||
 				!bytes.Contains(p.Body, fmt.Appendf(nil, `name="attempt" value="%d"`, before.Attempts)) {
-				t.Errorf("the page that holds now is %s and does not say %q: %s", kind(p), want, p.Body)
+				t.Errorf("the current page is %s and does not contain %q: %s", kind(p), want, p.Body)
 			}
 		})
 	}
 }
 
-// A user who opens the link again still has to know that an attempt has failed and how many are left.
-func TestTheLinkShowsWhatHoldsOfTheAttempts(t *testing.T) {
+// A user who opens the link again still sees that an attempt has failed and how many are left.
+func TestLink_ShowsAttempts(t *testing.T) {
 	w := newWorld(t)
 	_, flow := w.flow(t, nil)
 	w.provider.decision.Verdict = method.AttemptFailed
@@ -316,7 +316,7 @@ func TestOneFormPostedTwiceAtOnceCountsOnce(t *testing.T) {
 		if c.Method == "Commit" { // the other post comes in between
 			w.Store.Decide = nil
 			if r := w.post(flow, nil, "attempt", "0"); r.Status != 303 {
-				t.Errorf("the other is answered %d", r.Status)
+				t.Errorf("the other form returns %d", r.Status)
 			}
 		}
 		return kvtest.Pass
@@ -367,7 +367,7 @@ func TestAProviderTokenBelongsToOneAttempt(t *testing.T) {
 	}
 }
 
-func TestTheTimeLeftIsRightAtEachLoad(t *testing.T) {
+func TestPage_TimeLeft(t *testing.T) {
 	w := newWorld(t)
 	_, flow := w.flow(t, nil)
 	start := w.Clock.Now()
@@ -384,13 +384,13 @@ func TestTheTimeLeftIsRightAtEachLoad(t *testing.T) {
 		w.Clock.Advance(start.Add(c.after).Sub(w.Clock.Now()))
 		for _, more := range []string{"", "&show=cancelled", "&show=attempt"} {
 			if p := w.get(here(flow) + more); !bytes.Contains(p.Body, []byte(c.says)) {
-				t.Errorf("after %v the page%s does not say %q", c.after, more, c.says)
+				t.Errorf("after %v the page%s does not contain %q", c.after, more, c.says)
 			}
 		}
 	}
 }
 
-func TestAFormThatIsStoppedHasAWayBack(t *testing.T) {
+func TestForm_RejectedLinksBack(t *testing.T) {
 	w := newWorld(t)
 	_, flow := w.flow(t, nil)
 	foreign := web.Header{"Sec-Fetch-Site": {"cross-site"}}
@@ -443,8 +443,8 @@ func TestRefusal(t *testing.T) {
 	}
 }
 
-// A form that cannot be read says nothing about the link, so its page must not call the link damaged.
-func TestAFormThatCannotBeReadHasAPageOfItsOwn(t *testing.T) {
+// A malformed form does not mean that the link is damaged, so its page must not claim it.
+func TestForm_Malformed(t *testing.T) {
 	w := newWorld(t)
 	for _, c := range []struct {
 		name, contentType, want string
@@ -465,7 +465,7 @@ func TestAFormThatCannotBeReadHasAPageOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestTheFrontPage(t *testing.T) {
+func TestFrontPage(t *testing.T) {
 	r := new(Hosted).Home(t.Context(), call(&web.Request{Header: web.Header{"Accept-Language": {"it"}}}))
 	if r.Status != 200 || kind(r) != "home" || r.Header.Get("Content-Language") != "it" ||
 		!strings.Contains(r.Header.Get("Content-Security-Policy"), "default-src 'none'") {
@@ -490,7 +490,7 @@ func TestAssets(t *testing.T) {
 	}
 }
 
-func TestOnlyApprovalYieldsAResultToken(t *testing.T) {
+func TestResultToken_OnlyAfterApproval(t *testing.T) {
 	for verdict := method.Unclassified; verdict <= method.Pending+3; verdict++ {
 		w := newWorld(t)
 		_, flow := w.flow(t, nil)
@@ -498,7 +498,7 @@ func TestOnlyApprovalYieldsAResultToken(t *testing.T) {
 		resp := w.post(flow, nil)
 		if strings.Contains(resp.Header.Get("Location"), token.ResultPrefix) ||
 			bytes.Contains(resp.Body, []byte(token.ResultPrefix)) {
-			t.Errorf("contract 22: the answer to the POST has the token: %d to %s",
+			t.Errorf("contract 22: the response of the POST has the token: %d to %s",
 				resp.Status, resp.Header.Get("Location"))
 		}
 		shown := w.get(here(flow))
@@ -519,7 +519,7 @@ func TestOnlyApprovalYieldsAResultToken(t *testing.T) {
 		t.Errorf("method.Act: an error decides something, or more is kept than the step: %d, %d commits, %+v",
 			resp.Status, w.commits, r)
 	}
-	// This is a mistake of the browser, or of an attacker. It is no fault of the service and is not logged.
+	// This is an error of the browser or an attack. It is not an internal error and is not logged.
 	w.provider.err = fmt.Errorf("%w: cause", method.ErrStep)
 	w.Logged.Reset()
 	resp = w.post(flow, nil)
@@ -551,7 +551,7 @@ func TestGETChangesNothing(t *testing.T) {
 		"flow=" + token.ResultPrefix + strings.TrimPrefix(flow, token.FlowPrefix)} {
 		if resp := w.get(query); resp.Status != 400 ||
 			bytes.Contains(resp.Body, []byte("publisher.example")) {
-			t.Errorf("contract 24: %q is answered with %d: %s", query, resp.Status, resp.Body)
+			t.Errorf("contract 24: %q returns %d: %s", query, resp.Status, resp.Body)
 		}
 	}
 }
@@ -586,7 +586,7 @@ func TestPostsOfOtherSitesAreRefused(t *testing.T) {
 		header web.Header
 		ok     bool
 	}{
-		{"a browser that says nothing", nil, true},
+		{"a browser without this header", nil, true},
 		{"our own page",
 			web.Header{"Sec-Fetch-Site": {"same-origin"}, "Origin": {"https://verify.verge.example"}}, true},
 		{"our own page in an old browser that withholds referrers", web.Header{"Origin": {"null"}}, true},
@@ -617,7 +617,7 @@ func TestPostsOfOtherSitesAreRefused(t *testing.T) {
 	}
 }
 
-func TestAStoreThatFailsGrantsNothing(t *testing.T) {
+func TestPage_StoreErrorDenies(t *testing.T) {
 	for _, fail := range []kvtest.Fault{kvtest.Refuse, kvtest.LoseRequest, kvtest.LoseReply} {
 		w := newWorld(t)
 		id, flow := w.flow(t, nil)
@@ -639,7 +639,7 @@ func TestAStoreThatFailsGrantsNothing(t *testing.T) {
 			t.Errorf("%v: kept is %+v, %v", fail, r, err)
 		}
 		if strings.Contains(w.Logged.String(), "level=ERROR") {
-			t.Errorf("a page that the store fails writes a line of its own, and thousands may fail in "+
+			t.Errorf("a page that fails with the store logs a separate line, and thousands may fail in "+
 				"a second:\n%s", &w.Logged)
 		}
 		// The same click again gets the true answer.

@@ -23,13 +23,13 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// bank is a method that is real as far as the core can tell. Its first step leaves for another site, and it
-// decides what the test tells it when the browser comes back.
+// bank is a real method for the core. Its first step leaves for another site, and the test sets its decision
+// for the browser's return.
 type bank struct {
 	down     error           // Begin's
 	back     method.Decision // of the return
 	err      error           // of the return
-	away     error           // of the form by which a browser leaves
+	away     error           // of the form with which a browser leaves
 	returned int             // how often a browser came back
 	query    url.Values      // what the last one brought
 	told     method.Session
@@ -68,7 +68,7 @@ func (b *bank) Act(_ context.Context, s method.Session, step method.Step) (metho
 		Leave: &method.Leave{URL: bankURL + "&state=" + handle, Handle: handle}}, nil
 }
 
-// bankWorld is a world whose integration offers the given methods: bank, second and scripted are there.
+// bankWorld is a world whose integration offers the given methods, of bank, second and scripted.
 func bankWorld(t testing.TB, offers ...string) (*world, *bank, *bank) {
 	t.Helper()
 	w := newWorld(t)
@@ -110,7 +110,7 @@ func (b *browser) header() web.Header {
 	return web.Header{"Cookie": {strings.Join(pairs, "; ")}}
 }
 
-// keep does what the Set-Cookie lines of an answer say.
+// keep stores the cookies of a response.
 func (b *browser) keep(resp *web.Response) *web.Response {
 	b.t.Helper()
 	for _, line := range resp.Header["Set-Cookie"] {
@@ -175,7 +175,7 @@ func handleOf(tab string) string { return strings.Repeat("h", handleLength-1) + 
 
 func returnURL(tab string) string { return "/verify/return/bank?code=c&state=" + handleOf(tab) }
 
-func TestABrowserLeavesAndComesBack(t *testing.T) {
+func TestErrand_LeaveAndReturn(t *testing.T) {
 	w, bank, _ := bankWorld(t, "bank")
 	b := w.browser(t)
 	state := "order-7"
@@ -193,7 +193,7 @@ func TestABrowserLeavesAndComesBack(t *testing.T) {
 	if resp.Status != 303 || bank.returned != 1 || string(bank.state) != "nonce" ||
 		bank.query.Get("code") != "c" ||
 		bank.told.ReturnURL != "https://verify.verge.example/verify/return/bank" {
-		t.Fatalf("contract 35: %d; the bank was told %q, %q, %v", resp.Status, bank.state, bank.query,
+		t.Fatalf("contract 35: %d; the bank received %q, %q, %v", resp.Status, bank.state, bank.query,
 			bank.told)
 	}
 	done := b.open(resp.Header.Get("Location"))
@@ -212,8 +212,8 @@ func TestWhoMayComeBack(t *testing.T) {
 		query  string
 		status int
 	}{
-		{"contract 34: another browser decides nothing", func(b *browser) { clear(b.cookies) }, "", 403},
-		{"contract 34: a handle of nobody's", nil, "/verify/return/bank?code=c&state=" + handleOf("2"), 403},
+		{"contract 34: another browser is rejected", func(b *browser) { clear(b.cookies) }, "", 403},
+		{"contract 34: an unknown handle", nil, "/verify/return/bank?code=c&state=" + handleOf("2"), 403},
 		{"contract 34: the return of another method", nil,
 			"/verify/return/second?code=c&state=" + handleOf("1"), 403},
 		{"no state", nil, "/verify/return/bank?code=c", 400},
@@ -272,8 +272,8 @@ func TestWhoMayComeBack(t *testing.T) {
 	}
 }
 
-// What a cookie holds is for the return alone. As the step of a form it is none.
-func TestAnErrandIsNoForm(t *testing.T) {
+// The content of a cookie is only for the return. It is not valid as the step of a form.
+func TestErrand_IsNotAForm(t *testing.T) {
 	w, bank, _ := bankWorld(t, "bank")
 	b := w.browser(t)
 	_, flow := w.flow(t, nil)
@@ -287,7 +287,7 @@ func TestAnErrandIsNoForm(t *testing.T) {
 		}
 	}
 	if bank.back.Verdict = method.Approved; b.open(returnURL("1")).Status != 303 || bank.returned != 1 {
-		t.Error("the errand itself does not come back any more")
+		t.Error("the errand itself no longer returns")
 	}
 }
 
@@ -308,7 +308,7 @@ func TestWhatAReturnDecides(t *testing.T) {
 		{"a decision without a verdict", method.Decision{}, nil, "failed", "", 0},
 		{"contract 35: access_denied", method.Decision{Verdict: method.Cancelled}, nil, "cancelled", "", 0},
 		{"contract 35: every other error counts no attempt", method.Decision{}, errors.New("server_error"),
-			"method", "The other service did not answer", 0},
+			"method", "The other service did not respond", 0},
 		{"an attempt fails", method.Decision{Verdict: method.AttemptFailed, Reason: method.Unsure}, nil,
 			"method", "The estimate was not certain enough", 1},
 	} {
@@ -371,7 +371,7 @@ func TestAFailureIsLoggedInOneLine(t *testing.T) {
 	}
 }
 
-func TestAReturnOfNoErrandIsDamaged(t *testing.T) {
+func TestReturn_WithoutErrand(t *testing.T) {
 	w, bank, _ := bankWorld(t, "bank")
 	b := w.browser(t)
 	_, flow := w.flow(t, nil)
@@ -383,7 +383,7 @@ func TestAReturnOfNoErrandIsDamaged(t *testing.T) {
 	}
 }
 
-// What one browser has proven is not handed to another that has the same link.
+// A proof in one browser does not count for another browser with the same link.
 func TestOnlyTheBrowserThatProvedIsSentOn(t *testing.T) {
 	w, bank, _ := bankWorld(t, "bank")
 	prover, other := w.browser(t), w.browser(t)
@@ -431,7 +431,7 @@ func TestAFormThatProvesIsTheOneThatIsSentOn(t *testing.T) {
 	}{
 		"the link alone":           {"/verify?" + here(flow), "elsewhere"},
 		"the step of another page": {again(theirs), "elsewhere"},
-		"the same form once more":  {again(page), "completed"},
+		"the same form again":      {again(page), "completed"},
 	} {
 		if got := kind(b.open(c.location)); got != c.want || w.provider.acts != 1 {
 			t.Errorf("contract 34: %s: a %s page, want %s; asked %d times", rule, got, c.want,
@@ -440,9 +440,9 @@ func TestAFormThatProvesIsTheOneThatIsSentOn(t *testing.T) {
 	}
 }
 
-// Whoever puts a step of his own into the address that he sends to somebody else gets nothing of what they
-// prove.
-func TestAStepThatSomebodyElseSentProvesNothingForHim(t *testing.T) {
+// An attacker who puts their own step into the address that they send to a victim does not get the victim's
+// proof.
+func TestStep_OfAnotherBrowser(t *testing.T) {
 	for rule, decision := range map[string]method.Decision{
 		"the first step":  {},
 		"one behind that": {Verdict: method.Pending, State: []byte("second")},
@@ -499,7 +499,7 @@ func TestTabsAndLateReturns(t *testing.T) {
 	}
 }
 
-func TestABrowserKeepsFewErrands(t *testing.T) {
+func TestErrand_Maximum(t *testing.T) {
 	w, _, _ := bankWorld(t, "bank")
 	b := w.browser(t)
 	long := strings.Repeat("s", 1024)
@@ -567,7 +567,7 @@ func TestChoosing(t *testing.T) {
 	}
 }
 
-func TestWhatAMethodIsTold(t *testing.T) {
+func TestMethod_Request(t *testing.T) {
 	w, bank, _ := bankWorld(t, "bank")
 	i, err := w.Directory.Integration(ctx, testUUID)
 	coretest.Must(t, err)
@@ -588,7 +588,7 @@ func TestWhatAMethodIsTold(t *testing.T) {
 	}
 }
 
-func TestABadAddressIsNotLeftFor(t *testing.T) {
+func TestLeave_InvalidAddress(t *testing.T) {
 	for _, to := range []method.Leave{
 		{URL: "http://bank.example/", Handle: handleOf("1")},
 		{URL: "javascript:alert(1)", Handle: handleOf("1")},
@@ -609,7 +609,7 @@ func TestABadAddressIsNotLeftFor(t *testing.T) {
 	}
 }
 
-func TestWhatMethodsDoIsMeasured(t *testing.T) {
+func TestMethod_Metrics(t *testing.T) {
 	w := newWorld(t)
 	var events []string
 	w.Host.Observer = testhost.Observer{OnMeasure: func(m host.Measurement) {
@@ -660,14 +660,14 @@ func (c *camera) Act(_ context.Context, _ method.Session, step method.Step) (met
 	return method.Decision{Verdict: method.Approved}, nil
 }
 
-// gullible is a method that takes no picture and approves whatever it is sent.
+// gullible is a method without a picture that approves every form.
 type gullible struct{ bank }
 
 func (*gullible) Act(context.Context, method.Session, method.Step) (method.Decision, error) {
 	return method.Decision{Verdict: method.Approved}, nil
 }
 
-func TestAPictureIsPosted(t *testing.T) {
+func TestPicture_Posted(t *testing.T) {
 	const boundary = "----x"
 	body := func(page *web.Response, flow, file string) string {
 		var b strings.Builder
@@ -717,18 +717,18 @@ func TestAPictureIsPosted(t *testing.T) {
 			resp := w.ActFile(ctx, call(&web.Request{Method: "POST", Path: web.FilePath,
 				Header: web.Header{"Content-Type": {contentType}}, Body: []byte(body(page, flow, c.file))}))
 			if resp.Status != c.status || len(cam.files) == 1 != (c.status == 303) {
-				t.Errorf("%d, and %d pictures were looked at", resp.Status, len(cam.files))
+				t.Errorf("%d, and %d pictures were checked", resp.Status, len(cam.files))
 			}
 			if c.kind != "" && (kind(resp) != c.kind || !bytes.Contains(resp.Body, []byte(c.says))) {
-				t.Errorf("a %s page that does not say %q", kind(resp), c.says)
+				t.Errorf("a %s page that does not contain %q", kind(resp), c.says)
 			}
 		})
 	}
 }
 
-// A step whose other side fails decides nothing. The user sees the method's page with the reason, and can
+// If a step's provider fails, there is no verdict. The user sees the method's page with the reason, and can
 // choose another one.
-func TestAStepWhoseOtherSideFails(t *testing.T) {
+func TestStep_ProviderFails(t *testing.T) {
 	w, _, _ := bankWorld(t, "bank", "second")
 	w.Methods = w.Host.Opened(testhost.Catalog(testhost.Kind("bank", w.provider, false),
 		testhost.Kind("second", &bank{}, false)))
@@ -737,9 +737,9 @@ func TestAStepWhoseOtherSideFails(t *testing.T) {
 	page := b.open("/verify?" + here(flow) + "&method=bank")
 	w.provider.err = errors.New("status 500")
 	resp := b.submit(flow, page, "outcome", "approve")
-	for _, want := range []string{"The other service did not answer", "Choose another way"} {
+	for _, want := range []string{"The other service did not respond", "Choose another way"} {
 		if resp.Status != 503 || kind(resp) != "method" || !bytes.Contains(resp.Body, []byte(want)) {
-			t.Errorf("contract 37: %d, a %s page that does not say %q", resp.Status, kind(resp), want)
+			t.Errorf("contract 37: %d, a %s page that does not contain %q", resp.Status, kind(resp), want)
 		}
 	}
 	if resp.Header.Get("Retry-After") == "" || w.commits != 1 ||
@@ -752,8 +752,8 @@ func TestAStepWhoseOtherSideFails(t *testing.T) {
 	}
 }
 
-// Whoever comes back to the page that has left gets the method's page (contract 34).
-func TestAPageThatLeavesIsShownOnce(t *testing.T) {
+// A user who goes back to the page that has left sees the method's page (contract 34).
+func TestLeavePage_ShownOnce(t *testing.T) {
 	w, bank, _ := bankWorld(t, "bank")
 	b := w.browser(t)
 	_, flow := w.flow(t, nil)

@@ -24,27 +24,27 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// Passkeys of users (contract 38). The user makes one after a success, and goes on with it the next time in
-// place of a method. It is no method of package method: it has records in the store, which no method sees,
-// and its page is a button on other pages.
+// Passkeys of users (contract 38). The user creates a passkey after a success, and uses it the next time
+// instead of a method. It is not a method of package method: it has records in the store, which methods
+// cannot read, and its page is a button on other pages.
 //
 // A challenge is 32 random bytes in a step, so it belongs to one session, attempt and browser. The method of
 // the step names its purpose: these names are not valid for a configured method.
 const (
 	toUse    = passkey.Name             // a step that a passkey completes
-	toEnrol  = passkey.Name + "/enrol"  // a passkey is made of what a session has proven
+	toEnrol  = passkey.Name + "/enrol"  // a passkey is created from the proof of a session
 	toLook   = passkey.Name + "/look"   // at what is kept of it, outside of any session
 	toDelete = passkey.Name + "/delete" // the record that State names
 )
 
 // Parameters of forms with a passkey.
 const (
-	enrolParam      = "enrol"      // the step of a passkey that is made
-	credentialParam = "credential" // the answer of the browser's passkeys
-	shownPasskey    = "passkey"    // for GET: a passkey was not accepted, for the reason beside it
+	enrolParam      = "enrol"      // the step that creates a passkey
+	credentialParam = "credential" // the response of the browser's passkeys
+	shownPasskey    = "passkey"    // for GET: a passkey was not accepted, for the reason in reasonParam
 )
 
-// badAnswer is the reason for an answer that proves nothing. It stands beside passkey's reasons.
+// badAnswer is the reason for an invalid response. It supplements the reasons of package passkey.
 const badAnswer passkey.Reason = "answer"
 
 // allowsPasskeys reports whether passkeys count in this session.
@@ -53,7 +53,7 @@ func (v *visit) allowsPasskeys() bool {
 	return v.Passkeys != nil && (on == integration.PasskeysPublisher || on == integration.PasskeysService)
 }
 
-// wants is what the session needs of a passkey.
+// wants returns the requirements of the session for a passkey.
 func (v *visit) wants() passkey.Want {
 	i := v.session.Integration
 	w := passkey.Want{Level: v.session.ID.Level.String(), ChallengeAge: v.session.ID.ChallengeAge,
@@ -89,7 +89,7 @@ func (h *Hosted) standing(ctx context.Context, p passkey.Proof) (st passkey.Stan
 	return st, err
 }
 
-// offerPasskey adds to a page the choice to go on with a passkey.
+// offerPasskey adds to a page the choice to continue with a passkey.
 func (v *visit) offerPasskey(view *pages.View) error {
 	if !v.allowsPasskeys() {
 		return nil
@@ -112,7 +112,7 @@ func (v *visit) offerPasskey(view *pages.View) error {
 	return err
 }
 
-// pageWithPasskey is page, with the choice to go on with a passkey where the integration allows it.
+// pageWithPasskey is page, with the choice to continue with a passkey if the integration allows it.
 func (v *visit) pageWithPasskey(view pages.View) page {
 	if err := v.offerPasskey(&view); err != nil {
 		return v.unavailable(err)
@@ -120,8 +120,8 @@ func (v *visit) pageWithPasskey(view pages.View) page {
 	return v.page(200, view)
 }
 
-// usePasskey answers the form of a passkey that has answered. If it is not accepted, nothing has happened: no
-// attempt is counted, and the page says why.
+// usePasskey handles the form with a passkey's response. If the passkey is not accepted, no attempt is
+// counted, and the page shows the reason.
 func (v *visit) usePasskey(form url.Values) page {
 	attempt, ok := attemptOf(form)
 	text, answer := form.Get(stepParam), form.Get(credentialParam)
@@ -181,9 +181,9 @@ func (v *visit) usePasskey(form url.Values) page {
 	return v.seeOther(v.endURL(text))
 }
 
-// overtaken answers a form whose passkey was used after the form was made, most likely by the same form: a
-// browser has sent it twice at once. It proves nothing. The browser waits for a moment, in which the first
-// form completes the session, and goes on to the page that holds then.
+// overtaken handles a form whose passkey was used after the form was created, most likely because the browser
+// has sent the same form twice. The form does not count. The browser waits for a moment, in which the first
+// form completes the session, and continues to the current page.
 func (v *visit) overtaken(step string) page {
 	return v.seeOther(v.url(shownParam, shownAsked, stepParam, step))
 }
@@ -195,14 +195,14 @@ func (v *visit) overtakenURL(step string) string {
 	return v.url(stepParam, step, shownParam, shownPasskey, reasonParam, string(badAnswer))
 }
 
-// notAccepted sends the browser back to the page that says why its passkey is not enough.
+// notAccepted redirects the browser to the page with the reason.
 func (v *visit) notAccepted(reason passkey.Reason) page {
 	v.tellPasskey(host.MethodCancelled, reason, "")
 	return v.seeOther(v.url(shownParam, shownPasskey, reasonParam, string(reason)))
 }
 
-// tellPasskey says in the metrics what became of a passkey, and in the log if it did not do. why is more
-// about the reason. No part of it distinguishes two passkeys.
+// tellPasskey counts the result of a passkey in the metrics, and logs a rejected one. why is the detail of
+// the reason. Neither of them identifies a passkey.
 func (v *visit) tellPasskey(event string, reason passkey.Reason, why string) {
 	m := host.Measurement{Method: passkey.Name, Event: event}
 	if reason != "" {
@@ -227,9 +227,9 @@ func passkeyNotice(query url.Values) string {
 	return ""
 }
 
-// offerEnrolment adds to the hop page of a completed session the choice to make a passkey, where the
-// integration allows it, the session has made none, and it was not a passkey that completed it: a
-// passkey never gives another one, so none lives longer than what it stands for. step is the browser's own.
+// offerEnrolment adds to the hop page of a completed session the choice to create a passkey. The integration
+// must allow it, the session must not have created one, and must not have been completed by a passkey: a
+// passkey never creates another one, so that none lives longer than its proof. step is the browser's own.
 func (v *visit) offerEnrolment(step string, view *pages.View) error {
 	if may, err := v.mayEnrol(); !may || err != nil {
 		return err
@@ -278,8 +278,8 @@ func (v *visit) proof() passkey.Proof {
 		Publisher: v.session.Integration.PublisherID}
 }
 
-// passkeyName is what a device calls a new passkey. Where it counts with one publisher alone, it has the name
-// of the site, so that the user finds the right one.
+// passkeyName returns the name of a new passkey on the device. If only one publisher accepts it, it contains
+// the name of the site, so that the user finds the right one.
 func (v *visit) passkeyName() string {
 	site := ""
 	if v.session.Integration.Passkeys == integration.PasskeysPublisher {
@@ -358,7 +358,7 @@ func (h *Hosted) ShowPasskeys(_ context.Context, c *web.Call) *web.Response {
 	return h.respond(h.passkeysPage(c.Request, 200, pages.Kept{}))
 }
 
-// passkeysPage returns that page before a passkey has answered. kept says what has happened so far.
+// passkeysPage returns that page before a passkey has responded. kept is the result of the last action.
 func (h *Hosted) passkeysPage(req *web.Request, status int, kept pages.Kept) page {
 	if h.Passkeys == nil {
 		return plain(404, pages.NotFound, req)
@@ -440,7 +440,7 @@ func (h *Hosted) actOnPasskeys(ctx context.Context, c *web.Call) page {
 	return h.look(ctx, req, s, form.Get(credentialParam))
 }
 
-// look shows what is kept of the passkey that has answered.
+// look shows the stored data of the passkey that has responded.
 func (h *Hosted) look(ctx context.Context, req *web.Request, s token.StepClaims, answer string) page {
 	r, err := h.Passkeys.Use(ctx, s.State, s.Issued.Time(), []byte(answer))
 	var refusal *webauthn.Refusal

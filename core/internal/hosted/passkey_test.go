@@ -63,7 +63,7 @@ func (w *pkWorld) integrate(change func(*integration.Integration)) {
 		Method: "face", Passkeys: integration.PasskeysService, Webhook: integration.Webhook{Off: true}}
 	change(&i)
 	coretest.Must(w.t, w.Directory.PutIntegration(ctx, i, ""))
-	w.Clock.Advance(6 * time.Second) // so that no cache has the one before
+	w.Clock.Advance(6 * time.Second) // so that no cache has the previous version
 }
 
 // session begins a session at a level and challenge age.
@@ -114,7 +114,7 @@ func (w *pkWorld) follow(r *web.Response) *web.Response {
 	w.t.Helper()
 	path, query, _ := strings.Cut(r.Header.Get("Location"), "?")
 	if r.Status != 303 || path != web.HostedPath {
-		w.t.Fatalf("contract 22: a POST is answered %d to %s: %s", r.Status, path, r.Body)
+		w.t.Fatalf("contract 22: a POST returns %d to %s: %s", r.Status, path, r.Body)
 	}
 	return w.get(query)
 }
@@ -130,7 +130,7 @@ func (w *pkWorld) completes(flow string) *web.Response {
 	return done
 }
 
-// enrols has the device make a passkey on a page, and returns the form that the script would post.
+// enrols lets the device create a passkey on a page, and returns the form that the script would post.
 func (w *pkWorld) enrols(page *web.Response, changes ...func(*passkeytest.Ceremony)) url.Values {
 	w.t.Helper()
 	answer, err := w.device.Create([]byte(attribute(page, "data-options")), changes...)
@@ -153,7 +153,7 @@ func (w *pkWorld) uses(page *web.Response, changes ...func(*passkeytest.Ceremony
 	return fields
 }
 
-// has makes a passkey after an estimate of 25, as a user does.
+// has creates a passkey after an estimate of 25, as a user does.
 func (w *pkWorld) has() {
 	w.t.Helper()
 	done := w.completes(w.session(session.L1, 25))
@@ -230,12 +230,12 @@ func TestAPasskeyIsMadeAndUsed(t *testing.T) {
 	}
 }
 
-// again returns the page that a page goes on to by itself.
+// again returns the page that a page continues to automatically.
 func (w *pkWorld) again(page *web.Response) *web.Response {
 	w.t.Helper()
 	m := regexp.MustCompile(`<meta http-equiv="refresh" content="6;url=([^"]+)"`).FindSubmatch(page.Body)
 	if kind(page) != "asked" || m == nil {
-		w.t.Fatalf("contract 23: %s does not wait and go on: %s", kind(page), page.Body)
+		w.t.Fatalf("contract 23: %s does not wait and continue: %s", kind(page), page.Body)
 	}
 	path, query, _ := strings.Cut(html.UnescapeString(string(m[1])), "?")
 	if path != web.HostedPath {
@@ -244,9 +244,9 @@ func (w *pkWorld) again(page *web.Response) *web.Response {
 	return w.get(query)
 }
 
-// Contract 23: a browser that posts the form twice in one instant goes on, whichever answer it shows. The
-// second form comes when the passkey has answered the first one, before and after the session has ended.
-func TestAPasskeysFormPostedTwiceAtOnce(t *testing.T) {
+// Contract 23: a browser that posts the form twice in one instant continues with either response. The second
+// form arrives when the first one has used the passkey, before and after the session has ended.
+func TestPasskey_ConcurrentPosts(t *testing.T) {
 	for _, ended := range []bool{false, true} {
 		w := passkeyWorld(t)
 		w.has()
@@ -278,7 +278,7 @@ func TestAPasskeysFormPostedTwiceAtOnce(t *testing.T) {
 				}
 				waits = w.follow(second)
 				if r := w.record(flow); r.Terminal() {
-					t.Errorf("contract 34: an answer that was used before has completed the session: %+v", r)
+					t.Errorf("contract 34: a response that was used before has completed the session: %+v", r)
 				}
 			}
 			return kvtest.Pass
@@ -305,9 +305,8 @@ func TestAPasskeysFormPostedTwiceAtOnce(t *testing.T) {
 	}
 }
 
-// Contract 34: an answer of a passkey that was used before proves nothing in another session, which another
-// browser has.
-func TestAnAnswerOfAPasskeyInAnotherSession(t *testing.T) {
+// Contract 34: a passkey's response that was used before is rejected in another session of another browser.
+func TestPasskey_ResponseInAnotherSession(t *testing.T) {
 	w := passkeyWorld(t)
 	w.has()
 	flow, other := w.session(session.L1, 25), w.session(session.L1, 25)
@@ -328,8 +327,8 @@ func TestAnAnswerOfAPasskeyInAnotherSession(t *testing.T) {
 	}
 }
 
-// A passkey is offered where one can go on, and nowhere else.
-func TestWhereAPasskeyIsOffered(t *testing.T) {
+// A passkey is offered only on pages from which the session can continue.
+func TestPasskey_Offered(t *testing.T) {
 	w := passkeyWorld(t)
 	flow := w.session(session.L1, 25)
 	for query, want := range map[string]string{"": "method", "&show=cancelled": "cancelled",
@@ -373,8 +372,8 @@ func TestWhereAPasskeyIsOffered(t *testing.T) {
 	}
 }
 
-// A passkey that is not accepted counts no attempt and changes nothing; the page says why, and other methods
-// stay.
+// A rejected passkey counts no attempt and does not change the session; the page shows the reason, and other
+// methods stay.
 func TestAPasskeyThatIsNotAccepted(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -427,7 +426,7 @@ func TestAPasskeyThatIsNotAccepted(t *testing.T) {
 			text := string(page.Body)
 			if !strings.Contains(text, "was not accepted") || !strings.Contains(text, c.says) ||
 				attribute(page, "data-method") != "passkey" {
-				t.Errorf("the page does not say %q: %s", c.says, text)
+				t.Errorf("the page does not contain %q: %s", c.says, text)
 			}
 			if kind(page) != "method" && kind(page) != "choose" {
 				t.Errorf("the other methods are gone: %s", kind(page))
@@ -465,7 +464,7 @@ func TestAPasskeyThatIsNotAccepted(t *testing.T) {
 			flow := w.session(session.L1, 25)
 			page := w.follow(w.send(w.uses(w.get(here(flow)), counter(n)), nil))
 			if r := w.record(flow); r.Terminal() ||
-				!bytes.Contains(page.Body, []byte("There may be a copy")) {
+				!bytes.Contains(page.Body, []byte("It may have been copied")) {
 				t.Errorf("counter %d: %+v, %s", n, r, page.Body)
 			}
 		}
@@ -491,7 +490,7 @@ func (w *pkWorld) answersStep(flow string, form url.Values, s token.StepClaims) 
 	return form
 }
 
-// Answers that prove nothing, and forms that were made for something else.
+// Invalid responses, and forms for another purpose.
 func TestAPasskeyFormThatIsNoGood(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -503,7 +502,7 @@ func TestAPasskeyFormThatIsNoGood(t *testing.T) {
 			form.Set("flow", flow)
 			return form
 		}, 400},
-		{"an answer to the challenge of another page",
+		{"a response to the challenge of another page",
 			func(w *pkWorld, flow string, form url.Values) url.Values {
 				form.Set("credential", w.uses(w.get(here(flow))).Get("credential"))
 				return form
@@ -580,7 +579,7 @@ func TestAPasskeyFormThatIsNoGood(t *testing.T) {
 	}
 }
 
-func TestAPasskeyFormFromElsewhereOrTooLate(t *testing.T) {
+func TestPasskey_ForeignOrLateForm(t *testing.T) {
 	t.Run("contract 22: from another site", func(t *testing.T) {
 		w := passkeyWorld(t)
 		w.has()
@@ -602,7 +601,7 @@ func TestAPasskeyFormFromElsewhereOrTooLate(t *testing.T) {
 	})
 }
 
-// enrolments are forms that make a passkey after a check, or do not.
+// enrolments are forms that create a passkey after a check, or are rejected.
 var enrolments = []struct {
 	name   string
 	form   func(w *pkWorld, done *web.Response) url.Values
@@ -632,7 +631,7 @@ var enrolments = []struct {
 		form.Del("provider")
 		return form
 	}, 403, 0},
-	{"an answer of the wrong type", func(w *pkWorld, done *web.Response) url.Values {
+	{"a response of the wrong type", func(w *pkWorld, done *web.Response) url.Values {
 		return w.enrols(done, func(c *passkeytest.Ceremony) { c.Type = "webauthn.get" })
 	}, 400, 0},
 	{"an id of 1,024 bytes", func(w *pkWorld, done *web.Response) url.Values {
@@ -713,8 +712,8 @@ func TestTwoSessionsMakeAPasskeyWithOneID(t *testing.T) {
 	}
 }
 
-// What a passkey stands for is what was proven, as the integration was then.
-func TestWhatANewPasskeyStandsFor(t *testing.T) {
+// A passkey records the proof with the settings of the integration at that time.
+func TestPasskey_RecordedVerdict(t *testing.T) {
 	w := passkeyWorld(t)
 	flow := w.session(session.L1, 27)
 	done := w.completes(flow)
@@ -761,8 +760,8 @@ func TestWhatANewPasskeyStandsFor(t *testing.T) {
 	}
 }
 
-// Where the store fails while a passkey is made, the user still gets to the callback.
-func TestTheCallbackDoesNotWaitForAPasskey(t *testing.T) {
+// If the store fails while a passkey is created, the user still returns to the callback.
+func TestPasskey_CallbackDoesNotWait(t *testing.T) {
 	w := passkeyWorld(t)
 	flow := w.session(session.L1, 25)
 	done := w.completes(flow)
@@ -830,7 +829,7 @@ func (w *pkWorld) looks() *web.Response {
 	return page
 }
 
-func TestAUserSeesAndDeletesWhatIsKept(t *testing.T) {
+func TestPasskey_UserDeletesRecord(t *testing.T) {
 	w := passkeyWorld(t)
 	coretest.Must(t, w.Directory.PutPublisher(ctx, integration.Publisher{ID: "pub_a", Name: "Shop & Co"}))
 	w.has()
@@ -853,8 +852,8 @@ func TestAUserSeesAndDeletesWhatIsKept(t *testing.T) {
 		t.Fatal("contract 22: looking deletes")
 	}
 	deleted := w.own(url.Values{"provider": {step}, "outcome": {"delete"}}, nil)
-	if deleted.Status != 200 || !bytes.Contains(deleted.Body, []byte("It is deleted")) || w.kept() != 0 ||
-		bytes.Contains(deleted.Body, []byte("<form")) {
+	if deleted.Status != 200 || !bytes.Contains(deleted.Body, []byte("Passkey data deleted")) ||
+		w.kept() != 0 || bytes.Contains(deleted.Body, []byte("<form")) {
 		t.Errorf("contract 38: %d, %d are kept: %s", deleted.Status, w.kept(), deleted.Body)
 	}
 	again := w.own(w.uses(w.looks()), nil)
@@ -882,7 +881,7 @@ func TestThePageOfOnesOwnPasskeyRefuses(t *testing.T) {
 		{"the challenge of a session", func(w *pkWorld) url.Values {
 			return w.uses(w.get(here(w.session(session.L1, 25))))
 		}, nil, 400},
-		{"an answer to another challenge", func(w *pkWorld) url.Values {
+		{"a response to another challenge", func(w *pkWorld) url.Values {
 			form := w.uses(w.looks())
 			form.Set("credential", w.uses(w.looks()).Get("credential"))
 			return form

@@ -153,21 +153,21 @@ func (h *Hosted) returnWithCode(ctx context.Context, req *web.Request, name stri
 
 // Errors of a response_uri. They do not reveal whether a pending response existed.
 var (
-	errNoResponse = &web.Error{Code: web.NotFound, Message: "There is nothing to answer at this address."}
+	errNoResponse = &web.Error{Code: web.NotFound, Message: "No response is expected at this address."}
 	errOver       = &web.Error{Code: web.TokenExpired,
-		Message: "There is nothing to answer at this address any more."}
+		Message: "A response is no longer expected at this address."}
 	errSecond = &web.Error{Code: web.AlreadyUsed,
-		Message: "Another answer came first. This one counts for nothing."}
+		Message: "Another response arrived first. This one was ignored."}
 	errAnswer = &web.Error{Code: web.InvalidRequest,
-		Message: "This is no answer to what was asked. The address still takes one."}
+		Message: "This response does not match the request. You can send another one."}
 	errFetch = &web.Error{Code: web.InvalidRequest,
 		Message: "The request object is not served for this form. wallet_nonce must occur at most once and " +
 			"have 1 to 256 printable characters of ASCII."}
 	errMedia = &web.Error{Code: web.UnsupportedMediaType,
-		Message: "An answer is not sent as this type of content."}
-	errLarge = &web.Error{Code: web.PayloadTooLarge, Message: "An answer has at most 64 KiB."}
+		Message: "This Content-Type is not supported for a response."}
+	errLarge = &web.Error{Code: web.PayloadTooLarge, Message: "A response may have at most 64 KiB."}
 	errLater = &web.Error{Code: web.Unavailable, RetryAfter: 2,
-		Message: "The answer could not be checked just now. Send it again."}
+		Message: "The response could not be checked. Send it again."}
 )
 
 // taken is the response to a program whose response was stored.

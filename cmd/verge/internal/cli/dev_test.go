@@ -170,7 +170,7 @@ func TestDev_FirstHour(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, page, err := pub.page(redirect); err != nil ||
-		!strings.Contains(page, "nothing is really checked") {
+		!strings.Contains(page, "no real check takes place") {
 		t.Errorf("contract 41: the page of a method that pretends has no test banner: %v, %s", err, page)
 	}
 	_, redirect, err = pub.start(pub.IntegrationID)

@@ -137,8 +137,8 @@ func TestDevCamera(t *testing.T) {
 		{"15", "The estimate is below the age that the site asks for"},
 		{"uncertain", "The estimate was not certain enough"},
 		{"no_face", "The photo shows no face, or more than one"},
-		{"not_live", "We could not see that the photo was taken just now"},
-		{"broken", "The other service did not answer"},
+		{"not_live", "We could not confirm that the photo was taken just now"},
+		{"broken", "The other service did not respond"},
 	} {
 		t.Run("contract 37: "+tt.choice+", then 30", func(t *testing.T) {
 			answers(t, pub, tt.choice)

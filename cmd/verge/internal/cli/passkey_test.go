@@ -128,7 +128,7 @@ func (u *passkeyUser) deletesIt() {
 	u.says("A check that you are 18 or older")
 	u.look("passkeys-kept")
 	u.press(`form[data-outcome="delete"] button`)
-	u.reads("It is deleted")
+	u.reads("Passkey data deleted")
 	u.begin(u.pub.IntegrationIDAll)
 	u.appears(usePasskey)
 	u.click(usePasskey)

@@ -137,19 +137,19 @@ func TestChromiumHandOff(t *testing.T) {
 
 			phone := w.phone()
 			phone.open(link)
-			phone.reads("Did you begin this on your computer?", number, "127.0.0.1")
+			phone.reads("Did you start this on your computer?", number, "127.0.0.1")
 			phone.faultless("phone-asks")
 			phone.click(`form[data-outcome="begin"] button`, part("start"))
 			w.shows(phoneWaits + ` :not(svg[data-qr]) .waiting, ` + phoneWaits + ` .waiting`)
 			w.wait("the computer sees that the phone has begun", func() bool {
 				// While the page loads itself again it may have no text.
 				text, err := chromedp.Run(w.ctx, chromedp.Evaluate[string](`document.body.innerText`))
-				return err == nil && strings.Contains(text, "Your phone has begun")
+				return err == nil && strings.Contains(text, "Your phone is connected")
 			})
 			w.picture("begun")
 			other := w.phone()
 			other.open(link)
-			other.reads("Another device is already doing this")
+			other.reads("Another device is already doing this check")
 			phone.picture("phone-camera")
 			phone.click(part("start"), part("take"))
 			phone.click(part("take"), part("use"))

@@ -154,7 +154,7 @@ func prefers(scheme string) chromedp.Action[chromedp.Void] {
 }
 
 // TestChromiumBrands sees by axe that 200 random accents give the pages enough contrast, in light and dark.
-// Package brand computes the same without a browser, also for what axe does not judge.
+// Package brand computes the same without a browser, including colours that axe does not check.
 func TestChromiumBrands(t *testing.T) {
 	long.Skip(t, "TestChromiumBrands")
 	ctx, axe := startChromium(t)

@@ -8,8 +8,8 @@ import (
 	"github.com/verge-id/verge/core/method"
 )
 
-// The script of a page with a camera. It shows what the camera sees, takes one still of it, and puts that
-// into the page's form. The form works without it, by a file that the user takes or chooses.
+// The script of a page with a camera. It shows the camera's image, takes one photo, and adds it to the page's
+// form. Without the script, the form accepts a file that the user takes or chooses.
 //
 //go:embed camera.js
 var cameraJS []byte
@@ -33,8 +33,8 @@ type camera struct {
 	file, hint               string            // of the file that is chosen
 	otherFile, anyFile       string            // label and hint of the file field next to a camera
 	taken                    string            // describes the picture to who cannot see it
-	note                     string            // what happens to the picture
-	says                     map[string]string // what the page says in each state of the script
+	note                     string            // how the picture is used
+	says                     map[string]string // the text of each state of the script
 }
 
 // cameraStates are the states of the script in which the page says something.

@@ -1,6 +1,6 @@
-// The camera page. The form beside this script works without it. With it, the form takes one still from the
-// camera. Each part of the form is shown in the states that the table names. What the page says in a state
-// is the form's attribute data-STATE.
+// The camera page. Its form works without this script. With it, the form takes one photo with the camera. The
+// table lists the states in which each part of the form is shown. The text of a state is the form's attribute
+// data-STATE.
 (() => {
 	"use strict";
 
@@ -27,7 +27,7 @@
 		video: ["live"],
 		guide: ["live"],
 		still: ["taken", "sending"],
-		file: ["idle", "asking", "live", ...failures], // a browser may never say whether it has a camera
+		file: ["idle", "asking", "live", ...failures], // a browser may never report whether it has a camera
 		start: ["idle", "asking", ...failures],
 		take: ["live"],
 		use: ["taken"],
@@ -143,8 +143,8 @@
 		show(next, next === "taken" ? "use" : "start");
 	};
 
-	// take keeps what the preview shows: the middle of the picture, three to four. A camera of few pixels gives
-	// more of its picture, so that neither side gets too short.
+	// take stores the visible part of the picture: the middle, three to four. For a camera with few pixels it
+	// stores more, so that neither side gets too short.
 	const take = async () => {
 		const { videoWidth, videoHeight } = part.video;
 		const width = Math.min(videoWidth, Math.max(shortestSide, videoHeight * 3 / 4));

@@ -8,7 +8,7 @@ package pages
 import templ "github.com/verge-id/verge/core/internal/templrt"
 import templruntime "github.com/verge-id/verge/core/internal/templrt"
 
-// cameraForm works as it is. Its script takes what is hidden into use.
+// cameraForm works without its script. The script shows the hidden parts.
 //
 //go:noinline
 func cameraForm(c *camera) templ.Component {

@@ -42,7 +42,7 @@ func has(n *html.Node, name string) bool {
 	return slices.ContainsFunc(n.Attr, func(a html.Attribute) bool { return a.Key == name })
 }
 
-func TestTheCameraFormWorksWithoutItsScript(t *testing.T) {
+func TestCamera_WithoutScript(t *testing.T) {
 	doc, form := cameraPage(t, "en")
 	if attr(form, "method") != "post" || attr(form, "action") != "/verify/file" ||
 		attr(form, "enctype") != "multipart/form-data" {
@@ -78,7 +78,7 @@ func TestTheCameraFormWorksWithoutItsScript(t *testing.T) {
 		t.Errorf("WCAG 3.3.2: the file has a label: %v, and a hint: %v", labelled, hint)
 	}
 
-	// What only the script can use is hidden, and what one needs without it is not.
+	// Parts that only the script can use are hidden, and parts that are needed without it are not.
 	for name, n := range parts(form) {
 		want := !slices.Contains([]string{"says", "file", "use", "video", "guide"}, name)
 		if has(n, "hidden") != want {
@@ -102,7 +102,7 @@ func TestTheCameraFormWorksWithoutItsScript(t *testing.T) {
 	}
 }
 
-func TestOnlyPagesThatNeedAScriptHaveOne(t *testing.T) {
+func TestPages_Scripts(t *testing.T) {
 	for name, v := range views() {
 		doc, _ := render(t, v)
 		want := v.Kind == Method && (v.Camera || v.Credential != nil) || v.Passkey != nil || v.AgainURL != ""
@@ -118,7 +118,7 @@ func TestOnlyPagesThatNeedAScriptHaveOne(t *testing.T) {
 }
 
 // The script and the page have no common language but names, so a mistyped one would be silent.
-func TestTheScriptKnowsThePage(t *testing.T) {
+func TestCamera_ScriptMatchesPage(t *testing.T) {
 	_, form := cameraPage(t, "en")
 	known := parts(form)
 	used := regexp.MustCompile(`part\.([a-z]+)`).FindAllSubmatch(cameraJS, -1)
@@ -132,7 +132,7 @@ func TestTheScriptKnowsThePage(t *testing.T) {
 	}
 	table := regexp.MustCompile(`(?s)const shown = \{(.*?)\};`).FindSubmatch(cameraJS)
 	if table == nil {
-		t.Fatal("the script has no table of what is shown")
+		t.Fatal("the script has no table of the shown parts")
 	}
 	shown := map[string]bool{}
 	for _, m := range regexp.MustCompile(`(?m)^\s+([a-z]+):`).FindAllSubmatch(table[1], -1) {
@@ -152,7 +152,7 @@ func TestTheScriptKnowsThePage(t *testing.T) {
 		_, form := cameraPage(t, lang)
 		for _, state := range cameraStates {
 			if attr(form, "data-"+state) == "" {
-				t.Errorf("%s: the page says nothing when it is %s", lang, state)
+				t.Errorf("%s: the page has no text for the state %s", lang, state)
 			}
 		}
 	}
@@ -166,8 +166,8 @@ func TestTheScriptKnowsThePage(t *testing.T) {
 	}
 }
 
-// What the policy of the page forbids would fail silently, and what asks others would send the picture away.
-func TestTheScriptAsksNobody(t *testing.T) {
+// A call that the page's policy forbids would fail silently, and a request could send the picture away.
+func TestCamera_ScriptSendsNoRequest(t *testing.T) {
 	for _, word := range []string{"fetch(", "XMLHttpRequest", "WebSocket", "sendBeacon", "import", "eval",
 		"innerHTML",
 		"createObjectURL", "localStorage", "sessionStorage", "document.cookie", "http:", "https:",

@@ -75,7 +75,7 @@ type backLink struct {
 
 type notice struct{ heading, text string }
 
-// option is one method to choose. why says why it cannot be chosen now, or is "".
+// option is one method to choose. why is the reason if it cannot be chosen now, else "".
 type option struct {
 	form
 	icon string
@@ -84,7 +84,7 @@ type option struct {
 }
 
 type form struct {
-	method  string // a name, in place of outcome
+	method  string // a name, instead of outcome
 	action  string
 	outcome string
 	fields  []Field
@@ -243,7 +243,8 @@ func compose(v View, lang string, t texts) (page, error) {
 	}
 	if origin, host := weburl.Site(v.SiteOrigin); origin != "" {
 		p.askedBy = aroundSite(t("asked_by"), host)
-		// A page that takes the result to the site has no second link, which would lead there without it.
+		// A page that takes the result to the site has no second link, which would go there without the
+		// result.
 		if v.HopURL == "" {
 			p.back = backLink{aroundSite(t("back"), host), cmp.Or(v.BackURL, origin)}
 		}
@@ -358,7 +359,7 @@ func composeMethod(p *page, v View, t texts) error {
 // named are the kinds of methods for which there are a title and a line on a button.
 var named = []string{"oidc", "estimator", "openid4vp"}
 
-// title is what a method is called: by the operator, or else by the words for its kind.
+// title returns the name of a method: the operator's, or else the words for its kind.
 func title(given, words string, t texts) string {
 	switch {
 	case given != "":
@@ -369,7 +370,7 @@ func title(given, words string, t texts) string {
 	return t("title.other")
 }
 
-// methodIcon is what stands for a kind of method.
+// methodIcon returns the icon of a kind of method.
 func methodIcon(words string) string {
 	switch words {
 	case "oidc":
@@ -427,7 +428,7 @@ func composeForms(p *page, v View, t texts) error {
 			case c.Outcome != "begin":
 			case v.Kind == Phone:
 				label = t("phone.begin")
-			case v.Words == "oidc": // the browser leaves, so the button says where to
+			case v.Words == "oidc": // the browser leaves, so the button names the target
 				label = withTitle(t("choice.begin.oidc"), title(v.Title, v.Words, t))
 			}
 		} else if label == "" {
@@ -438,7 +439,7 @@ func composeForms(p *page, v View, t texts) error {
 			outcome: c.Outcome,
 			fields:  append([]Field{{"flow", v.Flow}, {"outcome", c.Outcome}}, v.Extra...),
 			label:   label,
-			primary: i == 0 && v.AgainURL == "", // a page that goes on by itself has one thing to do
+			primary: i == 0 && v.AgainURL == "", // a page that continues automatically has none
 		})
 	}
 	return nil
@@ -516,9 +517,9 @@ const (
 	hostTail    = 36 // at least
 )
 
-// shortened returns a host name that does not fill a phone's page. It cuts a long one in the middle. The end
-// stays, since it says whose site it is: whoever has a domain chooses the names below it. The last three
-// labels stay whole, as in example.co.uk.
+// shortened returns a host name that fits on a phone's page. It cuts a long name in the middle. It keeps the
+// end, which identifies the owner of the site: the owner of a domain chooses the names below it. The last
+// three labels are kept whole, as in example.co.uk.
 func shortened(host string) string {
 	name := []rune(host)
 	if len(name) <= longestHost {

@@ -26,7 +26,7 @@ type credential struct {
 	fields         []Field
 
 	ask            string // on the button
-	asking, failed string // what the page says meanwhile, and when the browser has brought no answer
+	asking, failed string // the texts while the browser asks, and if it returned no response
 }
 
 func composeCredential(v View, t texts) (*credential, error) {

@@ -1,6 +1,6 @@
-// The page that waits for a wallet. Where the browser has the Digital Credentials API, the form beside this
-// script asks the wallets that the browser knows, and posts their answer. The link and the code on the page
-// work without it.
+// The page that waits for a wallet. If the browser has the Digital Credentials API, the form asks the wallets
+// that the browser knows, and posts their response. The link and the code on the page work without this
+// script.
 (() => {
 	"use strict";
 
@@ -14,7 +14,7 @@
 	const says = form.querySelector("[data-part=says]");
 	let asking = false;
 
-	// refuse posts the form by which the user cancels. The page has one.
+	// refuse posts the page's form for cancelling.
 	const refuse = () => {
 		const cancel = document.querySelector("form[data-outcome=cancel]");
 		if (cancel) {

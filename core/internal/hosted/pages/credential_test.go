@@ -54,12 +54,12 @@ func TestTheFormOfTheBrowsersWallets(t *testing.T) {
 	// The script refuses by the form that the page has for that.
 	if !slices.ContainsFunc(find(doc, "form"),
 		func(f *html.Node) bool { return attr(f, "data-outcome") == "cancel" }) {
-		t.Error("the page has no form by which the user cancels")
+		t.Error("the page has no form for cancelling")
 	}
 }
 
 // The script and the page have no common language but names, so a mistyped one would be silent.
-func TestTheScriptOfTheBrowsersWalletsKnowsThePage(t *testing.T) {
+func TestCredential_ScriptMatchesPage(t *testing.T) {
 	_, form := credentialPage(t)
 	var used []string
 	for _, m := range regexp.MustCompile(`form\.dataset\.([a-z]+)`).FindAllSubmatch(credentialJS, -1) {

@@ -1,9 +1,8 @@
 // Package pages renders what the person who is verified sees: every page of the hosted flow, in six
 // languages, for a phone first.
 //
-// Use Render for a page, and Style for the one stylesheet that the pages load.
-//
-// The package decides nothing and keeps nothing. It turns a View into a document, and promises that
+// Use Render for a page, and Style for the one stylesheet that the pages load. The package has no state and
+// makes no decisions. It renders a View as a document, and guarantees that
 //
 //   - a page has no inline script, no inline style and loads nothing but the
 //     stylesheet and its publisher's colours and logo, so that it works under
@@ -37,26 +36,26 @@ import (
 //go:generate go run ../../../../cmd/generate/pages
 //go:generate go run ../../../../cmd/generate/icon
 
-// Kind says which page it is.
+// Kind is the kind of a page.
 type Kind string
 
 // The pages.
 const (
-	Method   Kind = "method"   // what will happen, and the button that begins it
+	Method   Kind = "method"   // the steps of the check, and the button that begins it
 	Progress Kind = "progress" // the provider has not decided yet
-	Asked    Kind = "asked"    // another request of this browser asks the other side just now
-	Choose   Kind = "choose"   // which method it shall be
+	Asked    Kind = "asked"    // another request of this browser is asking the provider
+	Choose   Kind = "choose"   // the choice of a method
 	Leaving  Kind = "leaving"  // the hop to the site of a method
-	// the check goes on, or with View.Confirmed has ended, in another browser
+	// the check continues, or with View.Confirmed has ended, in another browser
 	Elsewhere   Kind = "elsewhere"
 	Completed   Kind = "completed"   // the hop back to the site
-	Failed      Kind = "failed"      // final, says why by View.FailureCode
-	Expired     Kind = "expired"     // the session is over, or with View.Confirmed the time to hop back
+	Failed      Kind = "failed"      // final; View.FailureCode is the reason
+	Expired     Kind = "expired"     // the session, or with View.Confirmed its result token, has expired
 	Used        Kind = "used"        // the site has fetched the result
-	Damaged     Kind = "damaged"     // the link is not one that we made
-	Passkeys    Kind = "passkeys"    // what is kept of the user's passkey, outside of any session
-	Cancelled   Kind = "cancelled"   // the user stopped, the session goes on
-	Unavailable Kind = "unavailable" // 503: a fault of ours, or too much to do
+	Damaged     Kind = "damaged"     // the link was not created by this service
+	Passkeys    Kind = "passkeys"    // the stored data of the user's passkey, outside of any session
+	Cancelled   Kind = "cancelled"   // the user stopped, the session continues
+	Unavailable Kind = "unavailable" // 503: an internal error or overload
 	NotAllowed  Kind = "not_allowed" // 403: a form posted from another site
 
 	NotFound      Kind = "not_found"       // 404
@@ -71,10 +70,10 @@ const (
 	Home          Kind = "home"            // what this is
 
 	// A hand-off. PhoneWait is on the computer, the others on the phone.
-	PhoneWait  Kind = "phone_wait"  // the code for the phone, and what the phone is at
-	Phone      Kind = "phone"       // whom the phone would do it for, and the button that begins it
-	PhoneTaken Kind = "phone_taken" // another device does it
-	PhoneDone  Kind = "phone_done"  // the computer goes on
+	PhoneWait  Kind = "phone_wait"  // the code for the phone, and the phone's progress
+	Phone      Kind = "phone"       // the site that asks, and the button that begins the step
+	PhoneTaken Kind = "phone_taken" // another device does the step
+	PhoneDone  Kind = "phone_done"  // the computer continues
 	PhoneOver  Kind = "phone_over"  // the link has expired, was used or was replaced
 )
 
@@ -84,8 +83,8 @@ var kinds = []Kind{Method, Progress, Asked, Choose, Leaving, Elsewhere, Complete
 	NotAForm, TooOften, NoPicture, Refused, Home, PhoneWait, Phone, PhoneTaken,
 	PhoneDone, PhoneOver, Passkeys}
 
-// View is one page. It needs Kind, and the fields that the comments call needed for that kind. Every other
-// field may be zero. The page then leaves out what the field would show.
+// View is one page. It requires Kind, and the fields that the comments list for that kind. Every other field
+// may be zero. The page then omits the field's content.
 type View struct {
 	Kind Kind
 
@@ -97,17 +96,16 @@ type View struct {
 	Level        string // "L1" or "L2"; needed by Method
 	ChallengeAge int    // above 0; needed by Method for L1
 
-	// Words is the kind of the page's method, and Title what the operator calls it. A kind that has no words
-	// of its own has those of the Level.
+	// Words is the kind of the page's method, and Title its name by the operator. A kind without words uses
+	// the words of the Level.
 	Words, Title string
-	MinimumAge   int  // what a proof of age must prove; its words name it
+	MinimumAge   int  // the age to prove; the words of a proof of age contain it
 	Camera       bool // the method page takes a picture
 
-	// Methods are what the user can choose from. Needed by Choose.
+	// Methods lists the methods to choose from. Required by Choose.
 	Methods []Option
 
-	// AnotherURL is the path and query, on this host, of the page to choose another method. "": there is
-	// none.
+	// AnotherURL is the path and query, on this host, of the page to choose another method. "": no such page.
 	AnotherURL string
 
 	// Action is the path that forms post to, on this host. Needed wherever
@@ -122,33 +120,34 @@ type View struct {
 	Flow  string
 	Extra []Field
 
-	// Choices are the page's buttons. Each is a form of its own, and the first is the one that most people
-	// want. Nil: "check" on Progress, and none elsewhere.
+	// Choices are the page's buttons. Each is a separate form, and the first is the default action. Nil:
+	// "check" on Progress, and none elsewhere.
 	Choices []Choice
 
-	// HopURL is where the page goes on to by itself: an http(s) address on any host, which browsers take as
-	// it is (weburl.IsHop). Needed by Completed and Leaving.
+	// HopURL is the address that the page continues to automatically: an http(s) address on any host, which
+	// browsers use unchanged (weburl.IsHop). Required by Completed and Leaving.
 	HopURL string
 
-	// Confirmed says of an expired link that the check had succeeded.
+	// Confirmed reports for an expired link that the check had succeeded.
 	Confirmed bool
 
-	// Passkey is a passkey to be used or made; nil: none. It needs Action. Kept is for the page of Passkeys.
+	// Passkey is a passkey to be used or created; nil: none. It requires Action. Kept is for the page of
+	// Passkeys.
 	Passkey *Passkey
 	Kept    Kept
 
 	Notice Notice
 
 	// SiteOrigin is the origin of the publisher's callback, such as https://shop.example. The plain link back
-	// leads there. If it is a longer URL, the rest is cut off. If it is empty or no http(s) origin, the page
+	// opens it. If it is a longer URL, the rest is cut off. If it is empty or not an http(s) origin, the page
 	// names no site and has no link.
 	SiteOrigin string
 
-	// BackURL is where the link to the site leads, instead of SiteOrigin. It may be empty.
+	// BackURL is the address of the link to the site, instead of SiteOrigin. It may be empty.
 	BackURL string
 
-	// RetryURL is the path and query, on this host, of the page to try again.
-	// Reload says that it is the page's own address.
+	// RetryURL is the path and query, on this host, of the page to try again. Reload is true if it is the
+	// page's own address.
 	RetryURL string
 	Reload   bool
 
@@ -157,29 +156,29 @@ type View struct {
 	AgainURL   string
 	AgainAfter time.Duration
 
-	// Open is an address that opens an app on this device, and Code what another device needs to answer in
-	// its place, which the page has as a QR code. A phone shows the code only with CodeShown, and links to
-	// ShowCodeURL, a path and query on this host. Answered says that the answer has come, on this device, and
-	// that another page goes on.
+	// Open is an address that opens an app on this device. Code is the content of the QR code with which
+	// another device can respond instead. A phone shows the code only with CodeShown, and links to
+	// ShowCodeURL, a path and query on this host. Answered is true if the response has arrived on this device
+	// and another page continues.
 	Open, Code  string
 	Here        bool // the app must be on this device
 	CodeShown   bool
 	ShowCodeURL string
 	Answered    bool
 
-	// Hand offers to do the step on a phone, by a form that posts flow, Extra and hand=open. OnPhone says
-	// that this is such a phone. Number is what both screens show. Taken says that the phone has begun.
+	// Hand offers to do the step on a phone, by a form that posts flow, Extra and hand=open. OnPhone is true
+	// on that phone. Number is shown on both screens. Taken is true if the phone has begun.
 	Hand, OnPhone bool
 	Number        string
 	Taken         bool
 
-	// Credential is what the page asks the browser's own wallets, where the browser can. Nil: nothing.
+	// Credential is the request to the browser's own wallets, if the browser supports it. Nil: no request.
 	Credential *Credential
 
-	FailureCode string // for Failed, as in events; one that is not known reads as UNKNOWN
+	FailureCode string // for Failed, as in events; an unknown code is shown as UNKNOWN
 
-	// ExpiresAt and Now show how long the session still lives, on the pages
-	// from which it can go on. Either zero: not shown.
+	// ExpiresAt and Now show the remaining time of the session, on the pages from which it can continue.
+	// Either zero: not shown.
 	ExpiresAt time.Time
 	Now       time.Time
 
@@ -240,34 +239,33 @@ type Option struct {
 	Title string // what the operator calls it; "": the words for its kind
 	Words string // its kind
 
-	// Unavailable says that it cannot be used now. It has no button then.
+	// Unavailable is true if the method cannot be used now. It has no button then.
 	Unavailable bool
 }
 
-// Notice is what has happened to the attempts before this one. The zero Notice says nothing.
+// Notice describes the results of earlier attempts. The zero Notice shows no text.
 type Notice struct {
 	AttemptFailed bool
 	AttemptsLeft  int    // 0 or less: the number is not mentioned
-	Reason        string // why the attempt failed; one that is not known is not mentioned
+	Reason        string // why the attempt failed; an unknown reason is not shown
 
-	// BadFile is the rule that the file breaks (method.FileRule). No attempt was counted. "": no file was
-	// bad.
+	// BadFile is the rule that the file violates (method.FileRule). No attempt was counted. "": no file was
+	// rejected.
 	BadFile string
 
 	// Passkey is why the user's passkey was not accepted. No attempt was counted.
 	Passkey string
 
-	// Trouble says that the other side of the method failed. No attempt was counted.
+	// Trouble is true if the method's provider failed. No attempt was counted.
 	Trouble bool
 
-	// Outdated says that the settings changed before a verdict was used. No attempt was counted.
+	// Outdated is true if the settings changed before a verdict was used. No attempt was counted.
 	Outdated bool
 }
 
-// Render returns the whole document, UTF-8. It fails only on a View that no
-// caller should make: an unknown Kind, a needed field that is missing, an
-// Action or RetryURL that is not a path on this host, or a HopURL that
-// browsers would read otherwise than it is written.
+// Render returns the whole document, UTF-8. It returns an error only for an invalid View: an unknown Kind, a
+// missing field, an Action or RetryURL that is not a path on this host, or a HopURL that browsers would
+// change.
 func Render(v View) ([]byte, error) {
 	lang := v.Lang
 	if !language.Known(lang) {

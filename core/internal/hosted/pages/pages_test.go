@@ -16,7 +16,7 @@ import (
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// sandboxOutcomes is what a program that drives the sandbox counts on.
+// sandboxOutcomes is the interface for programs that drive the sandbox.
 var sandboxOutcomes = []string{"approve", "reject", "fail_attempt", "withdraw", "unknown", "cancel"}
 
 const hopURL = "https://shop.example/return?a=1&b=it's;c&result_token=svc_rt_x"
@@ -252,8 +252,8 @@ func textOf(n *html.Node) string {
 	return strings.Join(strings.Fields(b.String()), " ")
 }
 
-// TestEveryPage holds each page in each language to the rules that all share.
-func TestEveryPage(t *testing.T) {
+// TestPages checks each page in each language against the common rules.
+func TestPages(t *testing.T) {
 	titles := map[string]string{}
 	for name, v := range views() {
 		for _, lang := range language.All {
@@ -391,8 +391,8 @@ func checkContent(t *testing.T, doc *html.Node, raw string, v View) {
 	}
 }
 
-// checkHop wants a page to go on to the hop's address, by itself and by a
-// link, and no other page to go anywhere.
+// checkHop checks that a hop page continues to its address, automatically and by a link, and that no other
+// page does.
 func checkHop(t *testing.T, doc *html.Node, v View) {
 	var refresh, links, want, wantLinks []string
 	for _, meta := range find(doc, "meta") {
@@ -416,7 +416,7 @@ func checkHop(t *testing.T, doc *html.Node, v View) {
 		}
 	}
 	if !slices.Equal(refresh, want) || !slices.Equal(links, wantLinks) {
-		t.Errorf("contract 22: the page goes on by %q and the links %q, want %q", refresh, links, v.HopURL)
+		t.Errorf("contract 22: the page continues by %q and the links %q, want %q", refresh, links, v.HopURL)
 	}
 }
 
@@ -496,7 +496,7 @@ func TestSandboxFormIsWhatProgramsLookFor(t *testing.T) {
 	}
 }
 
-// sayings are what pages say, and what they do not say.
+// sayings are texts that pages contain or do not contain.
 var sayings = []struct {
 	rule, view, lang string
 	says             []string
@@ -519,18 +519,18 @@ var sayings = []struct {
 		[]string{"minutes left"}},
 	{"contract 23: withdrawn", "failed USER_CANCELLED", "de", []string{"Einwilligung widerrufen"}, nil},
 	{"contract 23: last attempt failed", "failed MAX_ATTEMPTS", "en", []string{"No attempts left"}, nil},
-	{"an unclassified failure", "failed UNKNOWN", "en", []string{"did not succeed"}, nil},
+	{"an unclassified failure", "failed UNKNOWN", "en", []string{"could not be completed"}, nil},
 	{"a code of the future reads as unclassified", "failed SOMETHING_NEW", "en",
-		[]string{"did not succeed"}, []string{"SOMETHING"}},
+		[]string{"could not be completed"}, []string{"SOMETHING"}},
 	{"contract 20: TIMEOUT is an expiry", "failed TIMEOUT", "en", []string{"has expired"}, nil},
-	{"contract 37: a picture is being looked at", "asked about a picture", "en",
+	{"contract 37: a picture is being checked", "asked about a picture", "en",
 		[]string{"Your photo is being checked", "continues automatically", "About 8 minutes left"}, nil},
 	{"contract 37: and in German", "asked about a picture", "de", []string{"Ihr Foto", "von selbst"},
 		nil},
 	{"another side is being asked", "asked, again", "fr", []string{"Un instant"}, []string{"Votre photo"}},
 	{"contract 34: a box waits", "box", "en", []string{"Open wallet on this device", "Scan this code",
 		"waiting for your wallet", "Show a QR code", "Continue on your phone", "About 8 minutes left"},
-		[]string{"has come", "What happens"}},
+		[]string{"has come", "How it works"}},
 	{"contract 34: a phone with the code", "box, with its code on a phone", "en",
 		[]string{"Scan this code"}, []string{"Show a QR code"}},
 	{"contract 40: a camera page offers a phone", "camera, or a phone", "en",
@@ -538,15 +538,15 @@ var sayings = []struct {
 	{"contract 40: a phone does not return to the site", "camera of a phone", "en",
 		[]string{"continue on your computer"}, []string{"Back to", "You return to the site",
 			"No camera here?"}},
-	{"contract 40: the computer says what to do", "phone awaited", "en", []string{"42", "the same number",
+	{"contract 40: the computer shows the next step", "phone awaited", "en", []string{"42", "the same number",
 		"https://b.example/verify/phone/c", "waiting for your phone", "About 8 minutes left"}, nil},
-	{"contract 40: the computer says that the phone has begun", "phone at it", "de",
-		[]string{"hat begonnen"}, []string{"Scannen"}},
-	{"contract 40: the phone says for whom it is", "phone asked", "en", []string{"shop.example", "42",
-		"Did you begin this on your computer?", "you would confirm your age for them", "numbers match"},
+	{"contract 40: the computer shows that the phone is connected", "phone at it", "de",
+		[]string{"ist verbunden"}, []string{"Scannen"}},
+	{"contract 40: the phone names the site", "phone asked", "en", []string{"shop.example", "42",
+		"Did you start this on your computer?", "you would confirm your age for them", "numbers match"},
 		[]string{"Back to"}},
-	{"contract 34: a box is answered on this device", "box, answered", "it",
-		[]string{"La risposta è arrivata"}, []string{"Attendiamo", "Come funziona", "<ol"}},
+	{"contract 34: a pending response arrived on this device", "box, answered", "it",
+		[]string{"wallet ha risposto"}, []string{"Attendiamo", "Come funziona", "<ol"}},
 	{"contract 38: a date in English", "passkeys, an estimate", "en",
 		[]string{"Created on20 November 2026", "Valid until20 November 2027"}, []string{"2026-11"}},
 	{"contract 38: a date in Portuguese", "passkeys, an estimate", "pt",
@@ -565,10 +565,10 @@ var sayings = []struct {
 		[]string{"10 minutes", "try again"}},
 	{"contract 24: used", "used", "de", []string{"schon benutzt"}, nil},
 	{"contract 24: a used link says that it worked", "used", "en",
-		[]string{"has been used", "It worked", "nothing more to do"},
+		[]string{"has been used", "It worked", "anything else here"},
 		[]string{"try again", "start from there"}},
-	{"contract 22: a way back from a form that was stopped", "not_allowed, retry", "en",
-		[]string{"was stopped", "Try again", "Back to shop.example"}, nil},
+	{"contract 22: a way back from a blocked form", "not_allowed, retry", "en",
+		[]string{"was blocked", "Try again", "Back to shop.example"}, nil},
 	{"contract 22: or at least what to do", "not_allowed, no site, no time", "en",
 		[]string{"go back to the site"}, []string{"Try again"}},
 	{"contract 22: an unknown path", "not_found", "pt", []string{"não existe"}, nil},
@@ -583,7 +583,7 @@ var sayings = []struct {
 		[]string{"go back one page", "Nothing has changed"}, nil},
 	{"contract 22: a form that is none", "not_a_form", "es", []string{"leer este formulario"}, nil},
 	{"contract 22: an over-long link", "too_long", "it", []string{"troppo lungo"}, nil},
-	{"contract 22: the front page says what this is", "home, no site, no time", "es",
+	{"contract 22: the front page explains the service", "home, no site, no time", "es",
 		[]string{"edad", "empieza en el sitio web que la pide"}, nil},
 	{"contract 24: damaged", "damaged", "de", []string{"beschädigt"}, nil},
 	{"contract 24: no site without an authentic token", "damaged, no site, no time", "en",
@@ -596,7 +596,7 @@ var sayings = []struct {
 	{"a label given is the label shown", "method, labels", "en", []string{"Wallet", "Continue"}, nil},
 }
 
-// TestPagesSay looks for the words by which a user recognises each page.
+// TestPagesSay searches for the words with which a user recognises each page.
 func TestPagesSay(t *testing.T) {
 	for _, c := range sayings {
 		v, ok := views()[c.view]
@@ -689,7 +689,7 @@ func TestRenderRefuses(t *testing.T) {
 		{"an unknown Level", "method L1", func(v *View) { v.Level = "L3" }},
 		{"L1 without an age", "method L1", func(v *View) { v.ChallengeAge = 0 }},
 		{"a form without an Action", "progress", func(v *View) { v.Action = "" }},
-		{"a hop that leads nowhere", "completed", func(v *View) { v.HopURL = "" }},
+		{"a hop without an address", "completed", func(v *View) { v.HopURL = "" }},
 		{"a hop on our host", "completed", func(v *View) { v.HopURL = "/verify" }},
 		{"a hop without a scheme", "completed", func(v *View) { v.HopURL = "//evil.example" }},
 		{"a hop that runs", "completed", func(v *View) { v.HopURL = "javascript:alert(1)" }},
@@ -739,7 +739,7 @@ func TestRenderRefuses(t *testing.T) {
 		if out, err := Render(v); err == nil || out != nil {
 			t.Errorf("%s is rendered, error %v", c.rule, err)
 		} else if !strings.HasPrefix(err.Error(), "pages: ") {
-			t.Errorf("%s: the error %q does not say where", c.rule, err)
+			t.Errorf("%s: the error %q does not name the package", c.rule, err)
 		}
 	}
 }
@@ -788,7 +788,7 @@ func TestHostileTextStaysText(t *testing.T) {
 			}
 		}
 	}
-	// The value becomes part of an address. It cannot be escaped, so it must be refused.
+	// The value becomes part of an address. It cannot be escaped, so it must be rejected.
 	v := with("plain")
 	v.Action = `/"><script>`
 	doc, _ := render(t, v)
@@ -807,9 +807,9 @@ func TestRenderIsAFunctionOfTheView(t *testing.T) {
 	}
 }
 
-// A long host name is cut in the middle, so that it leaves room for the page. Its end says whose site it is,
-// and must stay.
-func TestALongHostNameIsShortened(t *testing.T) {
+// A long host name is cut in the middle, so that it leaves room for the page. Its end identifies the owner of
+// the site, and must stay.
+func TestHost_LongNameIsShortened(t *testing.T) {
 	long := strings.Repeat("a", 63)
 	for host, want := range map[string]string{
 		"shop.example": "shop.example",
@@ -839,7 +839,7 @@ func TestALongHostNameIsShortened(t *testing.T) {
 	}
 }
 
-func TestAMethodThatLeavesSaysWhereTo(t *testing.T) {
+func TestMethod_ShowsTarget(t *testing.T) {
 	for lang, want := range map[string]string{"en": "Go to BankID", "de": "Weiter zu BankID"} {
 		v := views()["method that leaves"]
 		v.Lang = lang
@@ -851,7 +851,7 @@ func TestAMethodThatLeavesSaysWhereTo(t *testing.T) {
 	}
 }
 
-// One who is on the way to another site has one thing to do, and a quiet way back.
+// The page before another site has one button, and a quiet link back.
 func TestLeavingHasOneButton(t *testing.T) {
 	v := views()["leaving, retry"]
 	doc, raw := render(t, v)
@@ -869,7 +869,7 @@ func TestLeavingHasOneButton(t *testing.T) {
 	}
 }
 
-func TestTheCameraPageIsShortAfterATry(t *testing.T) {
+func TestCamera_ShortAfterFirstTry(t *testing.T) {
 	for _, n := range []Notice{{AttemptFailed: true, AttemptsLeft: 2}, {BadFile: "small"}, {Trouble: true},
 		{Outdated: true}} {
 		v := views()["camera"]
@@ -881,7 +881,7 @@ func TestTheCameraPageIsShortAfterATry(t *testing.T) {
 	}
 	doc, _ := render(t, views()["camera"])
 	if len(find(doc, "ol")) != 1 {
-		t.Error("the first page does not say what happens")
+		t.Error("the first page does not list the steps")
 	}
 }
 

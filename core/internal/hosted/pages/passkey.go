@@ -12,8 +12,8 @@ import (
 	"github.com/verge-id/verge/core/language"
 )
 
-// The script of pages on which a passkey is made or used. Browsers offer passkeys to scripts alone. What the
-// script takes into use is hidden without it.
+// The script of pages on which a passkey is created or used. Browsers offer passkeys to scripts alone. The
+// parts that require the script are hidden without it.
 //
 //go:embed passkey.js
 var passkeyJS []byte
@@ -29,16 +29,16 @@ type Passkey struct {
 	Enrol   bool    // makes one, on a Completed page; else it uses one
 	Options string  // for the browser's navigator.credentials, as JSON
 	Fields  []Field // hidden inputs of its form, after flow
-	LookURL string  // the page where users see what is kept; "": no link
+	LookURL string  // the page where users see the stored data; "": no link
 }
 
-// Kept is what the page of one's own passkey shows: what has happened, or what the service keeps. The zero
-// Kept is the page before anything has happened.
+// Kept is the content of the page about a user's own passkey: the result of the last action, or the stored
+// data. The zero Kept is the page before the first action.
 type Kept struct {
-	// the form was too old; the answer was no good; nothing is kept; not any more
+	// the form was too old; the response was invalid; no data is stored; the data was deleted
 	Late, Refused, Unknown, Deleted bool
 
-	// What is kept. Made is zero if nothing is shown.
+	// The stored data. Made is zero if no data is shown.
 	Level         string
 	Estimate      bool
 	Age           int
@@ -99,7 +99,7 @@ func composePasskey(p *page, v View, t texts) error {
 	return nil
 }
 
-// fact is one line of what is kept.
+// fact is one line of the stored data.
 type fact struct{ name, value string }
 
 // composeKept finds the words of the page of one's own passkey.
@@ -142,8 +142,8 @@ func composeKept(p *page, v View, t texts) {
 		fields: append([]Field{{"outcome", "delete"}}, v.Extra...), label: t("passkeys.delete")}}
 }
 
-// PasskeyName is what a device calls a passkey that is made at that time. site is the address of the site
-// with which alone it counts, or "".
+// PasskeyName returns the name of a passkey that is created at that time. site is the address of the only
+// site that accepts it, or "".
 func PasskeyName(lang, site string, now time.Time) string {
 	if !language.Known(lang) {
 		lang = language.Default
@@ -155,7 +155,7 @@ func PasskeyName(lang, site string, now time.Time) string {
 	return name
 }
 
-// passkeyNotice says why a passkey was not accepted; nil if there are no words for the reason.
+// passkeyNotice returns the notice for a rejected passkey; nil if the reason has no words.
 func passkeyNotice(reason string, t texts) *notice {
 	if !slices.Contains(passkeyReasons, reason) {
 		return nil

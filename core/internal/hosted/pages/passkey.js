@@ -1,5 +1,5 @@
-// A page on which a passkey is made or used. Its form is hidden until this script has found that the browser has
-// passkeys. The hop page goes on to the site by itself if there is nothing to offer.
+// A page on which a passkey is created or used. Its form is hidden until this script has found that the
+// browser has passkeys. The hop page continues to the site automatically if it has nothing to offer.
 (async () => {
 	"use strict";
 

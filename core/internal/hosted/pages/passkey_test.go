@@ -64,7 +64,7 @@ func TestPasskeyForms(t *testing.T) {
 }
 
 // Contract 38: the callback comes first, and is one click away.
-func TestThePageAfterASuccessLeadsToTheCallback(t *testing.T) {
+func TestPasskey_OfferLinksToCallback(t *testing.T) {
 	for _, lang := range language.All {
 		v := views()["completed, enrol"]
 		v.Lang = lang
@@ -76,16 +76,16 @@ func TestThePageAfterASuccessLeadsToTheCallback(t *testing.T) {
 		head, _, _ := strings.Cut(raw, "</head>")
 		if !regexp.MustCompile(`<noscript>\s*<meta http-equiv="refresh"[^>]*>\s*</noscript>`).MatchString(head) ||
 			strings.Count(head, "http-equiv") != 1 {
-			t.Errorf("contract 38: %s: a page with script goes on by itself: %s", lang, head)
+			t.Errorf("contract 38: %s: a page with script continues automatically: %s", lang, head)
 		}
 		if !strings.Contains(raw, "<bdi>shop.example</bdi>") {
-			t.Errorf("contract 38: %s: the page does not say where it goes on to", lang)
+			t.Errorf("contract 38: %s: the page does not name its target", lang)
 		}
 	}
 }
 
-// One who looks at what is kept has nothing to choose, so the state of a passkey asks for nothing.
-func TestTheStateOfAPasskeyAsksForNothing(t *testing.T) {
+// The page with the stored data has no choices, so the state of a passkey has no form.
+func TestPasskey_StateHasNoForm(t *testing.T) {
 	for page, state := range map[string]string{
 		"passkeys, a proof, blocked": "passkeys.blocked",
 		"passkeys, a document, over": "passkeys.over",
@@ -102,7 +102,7 @@ func TestTheStateOfAPasskeyAsksForNothing(t *testing.T) {
 	}
 }
 
-func TestTheNameOfAPasskey(t *testing.T) {
+func TestPasskey_Name(t *testing.T) {
 	at := time.Date(2026, 11, 22, 23, 59, 0, 0, time.UTC)
 	for want, site := range map[string]string{
 		"Age check, 22 November 2026":               "",
@@ -115,7 +115,7 @@ func TestTheNameOfAPasskey(t *testing.T) {
 }
 
 // The script shows only what its form has words for, and takes the parts that the form has.
-func TestTheScriptAndItsForm(t *testing.T) {
+func TestPasskey_ScriptMatchesForm(t *testing.T) {
 	text := string(PasskeyScript().Body)
 	for _, part := range []string{"form[data-passkey]", "a[data-hop]", "[data-part=says]", "dataset.options",
 		"dataset.failed", "elements.credential"} {

@@ -58,7 +58,7 @@ func newQR(text string) (*qr, error) {
 		wide: strconv.Itoa(modules * max(comfortable/modules, leastModule))}, nil
 }
 
-// pathOf draws a code. Lines are relative to the one before, which makes the path short.
+// pathOf draws a code. Lines are relative to the previous line, which makes the path short.
 func pathOf(code *coding.Code) string {
 	var path []byte
 	for y := range code.Size {

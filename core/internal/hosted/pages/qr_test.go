@@ -55,7 +55,7 @@ func drawn(t *testing.T, box, path string, scale int) image.Image {
 	return m
 }
 
-// read has somebody else's decoder read a picture.
+// read decodes a picture with an independent decoder.
 func read(t *testing.T, m image.Image) string {
 	t.Helper()
 	bitmap, err := gozxing.NewBinaryBitmapFromImage(m)
@@ -89,7 +89,7 @@ func TestCodesAreRead(t *testing.T) {
 }
 
 // Every page with a code has the same text in its attribute as in its picture.
-func TestTheCodesOfPages(t *testing.T) {
+func TestQR_Codes(t *testing.T) {
 	found := 0
 	for name, v := range views() {
 		doc, _ := render(t, v)

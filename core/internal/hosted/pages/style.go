@@ -37,7 +37,7 @@ const (
 
 var style = asset("verge", "css", styleSheet, css)
 
-// asset returns an asset whose path changes with its content, so it may be cached for ever.
+// asset returns an asset whose path changes with its content, so it may be cached indefinitely.
 func asset(name, ext, contentType string, body []byte) Asset {
 	digest := hash(body)
 	return Asset{
@@ -68,7 +68,7 @@ func FindAccent(path string) (Asset, bool) {
 	return a, ok && a.Path == path
 }
 
-// favicon has the path at which browsers look for it by themselves.
+// favicon has the path that browsers request automatically.
 var favicon = Asset{
 	Path:         "/favicon.ico",
 	ContentType:  "image/x-icon",
@@ -80,7 +80,7 @@ var favicon = Asset{
 // Style returns the stylesheet of all pages.
 func Style() Asset { return style }
 
-// Icon returns the picture that browsers show beside the title.
+// Icon returns the picture that browsers show next to the title.
 func Icon() Asset { return favicon }
 
 func hash(b []byte) string {

@@ -45,7 +45,7 @@ func TestClassesHaveRules(t *testing.T) {
 			}
 			for _, class := range strings.Fields(attr(d, "class")) {
 				if !regexp.MustCompile(`\.` + class + `[\s.,:{]`).Match(css) {
-					t.Errorf("%s: the stylesheet knows no class %q", name, class)
+					t.Errorf("%s: the stylesheet has no class %q", name, class)
 				}
 			}
 		}

@@ -16,7 +16,7 @@ var waitScript = asset("wait", "js", javaScript, waitJS)
 // and "connect-src 'self'".
 func WaitScript() Asset { return waitScript }
 
-// ways is what a page shows that waits for the answer of somebody else (contract 34, 40).
+// ways is the content of a page that waits for a wallet or a phone (contract 34, 40).
 type ways struct {
 	open            link // opens an app on this device
 	code            *qr  // for another device
@@ -25,7 +25,7 @@ type ways struct {
 	orOpen, address string
 }
 
-// number is what a person compares on two screens.
+// number is a number to compare on two screens.
 type number struct{ label, text string }
 
 // hand is the form that has a step done on a phone.

@@ -1,6 +1,6 @@
-// A page that waits for somebody else: a wallet, a phone, or another request of this browser. The script asks
-// for the page's next state, and loads a page only if there is another one. So nothing is read out again, no
-// focus is lost and nothing flickers while nothing happens. Without script, the page loads itself again.
+// A page that waits for a wallet, a phone, or another request of this browser. The script requests the page's
+// next state, and loads a page only if the state has changed. So until then, screen readers do not repeat the
+// page, the focus stays, and nothing flickers. Without script, the page reloads itself.
 (() => {
 	"use strict";
 

@@ -239,7 +239,7 @@ func waysOf(w *ways) templ.Component {
 	})
 }
 
-// numberOf is what a person compares on two screens.
+// numberOf shows a number to compare on two screens.
 //
 //go:noinline
 func numberOf(n number) templ.Component {

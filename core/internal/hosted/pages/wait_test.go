@@ -38,8 +38,8 @@ func addWaits(add func(name string, change func(*View))) {
 	})
 }
 
-// The last page of a check has one button, which leads back to the site. A page from which the check can go
-// on has that as its button.
+// The last page of a check has one button, which returns to the site. If the check can continue from a page,
+// that is its button.
 func TestLastPage_Button(t *testing.T) {
 	all := views()
 	for name, want := range map[string]string{
