@@ -119,7 +119,8 @@ func TestTheWebhookTestSaysWhyThereWasNoAnswer(t *testing.T) {
 		if err != nil || report.Ready || report.Status != statusNotReady {
 			t.Errorf("contract 29: %+v, %v", report, err)
 		}
-		want := "good: wanted 2xx, but there was no answer (" + reason + ": " + host.FetchCause(reason) + ")"
+		want := "good: expected 2xx, but there was no response (" + reason + ": " +
+			host.FetchCause(reason) + ")"
 		if !slices.Equal(report.Reasons, []string{want}) || sent != 1 {
 			t.Errorf("contract 29: %d probes were sent; %q, want %q alone", sent, report.Reasons, want)
 		}
@@ -234,7 +235,7 @@ func TestTheTestEventHasNoSession(t *testing.T) {
 	if _, err := session.ParseID(w.Host.Sealer, e.SessionID); !errors.Is(err, session.ErrForged) {
 		t.Errorf("contract 29: the test's session id parses: %v", err)
 	}
-	if e.Data.Message == nil || !strings.Contains(*e.Data.Message, "No session stands behind it") {
+	if e.Data.Message == nil || !strings.Contains(*e.Data.Message, "It belongs to no session") {
 		t.Errorf("contract 29: the event does not say that it has no session: %s", bodies[0])
 	}
 }

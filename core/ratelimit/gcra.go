@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Limit allows Count requests in a period Per. They may come all at once. After that one more is
-// allowed whenever a Count-th part of the period has passed. So any window has at most Count requests
-// plus those that its own length gives back.
+// Limit allows Count requests per period Per, in one burst. After that, one more request is allowed after
+// each Count-th part of the period. So any window has at most Count requests, plus the requests that are
+// restored during its length.
 type Limit struct {
 	Count int
 	Per   time.Duration
@@ -36,7 +36,7 @@ func (l *Limit) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// Validate refuses a limit that would allow nothing, or everything.
+// Validate returns an error for a limit that would allow no request or all requests.
 func (l Limit) Validate() error {
 	if l.Count < 1 || l.Per < time.Microsecond {
 		return fmt.Errorf("%d requests per %s; it must be at least 1 per microsecond or longer", l.Count,
@@ -45,9 +45,9 @@ func (l Limit) Validate() error {
 	return nil
 }
 
-// cost is what one request adds to a counter. It is rounded up, so that a period that Count does not divide
-// never allows more. It is in whole microseconds, so that a store that keeps no finer time decides the
-// same.
+// cost is the time that one request adds to a counter. It is rounded up, so that the limit is never exceeded
+// if Count does not divide the period. It is in whole microseconds, so that stores with this resolution make
+// the same decision.
 func (l Limit) cost() time.Duration {
 	if err := l.Validate(); err != nil {
 		panic("ratelimit: " + err.Error())
@@ -58,11 +58,11 @@ func (l Limit) cost() time.Duration {
 
 func (l Limit) burst() time.Duration { return l.cost() * time.Duration(l.Count) }
 
-// decision is what a limit says to one request.
+// decision is the decision of a limit about one request.
 type decision struct {
 	Allowed    bool
 	NewTAT     time.Time     // the counter afterwards
-	Remaining  int           // requests that would be allowed at once afterwards
+	Remaining  int           // requests that would be allowed immediately afterwards
 	Reset      time.Duration // until the whole Count is allowed again
 	RetryAfter time.Duration // until a request would be allowed; zero if one would be now
 }
@@ -83,7 +83,7 @@ func decide(tat, now time.Time, limit Limit) decision {
 	return d
 }
 
-// standing returns how a counter stands at now if nothing is asked of it.
+// standing returns the state of a counter at now, without a request.
 func (l Limit) standing(tat, now time.Time) decision {
 	if tat.Before(now) {
 		tat = now

@@ -111,8 +111,8 @@ func (s *shard) put(name string, tat, now time.Time, most int) {
 	s.tats[name] = tat
 }
 
-// makeRoom checks a few counters, which a map returns in random order. That is enough, because it
-// checks several for each one that is added.
+// makeRoom checks a few counters, which a map returns in random order. That is enough, because it checks
+// several counters for each added counter.
 func (s *shard) makeRoom(now time.Time, most int) {
 	var leastName string
 	var least time.Time

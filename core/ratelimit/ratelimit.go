@@ -1,12 +1,8 @@
-// Package ratelimit decides whether a request may be served now (spec, Limits;
-// contract 21 and 30).
-//
-// The pure decision is decide. A Store keeps the counters. A Limiter checks one request against several
-// limits at once: it counts against all of them or, if one denies, against none. Use FromMeter if several
-// instances share a store that can count, and NewLocal if there is one instance.
-//
-// If a store cannot answer, the result is an error and never a yes. The caller then serves nothing
-// until it can count again.
+// Package ratelimit decides whether a request may be served now (spec, Limits; contract 21 and 30). The pure
+// decision is decide. A Store keeps the counters. A Limiter checks one request against several limits
+// together: it counts against all of them or, if one denies, against none. Use FromMeter if several instances
+// share a store that can count, and NewLocal if there is one instance. If a store is unavailable, the result
+// is an error, never an approval. The caller must then reject requests until the store is available.
 package ratelimit
 
 import (
@@ -74,14 +70,14 @@ func NetworkRule(name string, addr netip.Addr, limit Limit) (r Rule, ok bool) {
 	return Rule{Name: name, Key: key, client: true, Limit: limit}, true
 }
 
-// Result is the answer to one request.
+// Result is the decision about one request.
 type Result struct {
 	Allowed    bool
 	RetryAfter int // whole seconds, at least 1; zero if allowed
 
 	// Policy and RateLimit are the values of the headers RateLimit-Policy and RateLimit
-	// (draft-ietf-httpapi-ratelimit-headers), with one list member for each rule. If nothing remains, t
-	// says when one request will be allowed, not when all will be. So it never contradicts Retry-After.
+	// (draft-ietf-httpapi-ratelimit-headers), with one list member for each rule. If no request remains, t is
+	// the time until one request is allowed, not until all are. So it never contradicts Retry-After.
 	Policy, RateLimit string
 }
 
@@ -108,10 +104,10 @@ const separator = ", "
 type Limiter struct {
 	Store Store
 
-	// MAC, if it is set, hides client addresses from readers of the store. Their counters are named by
-	// a hash, whose key is the MAC of the day. All instances must have the same MAC. The names of one
-	// day reveal nothing on another day. At midnight, and when MAC gets another key, counters begin
-	// anew: then at most one period's requests are allowed a second time.
+	// MAC, if not nil, hides client addresses from readers of the store. Their counters are named by a hash,
+	// whose key is the MAC of the day. All instances must have the same MAC. The names of one day cannot be
+	// linked to the names of another day. At midnight, and when the key of MAC changes, counters start at
+	// zero: then at most one period's requests are allowed a second time.
 	MAC func(message []byte) ([]byte, error)
 
 	hiding atomic.Pointer[hiding]
@@ -224,9 +220,8 @@ func appendItem(b []byte, name string) []byte {
 // seconds rounds up, so that a client that waits that long is not too early.
 func seconds(d time.Duration) int { return int((d + time.Second - 1) / time.Second) }
 
-// clientKey is what a client address counts as. An IPv6 address counts by its /64: that is the least that
-// one subscriber gets, and another address in it costs nothing. All clients without an address count as
-// one.
+// clientKey returns the key of a client address. IPv6 addresses are counted by their /64: it is the smallest
+// network of a subscriber, who can use any address in it. All clients without an address count as one.
 func clientKey(addr netip.Addr) string {
 	addr = addr.Unmap()
 	switch {
@@ -238,8 +233,9 @@ func clientKey(addr netip.Addr) string {
 	return netip.PrefixFrom(addr, 64).Masked().String()
 }
 
-// counterName joins policy and key to a name that kv accepts. It hashes a key that does not fit. Such a
-// name goes on with a number sign, which no other name does, so the two kinds cannot be confused.
+// counterName joins policy and key to a name that kv accepts. It hashes a key that does not fit. Such a name
+// continues with a number sign, which other names do not contain at this position, so the two kinds cannot be
+// confused.
 func counterName(policy, key string) string {
 	name := policy + "/" + key
 	if len(name) <= kv.MaxName && !strings.HasPrefix(key, "#") && printable(key) {

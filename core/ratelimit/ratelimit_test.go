@@ -30,7 +30,7 @@ func TestDecide(t *testing.T) {
 			decision{Allowed: true, NewTAT: noon.Add(time.Second), Remaining: 59, Reset: time.Second}},
 		{"a counter full again allows", noon.Add(-time.Hour), minute,
 			decision{Allowed: true, NewTAT: noon.Add(time.Second), Remaining: 59, Reset: time.Second}},
-		{"the 60th is allowed and says when the next will be", noon.Add(59 * time.Second), minute,
+		{"the 60th is allowed and returns the time of the next", noon.Add(59 * time.Second), minute,
 			decision{Allowed: true, NewTAT: noon.Add(60 * time.Second), Reset: 60 * time.Second,
 				RetryAfter: time.Second}},
 		{"the 61st is not", noon.Add(60 * time.Second), minute,
@@ -58,7 +58,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-func TestALimitWithoutCountOrPeriodPanics(t *testing.T) {
+func TestLimit_Invalid(t *testing.T) {
 	for _, l := range []Limit{{}, {0, time.Minute}, {-1, time.Minute}, {1, 0}, {1, -time.Second}} {
 		func() {
 			defer func() {
@@ -106,9 +106,9 @@ func TestNeverMoreThanTheLimit(t *testing.T) {
 	}
 }
 
-// A client that was quiet has the whole count at once, and what the first minute gives back. The contract
-// states these numbers.
-func TestTheFirstMinuteOfAQuietClientAllowsNearlyTwiceTheRate(t *testing.T) {
+// A client without earlier requests can use the whole count in one burst, and the requests that the first
+// minute restores. The contract states these numbers.
+func TestLimit_Burst(t *testing.T) {
 	l := &Limiter{Store: NewLocal(0)}
 	rule := []Rule{{Name: "public-ip", Key: "192.0.2.7", Limit: PerMinute(60)}}
 	for minute, want := range []int{119, 60, 60} {
@@ -217,8 +217,8 @@ func TestTakeClockGoesBack(t *testing.T) {
 		want int
 	}{
 		{"a full counter", 0, 60},
-		{"an hour back gives nothing", -time.Hour, 0},
-		{"and goes on from there", -time.Hour + time.Second, 1},
+		{"an hour back restores no requests", -time.Hour, 0},
+		{"and continues from there", -time.Hour + time.Second, 1},
 		{"back to before gives at most the limit", 0, 60},
 	} {
 		if got := allowed(noon.Add(step.at)); got != step.want {
@@ -434,7 +434,7 @@ func (n *names) Spend(ctx context.Context, now time.Time, charges []kv.Charge) (
 	return n.Store.Spend(ctx, now, charges)
 }
 
-func TestAStoreKeepsNoClientAddress(t *testing.T) {
+func TestStore_HashesClientAddress(t *testing.T) {
 	secret, asked := "ring", 0
 	store := &names{Store: NewLocal(0)}
 	instance := func() *Limiter {

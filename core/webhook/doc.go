@@ -29,22 +29,15 @@
 // reject it.
 //
 // # What a receiver can rely on
-//
-// An event is posted once, unless something fails: an answer that is lost, a time-out, a crash on
-// either side. Then it is posted again, so deduplicate by IdempotencyKey. Every attempt of an event
-// carries the same ID and exactly the same bytes. Only the headers with signatures and times are new,
-// because t is the time of the attempt.
-//
-// Events arrive in any order, and one event of a session may be given up while another arrives.
-// Correlate by SessionID. Let a terminal event (completed, failed, expired) win over a started one that
-// comes later.
-//
-// A 2xx answer ends the delivery. So does a 4xx answer, because it says that the event is unwanted.
-// After any other result the event is tried again on the Schedule. Answer first and work later: a slow
-// answer counts as no answer.
-//
-// Later releases may add members to events under the same SchemaVersion. Ignore members that you do not
-// know.
+// An event is posted once, unless an attempt fails, for example by a lost response, a time-out, or a crash on
+// either side. Then it is posted again, so deduplicate by IdempotencyKey. Every attempt of an event has the
+// same ID and exactly the same bytes. Only the headers with signatures and times differ, because t is the
+// time of the attempt. Events arrive in any order, and one event of a session may fail while another arrives.
+// Correlate by SessionID. A terminal event (completed, failed, expired) takes precedence over a started event
+// that arrives later. A 2xx response ends the delivery. A 4xx response ends it as well, because it rejects
+// the event. After any other result the event is retried on the Schedule. Respond first and process the event
+// afterwards: a slow response counts as no response. Later releases may add fields to events under the same
+// SchemaVersion. Ignore unknown fields.
 //
 // # What it does not do
 //

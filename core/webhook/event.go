@@ -60,7 +60,7 @@ func FailureMessage(code string) string {
 	case FailureMaxAttempts:
 		return "The verification failed too many times."
 	}
-	return "The verification failed for a reason that is not known."
+	return "The verification failed for an unknown reason."
 }
 
 // Event is one event: the envelope, and data that depends on the type. Make one with Started,
@@ -81,8 +81,8 @@ type Event struct {
 	Data           Data   `json:"data"`
 }
 
-// Data is what an event says besides its envelope. A nil member is absent from the JSON. A pointer to
-// an empty string is a string that was given and is empty.
+// Data is the content of an event without its envelope. A nil field is absent from the JSON. A pointer to an
+// empty string is an empty string that was sent.
 type Data struct {
 	Status         string   `json:"status"`
 	ExpiresAt      *string  `json:"expires_at,omitempty"`       // started, expired
@@ -90,7 +90,7 @@ type Data struct {
 	Failure        *Failure `json:"failure,omitempty"`          // failed
 	ExternalUserID *string  `json:"external_user_id,omitempty"` // completed, failed; if given at start
 	PublisherState *string  `json:"publisher_state,omitempty"`  // completed, failed; if given at start
-	// only in a test event: says what it is, for people
+	// only in a test event: a description for people
 	Message *string `json:"message,omitempty"`
 }
 
@@ -107,7 +107,7 @@ type Failure struct {
 	Message string `json:"message"`
 }
 
-// Head is what every constructor needs to fill in the envelope.
+// Head contains the values of the envelope, for every constructor.
 type Head struct {
 	ID            string // from NewID
 	CreatedAt     time.Time
@@ -136,8 +136,8 @@ func Started(h Head, expiresAt time.Time) Event {
 	return h.event(TypeStarted, Data{Status: StatusStarted, ExpiresAt: written(expiresAt)})
 }
 
-// Completed says that a session was verified. user and state are what the publisher gave at start, or
-// nil if it gave none.
+// Completed returns the event of a verified session. user and state are the values of the start, or nil if it
+// had none.
 func Completed(h Head, level string, challengeAge int, user, state *string) Event {
 	return h.event(TypeCompleted, Data{
 		Status:         StatusCompleted,
@@ -178,9 +178,8 @@ func (h Head) event(typ string, data Data) Event {
 	}
 }
 
-// Body returns the event as JSON. This is what is signed, stored and posted. Equal events give equal
-// bytes. Members are in the order of the specification. Text is not escaped for HTML, so that a
-// developer can read it.
+// Body returns the event as JSON, which is signed, stored and posted. Equal events have equal bytes. Fields
+// are in the order of the specification. Text is not escaped for HTML, so that developers can read it.
 func (e Event) Body() []byte {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)

@@ -21,12 +21,12 @@ func ExampleVerify() {
 	now := time.Unix(1795212605, 0) // time.Now(), in a handler
 
 	if err := webhook.Verify(secret, header, body, now, 0); err != nil {
-		fmt.Println(err) // answer 401
+		fmt.Println(err) // return 401
 		return
 	}
 	var event webhook.Event
 	if err := json.Unmarshal(body, &event); err != nil {
-		fmt.Println(err) // answer 400
+		fmt.Println(err) // return 400
 		return
 	}
 	fmt.Println(event.SessionID, event.Data.Status)

@@ -16,10 +16,10 @@ const (
 	ProbeAlteredBody        = "altered_body"
 )
 
-// Want is the answer that a probe must get.
+// Want is the expected response to a probe.
 type Want string
 
-// The answers that probes want. A refusal must be 401 (step 7 of Verify).
+// The expected responses. A rejection must be 401 (step 7 of Verify).
 const (
 	WantAccepted Want = "2xx"
 	WantRefused  Want = "401"
@@ -37,7 +37,7 @@ type Probe struct {
 type ProbeResult struct {
 	Name   string
 	Status int
-	Reason string // why there is no answer, in words, e.g. "timeout"; empty if there is one
+	Reason string // why there is no response, in words, e.g. "timeout"; empty if there is one
 }
 
 // Unanswered reports whether there was no answer at all. If the good probe had no answer, the others
@@ -64,17 +64,17 @@ var probeRules = []struct {
 	{
 		ProbeBadSignature,
 		WantRefused,
-		"v1 was not the HMAC of this request; compare all of it, before anything else",
+		"v1 was not the HMAC of this request; compare the whole value, before any other step",
 	},
 	{
 		ProbeStaleTimestamp,
 		WantRefused,
-		"the signature was right but t was 10 minutes old; refuse more than 300 seconds",
+		"the signature was valid but t was 10 minutes old; reject more than 300 seconds",
 	},
 	{
 		ProbeDifferingTimestamp,
 		WantRefused,
-		HeaderTimestamp + " differed from t; refuse that although the signature is right",
+		HeaderTimestamp + " differed from t; reject it although the signature is valid",
 	},
 	{
 		ProbeAlteredBody,
@@ -84,8 +84,8 @@ var probeRules = []struct {
 	},
 }
 
-// ReadinessEvent returns the event for the probes: a started event with test set. Its session does not
-// exist, and its data says so.
+// ReadinessEvent returns the event for the probes: a started event with test set. Its session does not exist,
+// as its data states.
 func ReadinessEvent(h Head) Event {
 	e, _ := TestEvent(h, TypeStarted, "", 0)
 	return e
@@ -139,16 +139,12 @@ func alterEnd(s, a, b string) string {
 	return s[:len(s)-1] + digit
 }
 
-// Judge returns whether the receiver is ready. If it is not, it also returns one sentence for each
-// probe that failed: its name, the result, and what to correct. A probe fails if it has no result or
-// any wrong one.
-//
-// If several probes had no answer for the same reason, one sentence names them all. It gives no advice
-// for the receiver, which may never have seen them. If the good probe had no answer, the probes that
-// were therefore not sent are not named.
-//
-// If all probes had the same answer, and it is right for none of them, only the first sentence has advice:
-// the answer says nothing about the receiver's checks.
+// Judge returns whether the receiver is ready. If it is not, it also returns one sentence for each probe that
+// failed: its name, the result, and what to correct. A probe fails if it has no result or any wrong one. If
+// several probes had no response for the same reason, one sentence lists them all. It has no advice for the
+// receiver, which may never have received them. If the good probe had no response, the probes that were
+// therefore not sent are not listed. If all probes had the same response, and it is wrong for all of them,
+// only the first sentence has advice: the response is not caused by the receiver's checks.
 func Judge(results []ProbeResult) (ready bool, reasons []string) {
 	if alike(results) {
 		for n, rule := range probeRules {
@@ -171,7 +167,7 @@ func Judge(results []ProbeResult) (ready bool, reasons []string) {
 		names[wrong] += ", " + name
 	}
 	ready = true
-	unreached := false // there was no answer to the good one
+	unreached := false // the good probe had no response
 	for _, rule := range probeRules {
 		r, sent := worst(results, rule.name, rule.want)
 		if sent && r.Passed(rule.want) {
@@ -181,12 +177,12 @@ func Judge(results []ProbeResult) (ready bool, reasons []string) {
 		switch {
 		case !sent && unreached:
 		case !sent:
-			say(rule.name, fmt.Sprintf("wanted %s, but it was not sent: %s", rule.want, rule.hint))
+			say(rule.name, fmt.Sprintf("expected %s, but it was not sent: %s", rule.want, rule.hint))
 		case r.Unanswered():
-			say(rule.name, fmt.Sprintf("wanted %s, but there was no answer (%s)", rule.want, r.Reason))
+			say(rule.name, fmt.Sprintf("expected %s, but there was no response (%s)", rule.want, r.Reason))
 			unreached = unreached || rule.name == ProbeGood
 		default:
-			say(rule.name, fmt.Sprintf("wanted %s, but %s: %s", rule.want, r.describe(), rule.hint))
+			say(rule.name, fmt.Sprintf("expected %s, but %s: %s", rule.want, r.describe(), rule.hint))
 		}
 	}
 	for _, wrong := range said {
@@ -196,11 +192,11 @@ func Judge(results []ProbeResult) (ready bool, reasons []string) {
 }
 
 // hintAlike is the advice if all probes had the same wrong answer.
-const hintAlike = "all five had the same answer, so the receiver, or something in front of it, answers " +
-	"before it looks at the signature; check the URL, and let these requests through a login, a firewall " +
-	"or a bot filter"
+const hintAlike = "all five had the same response, so the receiver, or a proxy in front of it, responds " +
+	"before it checks the signature; check the URL, and allow these requests in your login, firewall " +
+	"or bot filter"
 
-// alike reports whether all probes had the same answer, and it is right for none of them.
+// alike reports whether all probes had the same response, and it is wrong for all of them.
 func alike(results []ProbeResult) bool {
 	var first ProbeResult
 	for n, rule := range probeRules {
@@ -215,8 +211,8 @@ func alike(results []ProbeResult) bool {
 	return true
 }
 
-// worst returns the first wrong result of a probe, or its last result if none is wrong. sent says
-// whether there is any.
+// worst returns the first wrong result of a probe, or its last result if no result is wrong. sent reports
+// whether the probe has a result.
 func worst(results []ProbeResult, name string, want Want) (r ProbeResult, sent bool) {
 	for _, each := range results {
 		if each.Name != name {
@@ -230,7 +226,7 @@ func worst(results []ProbeResult, name string, want Want) (r ProbeResult, sent b
 	return r, sent
 }
 
-// Passed reports whether the answer is one that the probe wants.
+// Passed reports whether the response is the expected one.
 func (r ProbeResult) Passed(want Want) bool {
 	if r.Unanswered() {
 		return false
@@ -243,7 +239,7 @@ func (r ProbeResult) Passed(want Want) bool {
 
 func (r ProbeResult) describe() string {
 	if r.Status >= 300 && r.Status < 400 {
-		return fmt.Sprintf("the answer was a redirect (%d), which is never followed", r.Status)
+		return fmt.Sprintf("the response was a redirect (%d), which is never followed", r.Status)
 	}
-	return fmt.Sprintf("the answer was %d", r.Status)
+	return fmt.Sprintf("the response was %d", r.Status)
 }

@@ -146,32 +146,32 @@ func TestJudgeSaysWhatCameBack(t *testing.T) {
 		{
 			"the status is named",
 			on(ProbeGood, func(r *ProbeResult) { r.Status = 500 }),
-			"good: wanted 2xx, but the answer was 500",
+			"good: expected 2xx, but the response was 500",
 		},
-		{"a redirect is told", on(ProbeGood, func(r *ProbeResult) { r.Status = 302 }), "redirect (302)"},
-		{"no answer is told", on(ProbeStaleTimestamp, func(r *ProbeResult) {
+		{"a redirect is reported", on(ProbeGood, func(r *ProbeResult) { r.Status = 302 }), "redirect (302)"},
+		{"a missing response is reported", on(ProbeStaleTimestamp, func(r *ProbeResult) {
 			r.Status, r.Reason = 0, "timeout"
-		}), "stale_timestamp: wanted 401, but there was no answer (timeout)"},
+		}), "stale_timestamp: expected 401, but there was no response (timeout)"},
 		{"no answer outweighs a status", on(ProbeAlteredBody, func(r *ProbeResult) {
 			r.Reason = "network_error"
 		}), "altered_body"},
-		{"one reason why there was no answer is said once, without a hint",
+		{"the same reason for missing responses is reported once, without a hint",
 			all(func(name string, r *ProbeResult) {
 				if name != ProbeGood {
 					r.Status, r.Reason = 0, "timeout"
 				}
 			}), "bad_signature, stale_timestamp, differing_timestamp, altered_body: " +
-				"wanted 401, but there was no answer (timeout)"},
-		{"an answer that the refusals want is no such answer",
+				"expected 401, but there was no response (timeout)"},
+		{"a 401 to all probes is not the same wrong response",
 			all(func(_ string, r *ProbeResult) { r.Status = 401 }),
-			"good: wanted 2xx, but the answer was 401"},
+			"good: expected 2xx, but the response was 401"},
 		{"if the good probe had no answer, the others are not missed",
 			[]ProbeResult{{Name: ProbeGood, Reason: "dns_error"}},
-			"good: wanted 2xx, but there was no answer (dns_error)"},
+			"good: expected 2xx, but there was no response (dns_error)"},
 		{
 			"a probe that was not sent has failed",
 			all(func(string, *ProbeResult) {})[:4],
-			"altered_body: wanted 401, but it was not sent",
+			"altered_body: expected 401, but it was not sent",
 		},
 		{
 			"one wrong result of two counts, first",

@@ -7,10 +7,10 @@ import (
 	"github.com/verge-id/verge/core/problem"
 )
 
-// Verdict is what the result of one attempt means for the event.
+// Verdict is the effect of one attempt's result on the event.
 type Verdict int
 
-// Retry is the zero Verdict, so that an event is not lost if nobody judged its attempt.
+// Retry is the zero Verdict, so that an event is not lost if its attempt was not classified.
 const (
 	Retry     Verdict = iota // try again, while the Schedule has more
 	Delivered                // 2xx: done
@@ -28,9 +28,9 @@ func (v Verdict) String() string {
 	return "retry"
 }
 
-// Classify judges one attempt by the status of its answer or, if there was none, by err. An error on
-// the way does not say that the receiver refuses the event. A redirect is not followed, so it does not
-// count as an answer (contract 26). Nor does a status that HTTP does not define.
+// Classify returns the verdict for the status of a response or, without a response, for err. A transport
+// error does not mean that the receiver rejects the event. A redirect is not followed, so it does not count
+// as a response (contract 26). The same applies to a status that HTTP does not define.
 func Classify(status int, err error) Verdict {
 	switch {
 	case err != nil:
@@ -49,8 +49,8 @@ var contractDelays = []time.Duration{
 	1 * time.Hour, 2 * time.Hour, 4 * time.Hour, 8 * time.Hour,
 }
 
-// Schedule says when an event is tried again. The zero value is the contract's schedule: nine retries
-// over about sixteen hours.
+// Schedule is the schedule of retries. The zero value is the contract's schedule: nine retries over about
+// sixteen hours.
 type Schedule struct {
 	// Delays are the waits after the first attempt, after the second, and so on. There is one attempt
 	// more than there are delays; then the event is dead. Nil: the contract's nine. Empty but not nil:
@@ -63,7 +63,7 @@ type Schedule struct {
 	JitterPercent int `setting:"jitter_percent"`
 }
 
-// Validate returns everything that is wrong with s.
+// Validate returns all errors of s.
 func (s Schedule) Validate() problem.List {
 	var wrong problem.List
 	if s.JitterPercent > 100 {

@@ -27,10 +27,8 @@ const maxSignature = 1024
 // maxTimestampDigits keeps t below the year 33,659, so that a difference of two times cannot overflow.
 const maxTimestampDigits = 12
 
-// Sign returns the value of HeaderSignature for one attempt at t.
-//
-// The secret must not be empty. Verify refuses every signature that was made with an empty secret,
-// because anybody could have made it.
+// Sign returns the value of HeaderSignature for one attempt at t. The secret must not be empty. Verify
+// rejects every signature with an empty secret, because anyone could have created it.
 func Sign(secret string, t time.Time, body []byte) string {
 	ts := strconv.FormatInt(t.Unix(), 10)
 	return "t=" + ts + ",v1=" + hex.EncodeToString(mac(secret, ts, body))
@@ -59,28 +57,28 @@ func mac(secret, ts string, body []byte) []byte {
 	return h.Sum(nil)
 }
 
-// VerifyError says at which step of the algorithm a request was refused.
+// VerifyError is the step of the algorithm at which a request was rejected.
 type VerifyError struct {
 	Step   int    // 1 to 6, as numbered at Verify
 	Reason string // what was wrong and what to look at; safe to log and to answer
 }
 
 func (e *VerifyError) Error() string {
-	return fmt.Sprintf("webhook refused at step %d: %s", e.Step, e.Reason)
+	return fmt.Sprintf("webhook rejected at step %d: %s", e.Step, e.Reason)
 }
 
 // Verify returns nil if the request was signed with secret and is recent. Otherwise it returns a
-// *VerifyError, and the receiver answers with status 401 (step 7). header is an http.Header. Case does
-// not matter in its names, so any framework's map will do. body is the raw body, byte for byte, before
-// anything parsed it. A tolerance of zero or less is DefaultTolerance.
+// *VerifyError, and the receiver must return 401 (step 7). header is an http.Header; the case of its names is
+// ignored, so the map of any framework works. body is the unchanged raw body. A tolerance of zero or less is
+// DefaultTolerance.
 //
 // The steps, in order; the first to fail is reported:
 //
-//  1. X-Service-Signature is there once, has at most 1,024 bytes, and holds t
+//  1. X-Service-Signature is present once, has at most 1,024 bytes, and contains t
 //     and v1 once each: t a decimal number of up to 12 digits without sign or
 //     leading zero, v1 64 hexadecimal digits of either case. The elements may
 //     be in any order and have spaces around them; other names are ignored,
-//     so that a v2 can come one day.
+//     so that a later release can add v2.
 //  2. X-Service-Timestamp, if present, is t, character for character.
 //  3. The signing string is t, a dot and the body.
 //  4. Its HMAC-SHA256 is computed with the secret, which must not be empty.
@@ -131,8 +129,8 @@ func Verify(
 		return refuse(4, "no webhook secret given; check this receiver's configuration")
 	}
 	if !hmac.Equal(mac(secret, sig.ts, body), sig.v1) {
-		// The error must not contain the secret or the right HMAC. Errors end in logs and in answers,
-		// and the HMAC is what an attacker lacks.
+		// The error must not contain the secret or the expected HMAC. Errors appear in logs and responses,
+		// and an attacker could use the HMAC.
 		return refuse(5, "v1 does not match; check that the secret is this integration's, "+
 			"and that the body is the raw bytes received and not JSON that was parsed and written again")
 	}
@@ -179,8 +177,8 @@ func parseSignature(s string) (sig signature, err error) {
 		if name != "t" && name != "v1" {
 			continue
 		}
-		// An element that occurs twice is refused. If it were not, a receiver that takes the first and
-		// one that takes the last would disagree about what was signed.
+		// An element that occurs twice is rejected. Otherwise, receivers that use the first and receivers
+		// that use the last would disagree about the signed text.
 		if _, twice := found[name]; twice {
 			return sig, refuse(1, "%s has %s twice", HeaderSignature, name)
 		}

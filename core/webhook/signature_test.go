@@ -97,7 +97,7 @@ func TestSignVerify(t *testing.T) {
 		return h
 	}
 	if err := Verify(testSecret, signed(), testBody, testNow, 0); err != nil {
-		t.Fatalf("spec Signature: what Headers made was refused: %v", err)
+		t.Fatalf("spec Signature: the result of Headers was rejected: %v", err)
 	}
 
 	lower := map[string][]string{}

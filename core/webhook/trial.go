@@ -10,19 +10,19 @@ func Types() []string {
 // statusCancelled is only in test events, as the type is.
 const statusCancelled = "cancelled"
 
-// What a test event has in place of what a publisher gives at start, and the life of its session.
+// Values of a test event that replace the values of a start, and the life of its session.
 const (
 	testUser  = "user-of-a-test-event"
 	testState = "state-of-a-test-event"
 	testLife  = 10 * time.Minute
 )
 
-// testMessage tells readers of a log that the session of a test event does not exist.
-const testMessage = "This event tests your webhook. No session stands behind it."
+// testMessage explains to readers of a log that the session of a test event does not exist.
+const testMessage = "This event tests your webhook. It belongs to no session."
 
-// TestEvent returns an event of the type for a receiver to be tried with. Its session does not exist, and
-// its data says so. It has every optional member of its type, so that a receiver meets them. ok is false if
-// there is no such type.
+// TestEvent returns an event of the type to test a receiver. Its session does not exist, as its data states.
+// It has all optional fields of its type, so that a receiver is tested with them. ok is false if there is no
+// such type.
 func TestEvent(h Head, typ, level string, challengeAge int) (e Event, ok bool) {
 	h.Test = true
 	user, state, message := testUser, testState, testMessage

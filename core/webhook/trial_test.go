@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-func TestATestEventOfEveryType(t *testing.T) {
+func TestTestEvent_Types(t *testing.T) {
 	created := time.Date(2026, 11, 20, 22, 10, 0, 0, time.UTC)
 	h := Head{ID: "evt_694069ac-4d4e-475f-906b-2f11c5eca7bd", CreatedAt: created, PublisherID: "pub_a",
 		IntegrationID: "694069ac-4d4e-475f-906b-2f11c5eca7bd", SessionID: "svc_sess_x"}

@@ -37,7 +37,7 @@ func TestNoSecretIsTold(t *testing.T) {
 		t.Errorf("only %d errors and %d lines seen", len(w.errors), strings.Count(seen, "\n"))
 	}
 	for _, want := range []string{
-		"webhook is given up", "request failed", "hosted page unavailable", "provider initiation failed",
+		"webhook failed", "request failed", "hosted page unavailable", "provider initiation failed",
 		"passkey not accepted", "passkey not kept", "page of passkeys unavailable",
 	} {
 		if !strings.Contains(seen, want) {

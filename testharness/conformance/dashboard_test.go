@@ -62,21 +62,21 @@ func (n *newcomer) isCreated() {
 	v.open("/console")
 	v.sees(200, "Sign in")
 	v.send("sign-in", "token", "vrg_op_nobody")
-	v.sees(401, "This is no operator token")
+	v.sees(401, "This operator token is not valid")
 	v.send("sign-in", "token", n.h.OperatorToken)
 	v.open("/console")
 	v.send("create-publisher", "name", "Acme & <b>Sons</b>")
-	v.sees(200, "The publisher Acme & <b>Sons</b> is created.", "0 of 5 done")
+	v.sees(200, "The publisher Acme & <b>Sons</b> was created.", "0 of 5 done")
 	n.home = v.path
 	v.follow("Create an integration")
 	v.send("create-integration", "name", "Shop", "level", "L1", "challenge_age", "25", "methods", "sandbox")
-	v.sees(200, "The integration Shop is created.", "No webhook")
+	v.sees(200, "The integration Shop was created.", "No webhook")
 	n.integration = v.path[strings.LastIndex(v.path, "/")+1:]
 	if !strings.HasPrefix(v.path, n.home+"/integrations/") {
 		n.t.Fatalf("contract 45: the new integration is shown at %s", v.path)
 	}
 	v.open(n.home)
-	v.sees(200, "1 of 5 done", "Make its webhook ready")
+	v.sees(200, "1 of 5 done", "Set up its webhook")
 }
 
 // invites: the operator passes an invitation on. The invited person creates a passkey, and signs in with it
@@ -84,12 +84,12 @@ func (n *newcomer) isCreated() {
 func (n *newcomer) invites(guest *visitor, name, role string) {
 	n.operator.open(n.page("members"))
 	n.operator.send("invite-member", "name", name, "role", role)
-	n.operator.sees(200, "The invitation is made.")
+	n.operator.sees(200, "The invitation was created.")
 	link := n.operator.secret()
 	guest.open(link)
 	guest.sees(200, "Join Acme & <b>Sons</b>", role)
 	guest.prove("enrol", "name", name)
-	guest.sees(200, "Your passkey is made", "Overview")
+	guest.sees(200, "Your passkey was created", "Overview")
 	guest.send("sign-out")
 	guest.sees(200, "You are signed out.")
 	guest.prove("sign-in-passkey")
@@ -125,19 +125,19 @@ func (n *newcomer) becomesReady() {
 	v.open(n.page("integrations", n.integration, "webhook"))
 	v.sees(200, "Not tested")
 	v.send("test-webhook")
-	v.sees(200, "Not ready: 1 of 5 probes failed.", "Accepts a good event Passed",
-		"Refuses an old event Failed", "Wanted: 401. Came: 204",
-		"Refuse a t that is more than 300 seconds from your clock", "Node.js", "Python", "PHP", "Go")
+	v.sees(200, "Not ready: 1 of 5 probes failed.", "Accepts a valid event Passed",
+		"Rejects an old event Failed", "Expected: 401. Received: 204",
+		"Reject a t that differs from your clock by more than 300 seconds", "Node.js", "Python", "PHP", "Go")
 	n.receiver.be(func(r *receiver) { r.careless = false })
 	v.send("test-webhook")
-	v.sees(200, "Ready. Your receiver checks what it has to check.", "Refuses an old event Passed")
+	v.sees(200, "Ready. Your receiver checks signatures correctly.", "Rejects an old event Passed")
 	n.receiver.takes() // the good probes
 
 	v.open(n.home)
 	v.sees(200, "2 of 5 done")
 	v.follow("Create a key")
 	v.send("create-key")
-	v.sees(200, "The key is created.", "Start a session from your server", n.integration)
+	v.sees(200, "The key was created.", "Start a session from your server", n.integration)
 	n.key = v.secret()
 	v.open(n.page("keys"))
 	v.sees(200, "…"+n.key[len(n.key)-4:], "Active")
@@ -149,15 +149,15 @@ func (n *newcomer) triesOut() {
 	for _, kind := range webhook.Types() {
 		v.open(n.page("test"))
 		v.send("send-test-event", "type", kind)
-		v.sees(200, "The event was sent, and your receiver took it.", "Sent "+kind, "204")
+		v.sees(200, "The event was sent, and your receiver accepted it.", "Sent "+kind, "204")
 		if got := n.receiver.takes(); len(got) != 1 || got[0].Type != kind || !got[0].Test {
 			n.t.Errorf("contract 44: the receiver got %v, want one test of %s", got, kind)
 		}
 	}
 	v.send("start-test-session")
-	v.sees(200, "The test session is started.", "Pending")
+	v.sees(200, "The test session was started.", "Pending")
 	door := v.link("Open it in a new tab")
-	v.follow("Follow it here")
+	v.follow("Follow the session here")
 	v.sees(200, "Pending")
 	n.session = v.path[strings.LastIndex(v.path, "/")+1:]
 	back := n.h.Open(door).Submit("approve").Callback
@@ -166,15 +166,15 @@ func (n *newcomer) triesOut() {
 		n.t.Fatalf("contract 44: the test session returns to %+v", back)
 	}
 	v.open(strings.TrimPrefix(back.URL, n.h.BaseURL))
-	v.sees(200, "You are back from your test session", "Completed")
+	v.sees(200, "You have returned from your test session", "Completed")
 	wantStatus(n.t, n.h.ValidateAs(testharness.Bearer(n.key), back.ResultToken), 200)
 	n.h.Settle()
 
 	v.open(n.page("sessions"))
 	v.send("find-session", "session_id", "svc_sess_nothing")
-	v.sees(422, "There is no such session")
+	v.sees(422, "This publisher has no such session")
 	v.send("find-session", "session_id", n.session)
-	v.sees(200, "Found it.", "Completed", "fetched by your server",
+	v.sees(200, "Session found.", "Completed", "fetched by your server",
 		"L1: an estimate of at least 25, or a proof")
 	v.open(n.page("deliveries"))
 	v.sees(200, "completed", "started", "Delivered", "204", "test")
@@ -193,14 +193,14 @@ func (n *newcomer) repairsDelivery() {
 		n.t.Fatalf("the receiver that refuses took %v", got)
 	}
 	v.open(n.home)
-	v.sees(200, "1 event given up")
-	v.follow("See why, and send again: Shop")
-	v.sees(200, "Given up", "410")
+	v.sees(200, "1 event failed")
+	v.follow("Show the reason, and resend: Shop")
+	v.sees(200, "Failed", "410")
 	v.follow("started")
-	v.sees(200, "Given up", "410")
+	v.sees(200, "Failed", "410")
 	n.receiver.be(func(r *receiver) { r.refuses = false })
 	v.send("resend")
-	v.sees(200, "The event is sent again.")
+	v.sees(200, "The event is being resent.")
 	sent := v.path
 	n.h.Settle()
 	if got := n.receiver.takes(); len(got) != 1 || got[0].Type != "verification.started" || got[0].Test {
@@ -215,16 +215,16 @@ func (n *newcomer) changesSecret() {
 	v := n.mia
 	v.open(n.page("integrations", n.integration, "webhook"))
 	v.send("stage-webhook", "secret", "new")
-	v.sees(200, "The change is staged.", "Waits for its test")
+	v.sees(200, "The change is staged.", "Waiting for its test")
 	secret := v.secret()
 	v.send("test-staged")
-	v.sees(200, "Not ready: 1 of 5 probes failed.", "Waits for its test", "In use Ready")
+	v.sees(200, "Not ready: 1 of 5 probes failed.", "Waiting for its test", "Active webhook Ready")
 	v.open(n.page("test"))
 	v.send("send-test-event", "type", "verification.started")
 	n.receiver.be(func(r *receiver) { r.secrets = append(r.secrets, secret) })
 	v.open(n.page("integrations", n.integration, "webhook"))
 	v.send("test-staged")
-	v.sees(200, "Ready. The staged webhook has taken its place", "Change without interruption")
+	v.sees(200, "Ready. The staged webhook is now active", "Change without interruption")
 	v.open(n.page("test"))
 	v.send("send-test-event", "type", "verification.started")
 	var signed []int
@@ -270,8 +270,8 @@ func (n *newcomer) goesLive() {
 	}
 	record(n.t, n.h, n.live)
 	n.mia.open(n.home)
-	n.mia.sees(200, "4 of 5 done", "its methods pretend, and users are not verified",
-		"Nothing. Every event has arrived")
+	n.mia.sees(200, "4 of 5 done", "its methods do not verify real users",
+		"Nothing. All events were delivered")
 	n.mia.open(n.page("usage.csv") + "?integration=" + n.integration)
 	if n.mia.status != 200 {
 		n.t.Errorf("contract 44: usage as CSV answers %d", n.mia.status)
@@ -317,7 +317,7 @@ func (n *newcomer) viewerChangesNothing() {
 	for action, f := range kept {
 		if !may[action] {
 			vic.ask("POST", f.to, f.fields)
-			vic.sees(403, "Your role may not do this", "signed in as viewer")
+			vic.sees(403, "Your role does not allow this", "signed in as viewer")
 		}
 	}
 	if after := n.entries(); after != before {

@@ -13,7 +13,7 @@ import (
 // Each request passes three steps, in this order:
 //
 //  1. The key is parsed. This does not read the store.
-//  2. The request is counted against its address, and in the same step against the key if the key seems valid.
+//  2. The request is counted against its address, and in the same step against the key if that seems valid.
 //  3. The key is looked up, and its rights are checked. A valid key that step 2 did not count is counted now.
 //
 // So a guessed key counts as well. After its address has reached the limit, guesses no longer read the store.

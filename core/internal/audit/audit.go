@@ -177,7 +177,7 @@ func newID(random io.Reader, now time.Time) (string, error) {
 	return fmt.Sprintf("%0*x-%s", timeDigits, math.MaxInt64-now.UnixMilli(), hex.EncodeToString(b[:])), nil
 }
 
-// Before returns the cursor of List with which it begins at the newest entry that is older than t.
+// Before returns the cursor of List for the newest entry that is older than t.
 func Before(t time.Time) string {
 	last := math.MaxInt64 - t.UnixMilli()
 	return fmt.Sprintf("%0*x-%0*x", timeDigits, last, randomDigits, uint32(math.MaxUint32))

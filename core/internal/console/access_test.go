@@ -74,12 +74,12 @@ func (a *access) SignInOperator(ctx context.Context, _ netip.Addr, token string)
 		return a.open(ctx, "operator")
 	case "often":
 		return "", console.Session{}, &web.Error{Code: web.RateLimited, RetryAfter: 30,
-			Message: "Too many wrong tokens came from your address, so none is checked now. " +
+			Message: "Too many wrong tokens from your address. " +
 				"Try again in a minute."}
 	}
 	return "", console.Session{}, &web.Error{
 		Code:    web.Unauthorized,
-		Message: "This is no operator token, or not any more.",
+		Message: "This operator token is not valid.",
 	}
 }
 
@@ -127,7 +127,7 @@ func (a *access) Enrol(ctx context.Context, secret, _, name, answer string) (str
 	if answer != "good" {
 		return "", console.Session{}, &web.Error{
 			Code:    web.Unauthorized,
-			Message: "The passkey was not made. Try again.",
+			Message: "The passkey was not created. Try again.",
 		}
 	}
 	return a.open(ctx, "developer")
@@ -183,7 +183,7 @@ func (a *access) EndSession(_ context.Context, _, id string) error {
 
 func (a *access) AddPasskey(_ context.Context, _, _, _, answer string) error {
 	if answer != "good" {
-		return &web.Error{Code: web.Unauthorized, Message: "The passkey was not made. Try again."}
+		return &web.Error{Code: web.Unauthorized, Message: "The passkey was not created. Try again."}
 	}
 	a.did = append(a.did, "add")
 	return nil

@@ -27,7 +27,7 @@ func (c *Console) ActFile(ctx context.Context, r *web.Call) *web.Response {
 	req := r.Request
 	if r.CheckSize() != nil {
 		return c.plain(413, pages.ProblemData{Heading: "The logo is too large", Tone: pages.Bad,
-			Text: "A logo has at most 64 KiB. Nothing was changed. Go back and choose a smaller file."})
+			Text: "A logo may have at most 64 KiB. Nothing was changed. Go back and choose a smaller file."})
 	}
 	contentType := req.Header.Get("Content-Type")
 	if web.MediaType(contentType) != "multipart/form-data" {
@@ -71,6 +71,6 @@ func saveBrand(v *visit) (next, error) {
 	_, err = v.Operations.ChangePublisher(v.ctx, v.who(), v.publisher.ID, version, in)
 	return next{
 		path: v.mine("brand"),
-		note: done("Saved. The pages have the new brand within 5 seconds."),
+		note: done("Saved. The pages show the new brand within 5 seconds."),
 	}, err
 }

@@ -30,7 +30,7 @@ type browser struct {
 	t   *testing.T
 	ctx context.Context
 	url string
-	who string // who is signed in; "": nobody
+	who string // who is signed in; "": no one
 	axe string
 }
 
@@ -105,7 +105,7 @@ func (b *browser) do(steps ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// scheme is what the reader prefers: light or dark.
+// scheme sets the preferred colour scheme: light or dark.
 func (b *browser) scheme(name string) {
 	b.do(command(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
 		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}}}))
@@ -136,7 +136,7 @@ func (b *browser) picture(name string) {
 	}
 }
 
-// wide reports elements that reach beyond the screen, apart from those that scroll by themselves.
+// wide reports elements that are wider than the screen, except scrollable elements.
 const wide = `document.documentElement.scrollWidth > innerWidth
 	? [...document.querySelectorAll("main *, header *")].filter(e => e.getBoundingClientRect().right > innerWidth + 1)
 		.slice(0, 3).map(e => e.outerHTML.slice(0, 120))
@@ -155,8 +155,8 @@ const cut = `[...document.querySelectorAll("select")].filter(e => e.checkVisibil
 		return [...e.options].filter(o => pen.measureText(o.text).width > room).map(o => e.name + ": " + o.text);
 	}).flat()`
 
-// TestPagesAreAccessible opens every page on a desktop in light and on a phone in dark. axe-core finds
-// nothing, and nothing is wider than the screen.
+// TestPagesAreAccessible opens every page on a desktop in light mode and on a phone in dark mode. axe-core
+// reports no errors, and no element is wider than the screen.
 func TestPagesAreAccessible(t *testing.T) {
 	long.Skip(t, "TestPagesAreAccessible")
 	b := newBrowser(t)
@@ -212,7 +212,7 @@ func (b *browser) judge(name string) {
 	}
 }
 
-// Pages that come back after a form was refused are as accessible as the others.
+// Pages with a rejected form are as accessible as the others.
 func TestRefusedFormsAreAccessible(t *testing.T) {
 	long.Skip(t, "TestRefusedFormsAreAccessible")
 	b := newBrowser(t)
@@ -230,14 +230,14 @@ func TestRefusedFormsAreAccessible(t *testing.T) {
 			t.Fatal(err)
 		}
 		if said := eval[string](b, `document.querySelector("[role=alert]")?.innerText ?? ""`); said == "" {
-			t.Errorf("%s: the page does not say what is wrong", c.name)
+			t.Errorf("%s: the page shows no error", c.name)
 		}
 		b.picture(c.name + " phone light")
 		b.judge(c.name)
 	}
 }
 
-// posted sends a form and returns where the browser goes on.
+// posted sends a form and returns the next address.
 func (b *browser) posted(t *testing.T, s view) string {
 	t.Helper()
 	path, form := b.real(s.path, s.form+"&csrf="+forms(s.who).FormToken(formName(s.form)))

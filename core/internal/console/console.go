@@ -13,7 +13,7 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// Console serves the pages. All fields but Issuer and Dev are needed.
+// Console serves the pages. All fields except Issuer and Dev are required.
 type Console struct {
 	Operations *operate.Operations
 	Access     Access
@@ -22,12 +22,12 @@ type Console struct {
 	Service string // its name
 	BaseURL string // scheme and host of the console, no slash at the end
 
-	// Directory has the logos of publishers.
+	// Directory contains the logos of publishers.
 	Directory *integration.Directory
 
 	Issuer  string // of the OpenID provider; "": the service has none
 	Reports bool   // the service has a key for reports
-	Dev     bool   // a sign-in link opens by itself
+	Dev     bool   // a sign-in link opens automatically
 }
 
 // maxBody is the maximum number of bytes of a form.
@@ -57,7 +57,7 @@ func (c *Console) Routes() web.Table {
 type view struct {
 	frame  *pages.Frame
 	body   templ.Component
-	raw    *web.Response // in place of a page
+	raw    *web.Response // instead of a page
 	status int           // 0: 200
 }
 
@@ -65,21 +65,21 @@ type view struct {
 type page struct {
 	name string
 	path string        // below the root; {x} stands for one part
-	op   operate.Right // needed to see the page; nil: every signed-in person may
+	op   operate.Right // required to see the page; nil: any signed-in person
 	show func(*visit) (view, error)
 	acts []act
-	open bool // for those who are not signed in
+	open bool // without sign-in
 }
 
 // act is one form of a page.
 type act struct {
 	name string        // data-action
-	op   operate.Right // needed to post the form; nil: everyone who may see the page
-	// do carries it out and says where to go on.
+	op   operate.Right // required to post the form; nil: anyone who may see the page
+	// do carries out the form and returns the next page.
 	do func(*visit) (next, error)
 }
 
-// next is where the browser goes after a form, and what the page there says.
+// next is the page after a form, with its message.
 type next struct {
 	path   string
 	note   note
@@ -88,7 +88,7 @@ type next struct {
 	opened Session
 }
 
-// table has every page. Package pages says what each shows.
+// table lists all pages. Package pages renders them.
 var table = []page{
 	{name: "home", path: "", show: home},
 	{name: "sign-in", path: "sign-in", show: showSignIn, open: true, acts: []act{
@@ -166,7 +166,7 @@ var table = []page{
 	{name: "report-tar", path: "p/{publisher}/report.tar", op: operate.ReadReport, show: showReportArchive},
 }
 
-// find returns the page of a path below the root, and what stands for its parameters.
+// find returns the page of a path below the root, and the values of its parameters.
 func find(path string) (*page, map[string]string) {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	for i := range table {
@@ -211,7 +211,7 @@ func (c *Console) Show(ctx context.Context, r *web.Call) *web.Response {
 func (c *Console) Act(ctx context.Context, r *web.Call) *web.Response {
 	req := r.Request
 	if r.CheckSize() != nil {
-		return c.plain(413, pages.ProblemData{Heading: "That is too much text", Tone: pages.Bad,
+		return c.plain(413, pages.ProblemData{Heading: "Too much text", Tone: pages.Bad,
 			Text: web.LargerThan(maxBody) + " Go back and shorten what you typed."})
 	}
 	if web.MediaType(req.Header.Get("Content-Type")) != "application/x-www-form-urlencoded" {
@@ -221,9 +221,9 @@ func (c *Console) Act(ctx context.Context, r *web.Call) *web.Response {
 	return c.actOn(ctx, req, form, nil, err)
 }
 
-// notOurs is the page for a form of another type.
-var notOurs = pages.ProblemData{Heading: "This is no form of ours", Tone: pages.Bad,
-	Text: "The console takes only its own forms. Programs use the operators' API."}
+// notOurs is the error page for a form of another type.
+var notOurs = pages.ProblemData{Heading: "Unsupported form", Tone: pages.Bad,
+	Text: "The console accepts only its own forms. Programs must use the operators' API."}
 
 // actOn carries out a form. malformed is the error of reading it, or nil.
 func (c *Console) actOn(ctx context.Context, req *web.Request, form url.Values, file []byte,
@@ -233,7 +233,7 @@ func (c *Console) actOn(ctx context.Context, req *web.Request, form url.Values, 
 	}
 	if malformed != nil {
 		return c.plain(400, pages.ProblemData{Heading: "The form cannot be read", Tone: pages.Bad,
-			Text: "Something on the way has damaged it. Load the page again and send it once more."})
+			Text: "It was damaged in transit. Reload the page and send the form again."})
 	}
 	v, refused := c.visit(ctx, req)
 	if refused != nil {
@@ -252,7 +252,7 @@ func (v *visit) act() *web.Response {
 		v.acting = name
 		if !v.page.open && (v.session.Forms == nil || !v.session.Forms.CheckForm(name, v.form.Get("csrf"))) {
 			return v.again(403, "This form belongs to an earlier sign-in, so nothing was changed. "+
-				"Send it once more.")
+				"Send it again.")
 		}
 		if a.op != nil && !v.who().May(a.op) {
 			return v.problem(operate.RoleForbids(a.op, v.who().Role))
@@ -263,15 +263,15 @@ func (v *visit) act() *web.Response {
 		}
 		return v.goOn(to)
 	}
-	return v.plainFor(400, pages.ProblemData{Heading: "There is no such form", Tone: pages.Bad,
-		Text: "This page has no form of that name. Load it again."})
+	return v.plainFor(400, pages.ProblemData{Heading: "Form not found", Tone: pages.Bad,
+		Text: "This page has no form of that name. Reload the page."})
 }
 
-// sameSite reports whether a POST came from a page of ours, as far as the browser says. Browsers of today
-// send Sec-Fetch-Site, over https and on loopback, also where the console is on the operators' listener,
-// whose address the console does not know. Without it, the origin decides. A browser that says nothing is let
-// through: the token of the form decides, or what the form holds: a token, a link or an invitation that no
-// other site knows.
+// sameSite reports whether a POST came from one of our pages, according to the browser. Current browsers send
+// Sec-Fetch-Site over https and on loopback, even if the console is on the operators' listener, whose address
+// it does not know. Without this header, the origin decides. If both are missing, the POST is accepted: then
+// the form's token protects it, or its content, which other sites do not know: a token, a link or an
+// invitation.
 func (c *Console) sameSite(req *web.Request) bool {
 	if site := req.Header.Get("Sec-Fetch-Site"); site != "" {
 		return site == "same-origin" || site == "none"

@@ -33,12 +33,12 @@ import (
 // people are those who ask, from the one who may most to the one who may nothing.
 var people = []string{"operator", "watcher", "admin", "developer", "viewer", "newcomer", ""}
 
-// pageTests has every page, and who gets it. Who is not named gets 404, and nobody who is not signed in gets
-// any.
+// pageTests lists every page, with the people who may see it. Others get 404, and people who are not signed
+// in see no page.
 var pageTests = map[string]struct {
 	path   string
-	sees   string // people, with blanks between
-	refuse string // who is told that their role may not
+	sees   string // people, separated by blanks
+	refuse string // people whose role does not allow it
 	status int    // 0: 200
 }{
 	"home":    {path: "/console", sees: "operator watcher admin developer viewer newcomer", status: 303},
@@ -84,7 +84,7 @@ var pageTests = map[string]struct {
 
 func has(list, word string) bool { return slices.Contains(strings.Fields(list), word) }
 
-func TestEveryPageForEveryRole(t *testing.T) {
+func TestPages_AllRoles(t *testing.T) {
 	rows := console.PageRows()
 	if len(rows) != len(pageTests) {
 		t.Errorf("there are %d pages and %d rows here", len(rows), len(pageTests))
@@ -112,7 +112,7 @@ func TestEveryPageForEveryRole(t *testing.T) {
 				t.Errorf("%s for %q: %d, want %d", row.Name, who, resp.Status, want)
 			}
 			if who == "" && !row.Open && !strings.HasPrefix(resp.Header.Get("Location"), "/console/sign-in") {
-				t.Errorf("%s for nobody leads to %q", row.Name, resp.Header.Get("Location"))
+				t.Errorf("%s without sign-in redirects to %q", row.Name, resp.Header.Get("Location"))
 			}
 			if resp.Status != 303 && row.Name != "usage-csv" &&
 				!(strings.HasSuffix(row.Name, "-tar") && resp.Status == 200) &&
@@ -242,7 +242,7 @@ func TestEveryFormForEveryRole(t *testing.T) {
 	}
 }
 
-// Another publisher's things are not there, wherever a member names them.
+// For a member, items of other publishers do not exist.
 func TestAnotherPublishersThingsAreNotThere(t *testing.T) {
 	theirs := "/console/p/" + othersID
 	for _, path := range []string{theirs, theirs + "/integrations", theirs + "/keys",
@@ -292,8 +292,8 @@ func TestAnotherPublishersThingsAreNotThere(t *testing.T) {
 	}
 }
 
-// Contract 45 names forms and fields, so that programs can fill them in.
-func TestTheFormsOfTheContract(t *testing.T) {
+// Contract 45 lists forms and fields, so that programs can fill them in.
+func TestForms_Contract(t *testing.T) {
 	for _, c := range []struct{ action, who, path, fields string }{
 		{"sign-in", "", "/console/sign-in", "token"},
 		{"sign-out", "viewer", mine, ""},
@@ -337,8 +337,8 @@ func TestTheFormsOfTheContract(t *testing.T) {
 	}
 }
 
-// Who signed in long ago signs in again before another passkey.
-func TestAnotherPasskeyNeedsAFreshSignIn(t *testing.T) {
+// A member who signed in long ago must sign in again to add a passkey.
+func TestPasskey_AnotherNeedsFreshSignIn(t *testing.T) {
 	doc := parse(t, newWorld(t).ask("GET", "/console/account", "late", ""))
 	if with(doc, "data-action", "add-passkey") != nil ||
 		with(doc, "href", "/console/sign-in?next=%2Fconsole%2Faccount") == nil {
@@ -364,7 +364,7 @@ func TestSearchByName(t *testing.T) {
 		doc := parse(t, resp)
 		field := with(doc, "role", "search")
 		if resp.Status != 200 || field == nil || attr(with(field, "name", "name"), "value") != "<nobody>" ||
-			!strings.Contains(string(resp.Body), "None has “&lt;nobody&gt;” in its name or id.") {
+			!strings.Contains(string(resp.Body), "No results for “&lt;nobody&gt;” in names and ids.") {
 			t.Errorf("%s: nothing found: %d\n%s", c.path, resp.Status, resp.Body)
 		}
 		if with(parse(t, w.ask("GET", c.path, c.who, "")), "role", "search") != nil {
@@ -373,8 +373,8 @@ func TestSearchByName(t *testing.T) {
 	}
 }
 
-// A new integration begins with what verifies no user, where there is such a method.
-func TestANewIntegrationBeginsWithTheSandbox(t *testing.T) {
+// A new integration starts with the sandbox, if the service has it.
+func TestIntegration_NewUsesSandbox(t *testing.T) {
 	doc := parse(t, newWorld(t).ask("GET", mine+"/integrations/new", "developer", ""))
 	form := with(doc, "data-action", "create-integration")
 	for name, want := range map[string]string{"methods_order": "sandbox camera bank", "challenge_age": "25"} {
@@ -391,7 +391,7 @@ func TestANewIntegrationBeginsWithTheSandbox(t *testing.T) {
 	}
 }
 
-func TestWhatFormsHandOver(t *testing.T) {
+func TestForms_PassedValues(t *testing.T) {
 	w := newWorld(t)
 	resp := w.ask("POST", shop, "developer", body("save-integration",
 		url.Values{"version": {w.version(shop)}, "name": {" Laden "},
@@ -432,7 +432,7 @@ func TestWhatFormsHandOver(t *testing.T) {
 	}
 }
 
-// What cannot be read does not hide what else is wrong with a form.
+// A value that cannot be parsed does not hide the other errors of a form.
 func TestARefusedFormNamesAllThatIsWrong(t *testing.T) {
 	for _, c := range []struct {
 		path, who, form string
@@ -441,13 +441,13 @@ func TestARefusedFormNamesAllThatIsWrong(t *testing.T) {
 		{mine + "/integrations/new", "developer",
 			"create-integration&attempts=few&methods_order=camera&methods.camera=on" +
 				"&method_settings.camera.deviation=few",
-			[]string{"The attempts must be a whole number", "It must be a number, such as 3 or 2.5.",
+			[]string{"The attempts must be a whole number", "Enter a number, such as 3 or 2.5.",
 				"Give the integration a name."}},
 		{shop, "developer", "save-integration&version={version}&name=&minimum_age=old",
 			[]string{"The minimum age must be a whole number", "Give it a name."}},
-		{mine + "/keys", "developer", "create-key&expires=tomorrow", []string{"Write a day"}},
+		{mine + "/keys", "developer", "create-key&expires=tomorrow", []string{"Enter a day"}},
 		{"/console/operators", "operator", "create-operator-token&role=viewer&expires=tomorrow",
-			[]string{"Write a day", "Name is missing"}},
+			[]string{"Enter a day", "Name is missing"}},
 	} {
 		w := newWorld(t)
 		do, form, _ := strings.Cut(c.form, "&")
@@ -457,14 +457,14 @@ func TestARefusedFormNamesAllThatIsWrong(t *testing.T) {
 		}
 		for _, want := range c.want {
 			if !strings.Contains(string(resp.Body), want) {
-				t.Errorf("%s: the page does not say %q", c.form, want)
+				t.Errorf("%s: the page does not contain %q", c.form, want)
 			}
 		}
 	}
 }
 
-// A day whose end no record can have is refused like any other value that is no day.
-func TestADayThatIsNone(t *testing.T) {
+// A day beyond the range of timestamps is rejected like any other invalid day.
+func TestUsage_InvalidDay(t *testing.T) {
 	for _, day := range []string{"9999-12-31", "10000-01-01", "2027-02-30", "tomorrow"} {
 		w := newWorld(t)
 		resp := w.ask("POST", mine+"/keys", "developer", body("create-key", "expires="+day, "developer"))
@@ -474,8 +474,8 @@ func TestADayThatIsNone(t *testing.T) {
 	}
 }
 
-// A form that is refused comes back with what was typed and what is wrong with it.
-func TestARefusedFormKeepsWhatWasTyped(t *testing.T) {
+// A rejected form is shown again with its values and errors.
+func TestForms_RejectedKeepsInput(t *testing.T) {
 	resp := newWorld(t).ask("POST", shop, "developer", body("save-integration",
 		"version={version}&name=Laden&challenge_age=old&methods=bank", "developer"))
 	page := string(resp.Body)
@@ -483,7 +483,7 @@ func TestARefusedFormKeepsWhatWasTyped(t *testing.T) {
 		!strings.Contains(page, `value="old"`) ||
 		!strings.Contains(page,
 			`aria-invalid="true"`) || !strings.Contains(page, "The challenge age must be a whole number") ||
-		!strings.Contains(page, `role="alert"`) || !strings.Contains(page, "<title>Not done – Shop") {
+		!strings.Contains(page, `role="alert"`) || !strings.Contains(page, "<title>Error – Shop") {
 		t.Errorf("%d:\n%s", resp.Status, page)
 	}
 	for _, c := range []struct {
@@ -496,9 +496,9 @@ func TestARefusedFormKeepsWhatWasTyped(t *testing.T) {
 			"configuration file"},
 		{mine + "/integrations/" + oldID, "save-integration&version={version}", nil, 409, "archived"},
 		{mine + "/test", "start-test-session&integration_id=" + kioskID, nil, 409, "has not reported Ready"},
-		{shop, "save-integration&version={version}", down{err: kv.ErrUnavailable}, 503, "cannot answer"},
+		{shop, "save-integration&version={version}", down{err: kv.ErrUnavailable}, 503, "temporarily"},
 		{shop, "save-integration&version={version}", down{err: errors.New("broken inside")}, 503,
-			"cannot answer"},
+			"temporarily"},
 	} {
 		w := newWorld(t)
 		do, form, _ := strings.Cut(c.form, "&")
@@ -515,8 +515,8 @@ func TestARefusedFormKeepsWhatWasTyped(t *testing.T) {
 	}
 }
 
-// A page says what is wrong in sentences, and names fields as the form does.
-func TestWhatIsWrongIsSaidInSentences(t *testing.T) {
+// A page shows errors as sentences, with the names of fields in the form.
+func TestForms_ErrorSentences(t *testing.T) {
 	for form, want := range map[string]string{
 		"challenge_age=0": "#save-integration-challenge_age Challenge age is 0; it must be from 1 to 99",
 		"methods=a_b": `#save-integration-methods Method is "a_b"; ` +
@@ -531,8 +531,8 @@ func TestWhatIsWrongIsSaidInSentences(t *testing.T) {
 	}
 }
 
-// Without its version a change could undo that of somebody else, who would not know.
-func TestAFormWithoutItsVersionChangesNothing(t *testing.T) {
+// Without its version, a change could silently undo a change by someone else.
+func TestForms_MissingVersion(t *testing.T) {
 	some := 0
 	for name, test := range actTests {
 		if !strings.Contains(test.form, "version=") {
@@ -551,7 +551,7 @@ func TestAFormWithoutItsVersionChangesNothing(t *testing.T) {
 			w := newWorld(t)
 			action := name[strings.LastIndex(name, " ")+1:]
 			resp := w.ask("POST", path, who, body(action, form, who))
-			if resp.Status != 400 || !strings.Contains(string(resp.Body), "Load the page again") ||
+			if resp.Status != 400 || !strings.Contains(string(resp.Body), "Reload the page") ||
 				!strings.Contains(string(resp.Body), `href="`+path+`"`) || len(w.did()) > 0 {
 				t.Errorf("%s with %s: %d, and it did %v", name, form, resp.Status, w.did())
 			}
@@ -562,7 +562,7 @@ func TestAFormWithoutItsVersionChangesNothing(t *testing.T) {
 	}
 }
 
-// Who saves what somebody else has changed meanwhile sees what they changed, and can save all the same.
+// If someone else has changed the item in the meantime, the person sees these changes and can still save.
 func TestALostUpdate(t *testing.T) {
 	w := newWorld(t)
 	resp := w.ask("POST", shop, "admin", body("save-integration", "version=old&name=Laden", "admin"))
@@ -580,8 +580,8 @@ func TestALostUpdate(t *testing.T) {
 	}
 }
 
-// What others changed before a change of one's own is known already.
-func TestALostUpdateTellsWhatIsNew(t *testing.T) {
+// Changes by others before an own change are already known.
+func TestForms_LostUpdate(t *testing.T) {
 	inputs := map[string]operate.IntegrationInput{"name": {Name: ptr("Laden")}, "level": {Level: ptr("L2")},
 		"methods": {Methods: &[]string{"bank"}}, "passkeys": {Passkeys: ptr("publisher")}}
 	for name, c := range map[string]struct {
@@ -667,8 +667,8 @@ func TestWhatIsMadeIsShownOnce(t *testing.T) {
 	}
 }
 
-// If the store does not say that the note is gone, the secret is not shown: it might be a second time.
-func TestASecretWhoseNoteCannotBeDeleted(t *testing.T) {
+// If the store does not confirm that the note is deleted, the secret is not shown: it could be shown twice.
+func TestSecret_NoteNotDeleted(t *testing.T) {
 	w := newWorld(t)
 	to := w.ask("POST", mine+"/keys", "developer", body("create-key", "", "developer")).Header.Get("Location")
 	w.Console.Host.KV = down{w.Memory, kv.ErrUnknown}
@@ -714,7 +714,7 @@ func TestPostsOfOtherSites(t *testing.T) {
 		{"no fetch metadata and a null origin", "developer", good,
 			[]string{"Sec-Fetch-Site", "", "Origin", "null"}, 403},
 		{"a browser that withholds the origin", "developer", good, []string{"Origin", "null"}, 303},
-		{"a browser that says nothing", "developer", good, []string{"Origin", "", "Sec-Fetch-Site", ""}, 303},
+		{"a browser without both", "developer", good, []string{"Origin", "", "Sec-Fetch-Site", ""}, 303},
 		{"no token", "developer", "do=create-key", nil, 403},
 		{"the token of another action", "developer", "do=create-key&csrf=" +
 			forms("developer").FormToken("sign-out"), nil, 403},
@@ -748,7 +748,7 @@ func TestSignIn(t *testing.T) {
 	}
 	if page := w.ask("GET", resp.Header.Get("Location"), "operator", ""); !bytes.Contains(page.Body,
 		[]byte("signed in with the token of the configuration")) {
-		t.Error("the page after signing in does not say so")
+		t.Error("the page after sign-in does not confirm it")
 	}
 	for token, status := range map[string]int{"wrong": 401, "": 401, "often": 429} {
 		resp := w.ask("POST", "/console/sign-in", "", "do=sign-in&token="+token)
@@ -782,7 +782,7 @@ func TestSignIn(t *testing.T) {
 	}
 	if page := w.ask("GET", resp.Header.Get("Location"), "", ""); !bytes.Contains(page.Body,
 		[]byte(`role="status"`)) {
-		t.Error("the page after signing out does not say so")
+		t.Error("the page after sign-out does not confirm it")
 	}
 	w = newWorld(t)
 	w.BaseURL = "http://localhost:8080"
@@ -821,7 +821,7 @@ func TestInvitationsAndLinks(t *testing.T) {
 	w.access.noKeys = true
 	for _, path := range []string{"/console/sign-in", "/console/invitation?invitation=vrg_inv_good"} {
 		page := string(w.ask("GET", path, "", "").Body)
-		if !strings.Contains(page, "Passkeys need an address with a name") ||
+		if !strings.Contains(page, "Passkeys need a host name") ||
 			strings.Contains(page, "data-passkey") {
 			t.Errorf("%s where there are no passkeys:\n%s", path, page)
 		}
@@ -830,17 +830,17 @@ func TestInvitationsAndLinks(t *testing.T) {
 	w.Dev = true
 	if page := string(w.ask("GET", "/console/link?link=vrg_in_good", "", "").Body); !strings.Contains(page,
 		"data-at-once") {
-		t.Error("in dev a link does not open by itself")
+		t.Error("in dev a link does not open automatically")
 	}
 	if page := string(newWorld(t).ask("GET", "/console/link?link=vrg_in_good", "",
 		"").Body); strings.Contains(page, "data-at-once") || strings.Contains(page, "<script") {
-		t.Error("outside dev a link opens by itself")
+		t.Error("outside dev a link opens automatically")
 	}
 }
 
 // Contract 41: the console of a service in development does not claim that its methods verify people.
 func TestMethodsPage_Dev(t *testing.T) {
-	for dev, want := range map[bool]string{true: "Nobody, in development", false: "People"} {
+	for dev, want := range map[bool]string{true: "No one, in development", false: "People"} {
 		w := newWorld(t)
 		w.Dev = dev
 		page := string(w.ask("GET", "/console/methods", "operator", "").Body)
@@ -922,7 +922,7 @@ func TestCookie_Planted(t *testing.T) {
 	}
 }
 
-func TestTheStoreIsDown(t *testing.T) {
+func TestPages_StoreUnavailable(t *testing.T) {
 	w := newWorld(t)
 	w.access.down = kv.ErrUnavailable
 	if got := w.ask("GET", mine, "admin", ""); got.Status != 503 || got.Header.Get("Retry-After") == "" {
@@ -983,7 +983,7 @@ func TestClassesHaveRules(t *testing.T) {
 		for n := range parse(t, w.ask("GET", path, s.who, "")).Descendants() {
 			for _, class := range strings.Fields(attr(n, "class")) {
 				if !regexp.MustCompile(`\.` + class + `[\s.,:{)\[]`).MatchString(css) {
-					t.Errorf("%s: the stylesheet knows no class %q", s.name, class)
+					t.Errorf("%s: the stylesheet has no class %q", s.name, class)
 				}
 			}
 		}
@@ -1039,7 +1039,7 @@ func TestStoredTextComesOutAsText(t *testing.T) {
 }
 
 // Lists go by cursor, so that a page costs the same for ten integrations and for ten thousand.
-func TestALargePublisher(t *testing.T) {
+func TestPages_LargePublisher(t *testing.T) {
 	small, w := newLargeWorld(t, 1_000), newLargeWorld(t, 10_000)
 	last := largeIntegration(9_999)
 	for _, path := range []string{mine, mine + "/integrations", mine + "/deliveries", mine + "/usage",
@@ -1062,7 +1062,7 @@ func TestALargePublisher(t *testing.T) {
 	to := attr(with(first, "rel", "next"), "href")
 	second := w.ask("GET", to, "admin", "")
 	if !bytes.Contains(second.Body, []byte("Kiosk 60<")) ||
-		!bytes.Contains(second.Body, []byte("Back to the newest")) {
+		!bytes.Contains(second.Body, []byte("Back to the first page")) {
 		t.Errorf("the next part, %s, has %d bytes", to, len(second.Body))
 	}
 }
@@ -1092,7 +1092,7 @@ func TestSessionPage_Steps(t *testing.T) {
 	}
 }
 
-func TestOnlyWhatIsUnderWayIsLive(t *testing.T) {
+func TestPages_LiveRefresh(t *testing.T) {
 	for path, live := range map[string]bool{
 		mine + "/deliveries?integration=" + shopID:                 true, // one waits
 		mine + "/deliveries?state=delivered&integration=" + shopID: false,
@@ -1169,24 +1169,24 @@ func text(n *html.Node) string {
 	return out.String()
 }
 
-// A receiver that does not answer gets one probe, and words about the way to it.
-func TestAReceiverThatDoesNotAnswer(t *testing.T) {
+// A receiver without a response gets one probe, and advice about the connection.
+func TestWebhook_ReceiverWithoutResponse(t *testing.T) {
 	w := newWorld(t)
 	w.answers, w.cause = []int{0}, host.FetchRefused
 	to := w.ask("POST", shop+"/webhook", "developer",
 		body("test-webhook", "", "developer")).Header.Get("Location")
 	page := text(parse(t, w.ask("GET", to, "developer", "")))
-	for _, want := range []string{"your receiver did not answer",
-		"Wanted: 2xx. Came: no answer: nothing listens",
-		"Look whether the receiver runs", "The other four were not sent"} {
+	for _, want := range []string{"your receiver did not respond",
+		"Expected: 2xx. Received: no response: nothing listens",
+		"Check that the receiver is running", "The other four requests were not sent"} {
 		if !strings.Contains(page, want) {
-			t.Errorf("the page does not say %q:\n%s", want, page)
+			t.Errorf("the page does not contain %q:\n%s", want, page)
 		}
 	}
 }
 
 // Earlier releases asked for no names.
-func TestWhatHasNoNameIsCalledByItsID(t *testing.T) {
+func TestNames_FallBackToID(t *testing.T) {
 	w := newWorld(t)
 	coretest.Must(t, w.directory.PutPublisher(ctx, integration.Publisher{ID: mineID}))
 	w.change(shopID, func(i *integration.Integration) { i.Name = "" })
@@ -1199,8 +1199,8 @@ func TestWhatHasNoNameIsCalledByItsID(t *testing.T) {
 	}
 }
 
-// Operators see whose events have not arrived, and come from there to the events. For a member there is no
-// such page. Without such events it says what would be there.
+// Operators see publishers with undelivered events, with links to the events. For a member this page does not
+// exist. Without such events it describes its content.
 func TestUndeliveredOfAllPublishers(t *testing.T) {
 	w := newWorld(t)
 	for range 70 {
@@ -1209,7 +1209,7 @@ func TestUndeliveredOfAllPublishers(t *testing.T) {
 	w.answers = []int{401}
 	w.deliver(1)
 	page := string(w.ask("GET", "/console/undelivered", "watcher", "").Body)
-	for _, want := range []string{"Nordlicht Spirits", "Ahrenfeld Games", "62+ given up",
+	for _, want := range []string{"Nordlicht Spirits", "Ahrenfeld Games", "62+ failed",
 		`href="` + mine + "/deliveries?integration=" + shopID + `&amp;state=dead"`} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page does not have %q:\n%s", want, page)
@@ -1219,25 +1219,25 @@ func TestUndeliveredOfAllPublishers(t *testing.T) {
 		t.Errorf("contract 43: for a member: %d", resp.Status)
 	}
 	page = string(emptyWorld(t).ask("GET", "/console/undelivered", "operator", "").Body)
-	if !strings.Contains(page, "Every event has arrived") {
+	if !strings.Contains(page, "All events delivered") {
 		t.Errorf("without such events:\n%s", page)
 	}
 }
 
-// A member ends one of their sessions by the page about themselves. One that is gone is not an error of
-// theirs.
+// A member ends one of their sessions on the account page. If the session has already ended, the page reports
+// it.
 func TestEndingOneSession(t *testing.T) {
 	w := newWorld(t)
 	page := string(w.ask("GET", "/console/account", "admin", "").Body)
 	if strings.Count(page, `data-action="end-session"`) != 1 || !strings.Contains(page, "this browser, now") {
-		t.Errorf("the page offers to end another session than the other one:\n%s", page)
+		t.Errorf("the page offers to end a wrong session:\n%s", page)
 	}
 	resp := w.ask("POST", "/console/account", "admin", body("end-session", "session=con_1", "admin"))
 	if resp.Status != 303 || !slices.Equal(w.access.did, []string{"end con_1"}) {
 		t.Errorf("%d, and the access did %v", resp.Status, w.access.did)
 	}
 	resp = w.ask("POST", "/console/account", "admin", body("end-session", "session=con_9", "admin"))
-	if resp.Status == 303 || !strings.Contains(string(resp.Body), "This session has ended already.") {
+	if resp.Status == 303 || !strings.Contains(string(resp.Body), "This session has already ended.") {
 		t.Errorf("a session that is gone: %d\n%s", resp.Status, resp.Body)
 	}
 }

@@ -12,7 +12,7 @@
 //	ports.go       Access: sessions, sign-in and passkeys
 //	visit.go       one request of one person
 //	response.go    how pages are sent, and pages instead of errors
-//	note.go        what a form did, kept for the page after it
+//	note.go       the result of a form, stored for the page after it
 //	signin.go      sign-in, invitations, links, sign-out
 //	publisher.go   publishers, the overview
 //	integration.go integrations, their webhooks and OpenID clients

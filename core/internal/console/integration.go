@@ -35,7 +35,7 @@ func (v *visit) integration(id string) (operate.Integration, error) {
 	return i, err
 }
 
-// changed returns the integration that the path names, and which version of it the form changes.
+// changed returns the integration in the path, and the version that the form changes.
 func (v *visit) changed() (i operate.Integration, version string, err error) {
 	if i, err = v.integration(v.at["integration"]); err == nil {
 		version, err = v.version()
@@ -50,8 +50,8 @@ func showNewIntegration(v *visit) (view, error) {
 	}
 	d := pages.IntegrationData{Methods: methods}
 	d.Integration.Integration = integration.New("", "")
-	// A new integration begins with a method that verifies no user, so test sessions work. In production
-	// there is no such method, and the first one is chosen.
+	// A new integration starts with the sandbox, so test sessions work. In production there is no sandbox,
+	// and the first method is preselected.
 	n := max(slices.IndexFunc(methods, func(m operate.Method) bool { return m.Sandbox }), 0)
 	if n < len(methods) {
 		d.Method = methods[n].Name
@@ -110,7 +110,7 @@ func (v *visit) input(present operate.Integration) (operate.IntegrationInput, er
 	return in, nil
 }
 
-// number reads a field that is a number. Nothing is 0, which stands for the default.
+// number reads a field that is a number. An empty field is 0, which means the default.
 func (v *visit) number(name string) *int {
 	text := v.text(name)
 	if text == nil {
@@ -124,10 +124,10 @@ func (v *visit) number(name string) *int {
 	return &n
 }
 
-// errMoved sends the form back with a method at another place. Nothing is saved.
+// errMoved returns the form with a method at another place, without saving it.
 var errMoved = errors.New("console: a method has moved in the form")
 
-// readMethods reads the methods of a form, and their settings. A form without them changes none.
+// readMethods reads the methods of a form, and their settings. A form without methods does not change them.
 func (v *visit) readMethods(in *operate.IntegrationInput) error {
 	methods, err := v.Operations.Methods(v.ctx, v.who())
 	if err != nil {
@@ -139,7 +139,7 @@ func (v *visit) readMethods(in *operate.IntegrationInput) error {
 		v.note = done("Moved " + name + ". Save to keep the order.")
 		return errMoved
 	}
-	// A program may name the methods instead, with commas between (contract 45).
+	// A program may list the methods instead, separated by commas (contract 45).
 	if names := v.list("methods", ","); names != nil && len(*names) > 0 {
 		in.Methods = names
 		return nil
@@ -150,7 +150,7 @@ func (v *visit) readMethods(in *operate.IntegrationInput) error {
 	}
 	in.Methods = &names
 	if len(names) == 0 {
-		v.cannotRead("methods", "Switch at least one method on.")
+		v.cannotRead("methods", "Switch on at least one method.")
 	}
 	settings, wrong := pages.ReadOverrides(v.form, methods, names)
 	for _, field := range slices.Sorted(maps.Keys(wrong)) {
@@ -160,7 +160,7 @@ func (v *visit) readMethods(in *operate.IntegrationInput) error {
 	return nil
 }
 
-// list reads a field that has several values, and leaves out the empty ones.
+// list reads a field with several values, without the empty ones.
 func (v *visit) list(name, between string) *[]string {
 	text := v.text(name)
 	if text == nil {
@@ -175,13 +175,13 @@ func (v *visit) list(name, between string) *[]string {
 	return &all
 }
 
-// secretNote says what was done, and shows the webhook secret if one was made.
+// secretNote returns a message, with the webhook secret if one was created.
 func secretNote(text, secret string) note {
 	if secret == "" {
 		return done(text)
 	}
 	return note{Text: text, Secret: secret, Label: "Webhook secret",
-		Advice: "Your receiver checks signatures with it."}
+		Advice: "Your receiver needs it to verify signatures."}
 }
 
 func createIntegration(v *visit) (next, error) {
@@ -197,7 +197,7 @@ func createIntegration(v *visit) (next, error) {
 	if made.Webhook.URL != "" {
 		path = v.mine("integrations", made.ID, "webhook")
 	}
-	return next{path: path, note: secretNote("The integration "+made.Name+" is created.", made.Secret)}, nil
+	return next{path: path, note: secretNote("The integration "+made.Name+" was created.", made.Secret)}, nil
 }
 
 func saveIntegration(v *visit) (next, error) {
@@ -222,7 +222,7 @@ func saveIntegration(v *visit) (next, error) {
 	}
 	path := v.mine("integrations", i.ID)
 	if saved.Secret != "" || v.page.name == "webhook" {
-		path = v.mine("integrations", i.ID, "webhook") // where the webhook is put to the test
+		path = v.mine("integrations", i.ID, "webhook") // the page of the webhook test
 	}
 	return next{path: path, note: secretNote(text, saved.Secret)}, err
 }
@@ -233,7 +233,7 @@ func archiveIntegration(v *visit) (next, error) {
 		return next{}, err
 	}
 	_, err = v.Operations.ArchiveIntegration(v.ctx, v.who(), i.ID, version)
-	return next{path: v.mine("integrations", i.ID), note: done("The integration is archived.")}, err
+	return next{path: v.mine("integrations", i.ID), note: done("The integration was archived.")}, err
 }
 
 func showWebhook(v *visit) (view, error) {
@@ -261,7 +261,7 @@ func showOpenID(v *visit) (view, error) {
 	keys.Items = slices.DeleteFunc(slices.Clone(keys.Items), func(k operate.Key) bool {
 		return k.Public() || !k.Active(v.now)
 	})
-	f := v.frame("Connect " + i.Name + " by OpenID")
+	f := v.frame("Connect " + i.Name + " with OpenID")
 	return view{frame: f, body: pages.OpenID(f, pages.OpenIDData{Integration: i, Secrets: keys.Items})}, nil
 }
 
@@ -278,18 +278,18 @@ func (v *visit) test(staged bool) (next, error) {
 	if err != nil {
 		return next{}, err
 	}
-	n := note{Text: "Ready. Your receiver checks what it has to check.", Report: &report, Staged: staged,
-		For: i.ID}
+	n := note{Text: "Ready. Your receiver checks signatures correctly.", Report: &report,
+		Staged: staged, For: i.ID}
 	switch {
 	case report.Promoted && i.SecretAlone():
-		n.Text = "Ready. The staged webhook has taken its place. In a minute nothing is signed with the " +
-			"old secret any more, and your receiver need not accept it."
+		n.Text = "Ready. The staged webhook is now active. After a minute, the old secret is no longer " +
+			"used, and your receiver can stop accepting it."
 	case report.Promoted:
-		n.Text = "Ready. The staged webhook has taken its place, and events go there from now on."
+		n.Text = "Ready. The staged webhook is now active and receives all events."
 	case report.Ready && staged:
-		n.Text = "The test has passed."
+		n.Text = "The test passed."
 	case !report.Ready && len(report.Probes) == 1 && report.Probes[0].Status == 0:
-		n.Tone, n.Text = pages.Bad, "Not ready: your receiver did not answer. Below is what to do."
+		n.Tone, n.Text = pages.Bad, "Not ready: your receiver did not respond. See below how to fix it."
 	case !report.Ready:
 		failed := 0
 		for _, p := range report.Probes {
@@ -298,7 +298,7 @@ func (v *visit) test(staged bool) (next, error) {
 			}
 		}
 		n.Tone, n.Text = pages.Bad, "Not ready: "+strconv.Itoa(failed)+" of "+
-			strconv.Itoa(len(report.Probes))+" probes failed. Below is what to mend."
+			strconv.Itoa(len(report.Probes))+" probes failed. See below how to fix them."
 	}
 	return next{path: v.mine("integrations", i.ID, "webhook"), note: n}, nil
 }
@@ -310,10 +310,10 @@ func stageWebhook(v *visit) (next, error) {
 	}
 	changed, err := v.Operations.StageWebhook(v.ctx, v.who(), i.ID, version,
 		operate.WebhookInput{URL: v.text("webhook_url"), NewSecret: v.must("secret") != "keep"})
-	text := "The change is staged. Put it into your receiver, and then run its test."
+	text := "The change is staged. Configure it in your receiver, then run the test."
 	if changed.Secret != "" && changed.SecretAlone() {
-		text = "The change is staged. Let your receiver accept both secrets, the present one and this one, " +
-			"and then run its test."
+		text = "The change is staged. Configure your receiver to accept both the current secret and " +
+			"this one, then run the test."
 	}
 	return next{path: v.mine("integrations", i.ID, "webhook"), note: secretNote(text, changed.Secret)}, err
 }
@@ -325,7 +325,7 @@ func dropStaged(v *visit) (next, error) {
 	}
 	_, err = v.Operations.DropStaged(v.ctx, v.who(), i.ID, version)
 	return next{path: v.mine("integrations", i.ID, "webhook"),
-		note: done("The staged change is dropped.")}, err
+		note: done("The staged change was discarded.")}, err
 }
 
 func rotateSecret(v *visit) (next, error) {
@@ -335,5 +335,5 @@ func rotateSecret(v *visit) (next, error) {
 	}
 	changed, err := v.Operations.RotateSecret(v.ctx, v.who(), i.ID, version, false)
 	return next{path: v.mine("integrations", i.ID, "webhook"), note: secretNote(
-		"The secret is replaced. The old one signs nothing any more.", changed.Secret)}, err
+		"The secret was replaced. The old secret is no longer used.", changed.Secret)}, err
 }

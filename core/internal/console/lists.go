@@ -20,7 +20,7 @@ func showKeys(v *visit) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	if v.whole(found.Next) { // the newest first; the store has them by their ids, which are random
+	if v.whole(found.Next) { // newest first; the store sorts them by their random ids
 		found.Items = slices.Clone(found.Items)
 		slices.SortStableFunc(found.Items, func(a, b operate.Key) int { return b.Created.Compare(a.Created) })
 	}
@@ -33,7 +33,7 @@ func showKeys(v *visit) (view, error) {
 		Integrations: all, First: mostInUse(all), BaseURL: v.BaseURL})}, nil
 }
 
-// until reads a field that is a day, and returns its end.
+// until reads a field with a day, and returns its end.
 func (v *visit) until(name string) *time.Time {
 	text := v.must(name)
 	if text == "" {
@@ -42,7 +42,7 @@ func (v *visit) until(name string) *time.Time {
 	t, err := time.Parse(time.DateOnly, text)
 	t = t.Add(24 * time.Hour)
 	if err != nil || !timestamp.Fits(t) {
-		v.cannotRead(name, "Write a day, such as 2026-11-20.")
+		v.cannotRead(name, "Enter a day, such as 2026-11-20.")
 		return nil
 	}
 	return &t
@@ -60,17 +60,17 @@ func createKey(v *visit) (next, error) {
 		}
 	}
 	made, err := v.operations().CreateKey(v.ctx, v.who(), in)
-	n := note{Text: "The key is created.", Secret: made.Key, Label: "Secret key",
-		Advice: "Your server sends it. Keep it out of your code and of browsers."}
+	n := note{Text: "The key was created.", Secret: made.Key, Label: "Secret key",
+		Advice: "Your server sends it. Keep it out of your code and out of browsers."}
 	if in.Integration != "" {
-		n.Label, n.Advice = "Public key", "Pages of the integration's browser origins send it."
+		n.Label, n.Advice = "Public key", "Pages of the integration's browser origins use it."
 	}
 	return next{path: v.mine("keys"), note: n}, err
 }
 
 func revokeKey(v *visit) (next, error) {
 	k, err := v.Operations.RevokeKey(v.ctx, v.who(), v.form.Get("key"))
-	return next{path: v.mine("keys"), note: done("The key that ends in " + k.Last4 + " is revoked.")}, err
+	return next{path: v.mine("keys"), note: done("The key that ends in " + k.Last4 + " was revoked.")}, err
 }
 
 func showDeliveries(v *visit) (view, error) {
@@ -103,7 +103,7 @@ func showUndelivered(v *visit) (view, error) {
 	return view{frame: f, body: pages.Undelivered(f, d)}, nil
 }
 
-// underWay reports whether something is about to happen to a delivery.
+// underWay reports whether a delivery is still in progress.
 func underWay(now time.Time, d operate.Delivery) bool {
 	return d.State == operate.DeliveryWaiting && (d.Due == nil || d.Due.Sub(now) < 5*time.Minute)
 }
@@ -139,7 +139,7 @@ func resend(v *visit) (next, error) {
 		place = d.Place
 	}
 	return next{path: v.mine("deliveries", d.Integration, place),
-		note: done("The event is sent again. Below is what comes back.")}, nil
+		note: done("The event is being resent. The response appears below.")}, nil
 }
 
 func showSessions(v *visit) (view, error) {
@@ -160,7 +160,7 @@ func showSessions(v *visit) (view, error) {
 	return view{frame: f, body: pages.Sessions(f, d), status: status}, nil
 }
 
-// misfiltered shows invalid values of a filter on its page. Another error is returned.
+// misfiltered shows invalid values of a filter on its page. It returns any other error.
 func (v *visit) misfiltered(action string, err error) (status int, other error) {
 	var invalid *web.Error
 	if errors.As(err, &invalid) && invalid.Code == web.InvalidRequest && v.req.Method != "POST" {
@@ -170,7 +170,7 @@ func (v *visit) misfiltered(action string, err error) (status int, other error) 
 	return 200, err
 }
 
-// session returns a session of the publisher whose page this is.
+// session returns a session of this page's publisher.
 func (v *visit) sessionOf(id string) (operate.Session, error) {
 	s, err := v.Operations.Session(v.ctx, v.who(), id)
 	if err == nil && s.Publisher != v.publisher.ID {
@@ -186,13 +186,13 @@ func findSession(v *visit) (next, error) {
 			err = &web.Error{
 				Code: web.InvalidRequest,
 				Details: []web.FieldError{{Field: "session_id", Code: "not_found",
-					Message: "There is no such session of this publisher. Ids begin with " +
+					Message: "This publisher has no such session. Session ids begin with " +
 						"svc_sess_. A session is forgotten when its outcome is no longer kept."}},
 			}
 		}
 		return next{}, err
 	}
-	return next{path: v.mine("sessions", s.ID), note: done("Found it.")}, nil
+	return next{path: v.mine("sessions", s.ID), note: done("Session found.")}, nil
 }
 
 func showSession(v *visit) (view, error) {
@@ -286,16 +286,16 @@ func inviteMember(v *visit) (next, error) {
 	made, err := v.Operations.Invite(v.ctx, v.who(), v.publisher.ID, v.must("name"),
 		operate.Role(v.must("role")))
 	return next{path: v.mine("members"),
-		note: note{Text: "The invitation is made. Hand the link over yourself.",
+		note: note{Text: "The invitation was created. Send the link to the person yourself.",
 			Secret: made.Link, Label: "Invitation link", Advice: "It works once, within 24 hours."}}, err
 }
 
 func withdrawInvitation(v *visit) (next, error) {
 	err := v.Operations.WithdrawInvitation(v.ctx, v.who(), v.publisher.ID, v.form.Get("invitation"))
-	return next{path: v.mine("members"), note: done("The invitation is withdrawn.")}, err
+	return next{path: v.mine("members"), note: done("The invitation was withdrawn.")}, err
 }
 
-// afterwards is where a member goes who has changed their own rights.
+// afterwards returns the next page after a change of a member, who may have changed their own rights.
 func (v *visit) afterwards(member, text string) next {
 	if member == v.who().ID {
 		return next{path: pages.Root, note: done(text)}
@@ -315,7 +315,7 @@ func signOutMember(v *visit) (next, error) {
 
 func removeMember(v *visit) (next, error) {
 	err := v.Operations.RemoveMember(v.ctx, v.who(), v.form.Get("member"))
-	return v.afterwards(v.form.Get("member"), "The member is removed, and their sessions have ended."), err
+	return v.afterwards(v.form.Get("member"), "The member was removed, and their sessions have ended."), err
 }
 
 func showAudit(v *visit) (view, error) {
@@ -332,7 +332,7 @@ func showAudit(v *visit) (view, error) {
 		pages.AuditData{Page: found, After: v.query.Get("after"), Here: here})}, nil
 }
 
-// reportDays returns the days of the query, or those of the last month.
+// reportDays returns the days of the query, or the days of the last month.
 func (v *visit) reportDays() (from, to string) {
 	firstOfMonth := time.Date(v.now.UTC().Year(), v.now.UTC().Month(), 1, 0, 0, 0, 0, time.UTC)
 	return cmp.Or(v.query.Get("from"), firstOfMonth.AddDate(0, -1, 0).Format(time.DateOnly)),
@@ -346,7 +346,7 @@ func showReport(v *visit) (view, error) {
 	return view{frame: f, body: pages.Report(f, d)}, nil
 }
 
-// showReportArchive sends one archive, so that the files and their signatures are of one report.
+// showReportArchive sends one archive, so that the files and their signatures belong to one report.
 func showReportArchive(v *visit) (view, error) {
 	in := operate.ReportQuery{}
 	in.From, in.To = v.reportDays()
@@ -377,13 +377,14 @@ func createOperatorToken(v *visit) (next, error) {
 	expires := v.until("expires")
 	made, err := v.operations().CreateOperatorToken(v.ctx, v.who(), v.must("name"),
 		operate.Role(v.must("role")), expires)
-	return next{path: pages.Path("operators"), note: note{Text: "The token is created.", Secret: made.Token,
-		Label: "Operator token", Advice: "It opens every publisher. Hand it to its owner only."}}, err
+	return next{path: pages.Path("operators"), note: note{Text: "The token was created.", Secret: made.Token,
+		Label:  "Operator token",
+		Advice: "It gives access to all publishers. Share it only with its owner."}}, err
 }
 
 func revokeOperatorToken(v *visit) (next, error) {
 	t, err := v.Operations.RevokeOperatorToken(v.ctx, v.who(), v.form.Get("id"))
-	return next{path: pages.Path("operators"), note: done("The token " + t.Name + " is revoked.")}, err
+	return next{path: pages.Path("operators"), note: done("The token " + t.Name + " was revoked.")}, err
 }
 
 func showMethods(v *visit) (view, error) {

@@ -49,8 +49,8 @@ func TestMethods_Saved(t *testing.T) {
 	}
 }
 
-// Contract 45: a button of the list sends the form, which comes back with the method moved. Nothing is saved,
-// and what was typed is still there.
+// Contract 45: a button of the list sends the form, which is returned with the method moved and all values,
+// without saving it.
 func TestMethods_Moved(t *testing.T) {
 	for _, c := range []struct{ move, order, focus string }{
 		{"camera up", "camera sandbox bank", "camera down"},
@@ -86,14 +86,14 @@ func TestMethods_Moved(t *testing.T) {
 	}
 }
 
-// Contract 45: an error stands at the field of the setting, and a list without a method is an error.
+// Contract 45: an error is shown at the field of the setting, and a list without a method is an error.
 func TestMethods_Refused(t *testing.T) {
 	for _, c := range []struct{ form, field, text string }{
-		{"methods_order=sandbox", "methods", "Switch at least one method on."},
+		{"methods_order=sandbox", "methods", "Switch on at least one method."},
 		{"methods_order=camera&methods.camera=on&method_settings.camera.deviation=7",
 			"method_settings.camera.deviation", "7 is above the method&#39;s 6"},
 		{"methods_order=camera&methods.camera=on&method_settings.camera.deviation=many",
-			"method_settings.camera.deviation", "It must be a number, such as 3 or 2.5."},
+			"method_settings.camera.deviation", "Enter a number, such as 3 or 2.5."},
 	} {
 		w := newWorld(t)
 		page := string(w.ask("POST", shop, "developer", body("save-integration", "version={version}&"+c.form,
@@ -101,7 +101,7 @@ func TestMethods_Refused(t *testing.T) {
 		_, beside, _ := strings.Cut(page, `id="save-integration-`+c.field+`-problem"`)
 		beside, _, _ = strings.Cut(beside, "<input")
 		if !strings.Contains(beside, c.text) || len(w.did()) > 0 {
-			t.Errorf("%s: beside the field stands %q; it did %v", c.form, beside, w.did())
+			t.Errorf("%s: next to the field is %q; it did %v", c.form, beside, w.did())
 		}
 	}
 }

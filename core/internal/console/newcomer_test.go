@@ -13,7 +13,7 @@ import (
 	"github.com/verge-id/verge/core/operate"
 )
 
-// looked is a page, what it says to somebody, and what it does not say.
+// looked is a page of a person, with texts that it contains and does not contain.
 type looked struct {
 	who, path string
 	make      func(*world)
@@ -47,37 +47,38 @@ func look(t *testing.T, pages map[string]looked) {
 	}
 }
 
-// What a newcomer needs next is on the page where they are.
+// Each page shows the next step of a new user.
 func TestPagesLeadANewcomerOn(t *testing.T) {
 	look(t, map[string]looked{
-		"a browser that comes back from a test session is told how it ended": {"developer",
+		"a browser that returns from a test session sees the result": {"developer",
 			mine + "/test?session_id=" + sessionID + "&result_token=svc_rt_x", none,
-			[]string{"You are back from your test session", "Completed", mine + "/sessions/" + sessionID},
+			[]string{"You have returned from your test session", "Completed",
+				mine + "/sessions/" + sessionID},
 			[]string{"svc_rt_x"}},
-		"an address with another publisher's session shows nothing of it": {"developer",
+		"an address with another publisher's session does not show it": {"developer",
 			mine + "/test?session_id=" + theirsID, none, []string{"Walk through a session"},
 			[]string{"You are back", theirsID}},
 		"an operator sees a session on the pages of its publisher alone": {"operator",
 			mine + "/test?session_id=" + theirsID, none, []string{"Walk through a session"},
 			[]string{"You are back", theirsID}},
-		"the test console says which events are marked as tests": {"developer", mine + "/test", none,
-			[]string{"once, and has test: true.", "those of any other session: they have test: false"}, nil},
+		"the test console lists the events that are marked as tests": {"developer", mine + "/test", none,
+			[]string{"and has test: true.", "as for any other session: they have test: false"}, nil},
 		"undelivered events are linked where they are": {"developer", mine, none,
-			[]string{"1 event given up", "See why, and send again: Shop",
+			[]string{"1 event failed", "Show the reason, and resend: Shop",
 				"/deliveries?integration=" + shopID + "&amp;state=dead"}, nil},
 		"the session step leads to the sandbox": {"developer", mine, none,
 			[]string{"Start a test session in the test console"}, nil},
 		"without the sandbox the session step leads to the call": {"developer", mine,
-			withoutSandbox, []string{"Start one from your server with the secret key"},
+			withoutSandbox, []string{"Start a session from your server with the secret key"},
 			[]string{"Start a test session in the test console"}},
-		"a publisher without an integration is told of the sandbox": {"newcomer", "/console/p/" + newID, none,
+		"a publisher without an integration sees the sandbox": {"newcomer", "/console/p/" + newID, none,
 			[]string{"Start a test session in the test console"},
 			[]string{"Start one from your server with"}},
 		"a live publisher reads that it is live": {"developer", mine, live,
 			[]string{"You are live"}, []string{"Go live in"}},
 		"an operator can leave the steps to the publisher": {"operator", "/console/p/" + newID, none,
-			[]string{"People of the publisher can do these steps themselves"}, nil},
-		"a member is not told to leave the steps to others": {"newcomer", "/console/p/" + newID, none,
+			[]string{"Members of the publisher can do these steps themselves"}, nil},
+		"a member sees no hint to leave the steps to others": {"newcomer", "/console/p/" + newID, none,
 			nil, []string{"People of the publisher can do"}},
 		"the first member is invited as an admin": {"operator", "/console/p/" + newID + "/members", none,
 			[]string{`<option value="admin" selected>`}, nil},
@@ -110,7 +111,7 @@ func TestPagesLeadANewcomerOn(t *testing.T) {
 			[]string{"A secret key of this publisher"}, []string{"#new-key"}},
 		"an OpenID client that is not ready learns why it has no sessions": {"developer", shop + "/openid",
 			func(w *world) { w.tested(shopID, false) },
-			[]string{"It starts sessions in production once its webhook has passed"}, nil},
+			[]string{"This integration starts sessions in production when its webhook has passed"}, nil},
 		"an integration without a redirect URI is no OpenID client yet": {"developer",
 			mine + "/integrations/" + kioskID + "/openid", none,
 			[]string{"No OpenID client yet", "#save-integration-redirect_uris"}, []string{"SECRET_KEY"}},
@@ -123,17 +124,17 @@ func TestPagesLeadANewcomerOn(t *testing.T) {
 	})
 }
 
-// What has gone wrong, and what comes next, is said where it is mended.
+// Errors and next steps are shown where they can be fixed.
 func TestPagesSayWhatToMend(t *testing.T) {
 	look(t, map[string]looked{
 		"keys come with the call that fetches the result": {"developer", mine + "/keys", none,
 			[]string{"curl " + base + "/api/v1/verify/validate",
-				"Put an address of your own into callback_url"}, nil},
+				"Set callback_url to an address of your site"}, nil},
 		"who is live finds the calls of their server": {"developer", mine,
 			live, []string{mine + "/keys#first-call"}, nil},
 		"a webhook that is not ready has its URL corrected where it is": {"developer",
 			mine + "/integrations/" + kioskID + "/webhook", none,
-			[]string{`data-action="save-integration"`, "Another URL", "Run it again to see what to mend",
+			[]string{`data-action="save-integration"`, "Another URL", "Run the test again to see what to fix",
 				"when you have lost the secret"}, nil},
 		"a webhook that is ready is changed without interruption": {"developer",
 			mine + "/integrations/" + managedID + "/webhook",
@@ -144,41 +145,41 @@ func TestPagesSayWhatToMend(t *testing.T) {
 			[]string{"Another URL", "when you have lost the secret"}},
 		"where nothing can be changed, no URL is corrected": {"viewer",
 			mine + "/integrations/" + kioskID + "/webhook", none, nil, []string{"Another URL"}},
-		"the last page of a test session leads back to the steps": {"developer",
+		"the last page of a test session links to the steps": {"developer",
 			mine + "/test?session_id=" + sessionID, none,
 			[]string{`<a class="button" href="` + mine + `">Back to the overview</a>`,
-				`class="quiet-button">Send it`}, nil},
+				`class="quiet-button">Send test event`}, nil},
 		"a staged secret for the same URL says that both have to be accepted": {"developer",
 			shop + "/webhook",
 			func(w *world) {
 				w.change(shopID, func(i *integration.Integration) { i.Staged.URL = i.Webhook.URL })
 			},
-			[]string{"so your receiver has to accept both"}, nil},
+			[]string{"so your receiver must accept both"}, nil},
 		"a staged URL needs no receiver that accepts both secrets": {"developer", shop + "/webhook", none,
-			[]string{"Waits for its test"}, []string{"so your receiver has to accept both"}},
-		"an event that has not arrived keeps what it says of the user": {"developer",
+			[]string{"Waiting for its test"}, []string{"so your receiver must accept both"}},
+		"an undelivered event keeps its data about the user": {"developer",
 			mine + "/deliveries/" + shopID + "/" + deadID, none,
 			[]string{"Your receiver also gets publisher_state and external_user_id"},
-			[]string{"which are not kept once an event is delivered"}},
+			[]string{"which are deleted when an event is delivered"}},
 		"an event that has arrived does not": {"developer", mine + "/deliveries/" + shopID + "/" + deliveryID,
-			none, []string{"which are not kept once an event is delivered"},
+			none, []string{"which are deleted when an event is delivered"},
 			[]string{"Your receiver also gets publisher_state"}},
 		"an operator who may not do something is not sent to a publisher's admin": {"watcher",
-			mine + "/settings", none, []string{"Ask somebody whose token has the role operator."},
+			mine + "/settings", none, []string{"Ask a person whose token has the role operator."},
 			[]string{"Ask an admin"}},
-		"an event that was given up says why in words": {"developer",
+		"a failed event shows the reason in words": {"developer",
 			mine + "/deliveries/" + shopID + "/" + deadID, none,
-			[]string{"<dt>Given up because</dt><dd>the receiver refused it</dd>"}, nil},
-		"an event that is put off is not said to be given up": {"developer",
+			[]string{"<dt>Failed because</dt><dd>the receiver rejected it</dd>"}, nil},
+		"a postponed event is not shown as failed": {"developer",
 			mine + "/deliveries/" + lostID + "/" + waitingID, withoutSecret,
-			[]string{"<dt>Put off because</dt><dd>this service cannot read the webhook"},
-			[]string{"Given up because"}},
-		"a result that can be fetched is said to be so": {"developer", mine + "/sessions/" + sessionID,
+			[]string{"<dt>Postponed because</dt><dd>this service cannot read the webhook"},
+			[]string{"Failed because"}},
+		"a result that can be fetched is shown as such": {"developer", mine + "/sessions/" + sessionID,
 			func(w *world) { w.aliases[sessionID] = w.completed(4 * time.Minute).Text; w.at(0) },
 			[]string{"not fetched yet"}, nil},
-		"a result that nobody has fetched in time is over": {"developer", mine + "/sessions/" + sessionID,
+		"a result that was not fetched in time has expired": {"developer", mine + "/sessions/" + sessionID,
 			func(w *world) { w.aliases[sessionID] = w.completed(6 * time.Minute).Text; w.at(0) },
-			[]string{"not fetched within the 5 minutes"}, []string{"not fetched yet"}},
+			[]string{"not fetched within 5 minutes"}, []string{"not fetched yet"}},
 	})
 }
 
@@ -221,8 +222,8 @@ func withoutSecret(w *world) {
 	w.aliases[waitingID] = page.Items[0].Place
 }
 
-// The first URL of a webhook makes a secret. The page with it is the one where the receiver is tested.
-func TestTheFirstWebhookURLLeadsToItsTest(t *testing.T) {
+// The first URL of a webhook creates a secret. It is shown on the page of the webhook test.
+func TestWebhook_FirstURLLinksToTest(t *testing.T) {
 	w := newWorld(t)
 	w.put(bare())
 	page := mine + "/integrations/" + bareID
@@ -233,8 +234,8 @@ func TestTheFirstWebhookURLLeadsToItsTest(t *testing.T) {
 	}
 }
 
-// A URL that is refused, or corrected, stays a matter of the page on which it was typed.
-func TestAWebhookURLIsRefusedAndCorrectedOnItsPage(t *testing.T) {
+// A rejected or corrected URL is shown on the page where it was entered.
+func TestWebhook_RejectedURL(t *testing.T) {
 	w := newWorld(t)
 	page := mine + "/integrations/" + kioskID + "/webhook"
 	status, to := w.posts(t, page, page, "developer", "save-integration",
@@ -258,8 +259,8 @@ func TestAWebhookURLIsRefusedAndCorrectedOnItsPage(t *testing.T) {
 	}
 }
 
-// What has to be listed first is named as the form names it.
-func TestARefusedKeyIsToldInTheWordsOfTheForms(t *testing.T) {
+// The error names the missing setting as in the form.
+func TestKey_RejectedMessage(t *testing.T) {
 	w := newWorld(t)
 	w.put(bare())
 	resp := w.ask("POST", mine+"/keys", "developer", "do=create-key&integration_id="+bareID+
@@ -271,8 +272,8 @@ func TestARefusedKeyIsToldInTheWordsOfTheForms(t *testing.T) {
 	}
 }
 
-// A search that finds nothing does not speak of changes.
-func TestASearchThatFindsNothingSpeaksOfNoChange(t *testing.T) {
+// The page of a search without results does not mention changes.
+func TestSearch_NoResults(t *testing.T) {
 	w := newWorld(t)
 	for path, c := range map[string]struct {
 		form string
@@ -280,14 +281,14 @@ func TestASearchThatFindsNothingSpeaksOfNoChange(t *testing.T) {
 	}{mine + "/sessions": {"find-session", false}, mine + "/integrations/new": {"create-integration", true}} {
 		resp := w.ask("POST", path, "developer",
 			body(c.form, "session_id=svc_sess_nothing&name=", "developer"))
-		if said := strings.Contains(string(resp.Body), "Nothing was changed yet"); resp.Status != 422 ||
-			said != c.says || !strings.Contains(string(resp.Body), "lease look at what is marked") {
+		if said := strings.Contains(string(resp.Body), "Your changes were not saved"); resp.Status != 422 ||
+			said != c.says || !strings.Contains(string(resp.Body), "lease correct the marked fields") {
 			t.Errorf("%s: %d, it speaks of changes: %t", c.form, resp.Status, said)
 		}
 	}
 }
 
-// Whoever has made a key finds the way back to the steps.
+// The page of a new key links to the steps.
 func TestAfterAKeyComesTheOverview(t *testing.T) {
 	w := newWorld(t)
 	_, to := w.posts(t, mine+"/keys", mine+"/keys", "developer", "create-key", "")
@@ -297,9 +298,8 @@ func TestAfterAKeyComesTheOverview(t *testing.T) {
 	}
 }
 
-// What is wrong with a form, also what could not be read, stands beside its field and where
-// it can be seen.
-func TestWhatIsWrongStandsBesideItsField(t *testing.T) {
+// Errors of a form, including values that cannot be parsed, are shown next to their field and in the summary.
+func TestForms_ErrorAtField(t *testing.T) {
 	w := newWorld(t)
 	resp := w.ask("POST", mine+"/integrations/new", "developer", body("create-integration",
 		url.Values{"name": {""}, "minimum_age": {"old"}, "methods_order": {"camera"},
@@ -318,7 +318,7 @@ func TestWhatIsWrongStandsBesideItsField(t *testing.T) {
 	beside, _, _ = strings.Cut(beside, "<input")
 	if !strings.Contains(beside, "Method is &#34;none&#34;") ||
 		!strings.Contains(beside, "Method is &#34;other&#34;") {
-		t.Errorf("beside the field stands only %s", beside)
+		t.Errorf("next to the field is only %s", beside)
 	}
 	page = string(w.ask("POST", mine+"/integrations/"+kioskID+"/webhook", "developer",
 		body("stage-webhook", "version={version}&webhook_url=x", "developer")).Body)
@@ -327,15 +327,15 @@ func TestWhatIsWrongStandsBesideItsField(t *testing.T) {
 	}
 }
 
-// A sign-in link need not have a name. Whoever comes by it is still called something.
-func TestALinkWithoutANameIsCalledOne(t *testing.T) {
+// A sign-in link need not have a name. Its user is still shown with a name.
+func TestLink_WithoutName(t *testing.T) {
 	w := newWorld(t)
 	nameless := actors["newcomer"]
 	nameless.Name = ""
 	w.access.actors["newcomer"] = nameless
 	resp := w.ask("POST", "/console/link", "", "do=use-link&token=vrg_in_good")
 	page := string(w.ask("GET", resp.Header.Get("Location"), "newcomer", "").Body)
-	for _, want := range []string{"You are signed in as admin, by a sign-in link.",
+	for _, want := range []string{"You are signed in as admin, with a sign-in link.",
 		`<span class="name">Sign-in link</span>`} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q:\n%s", want, page)
@@ -348,8 +348,9 @@ func TestALinkWithoutANameIsCalledOne(t *testing.T) {
 	}
 }
 
-// A staged secret for the same URL is said to be accepted beside the present one, and afterwards alone.
-func TestAStagedSecretIsAcceptedBesideThePresentOne(t *testing.T) {
+// The page explains that a receiver must accept both the current secret and the staged one, and later only
+// the new one.
+func TestWebhook_StagedSecret(t *testing.T) {
 	w := newWorld(t)
 	page := shop + "/webhook"
 	says := func(form, values, want string) {
@@ -360,16 +361,16 @@ func TestAStagedSecretIsAcceptedBesideThePresentOne(t *testing.T) {
 		}
 	}
 	says("stage-webhook", "version={version}&webhook_url=https://x.example&secret=new",
-		"Put it into your receiver")
+		"Configure it in your receiver")
 	says("stage-webhook", "version={version}&webhook_url=https://shop.example/webhooks/verge&secret=new",
-		"Let your receiver accept both secrets")
+		"Configure your receiver to accept both")
 	w.answers = passes
-	says("test-staged", "", "your receiver need not accept it")
+	says("test-staged", "", "your receiver can stop accepting it")
 }
 
-// Whoever opens a page that is about one integration sees the one that is in use, and not the one with the
-// lowest id, which is random.
-func TestAPageBeginsWithTheIntegrationInUse(t *testing.T) {
+// A page about one integration shows the integration in use by default, not the one with the lowest id, which
+// is random.
+func TestPages_DefaultIntegration(t *testing.T) {
 	w := newWorld(t)
 	silent := bare()
 	silent.Name, silent.ID = "A first", "00000000-7777-4777-8777-777777777706"
@@ -391,7 +392,7 @@ func TestAPageBeginsWithTheIntegrationInUse(t *testing.T) {
 	}
 }
 
-// A list that is whole is in the order in which people look for something. That of the store is random.
+// A complete list is sorted by name. The order of the store is random.
 func TestWholeListsAreInOrder(t *testing.T) {
 	w := newWorld(t)
 	for path, want := range map[string][]string{
@@ -418,7 +419,7 @@ func TestWholeListsAreInOrder(t *testing.T) {
 	}
 }
 
-// Days that make no sense are said beside the form that has them.
+// Invalid days are reported next to their form.
 func TestDaysWithoutSenseAreSaidInTheForm(t *testing.T) {
 	resp := newWorld(t).ask("GET", mine+"/usage?from=2026-11-20&to=2026-11-01", "viewer", "")
 	body := string(resp.Body)
@@ -430,18 +431,18 @@ func TestDaysWithoutSenseAreSaidInTheForm(t *testing.T) {
 	}
 }
 
-// Making a passkey was a sign-in, and the choice of a role fits into its column.
-func TestAMemberWhoJustJoinedHasSignedIn(t *testing.T) {
+// Creating a passkey is a sign-in, and the choice of a role fits into its column.
+func TestMember_JustJoined(t *testing.T) {
 	w := newWorld(t)
 	body := string(w.ask("GET", mine+"/members", "admin", "").Body)
 	if strings.Contains(body, ">never<") || !strings.Contains(body, ">Developer</option>") {
-		t.Errorf("somebody who joined never signed in, or a choice is long:\n%s", body)
+		t.Errorf("a member who joined never signed in, or a choice is long:\n%s", body)
 	}
 }
 
-// What the test of a staged webhook has found stands below the button that tests it again, and not between
-// that of the webhook in use and it.
-func TestTheReportOfAStagedWebhookIsBelowIt(t *testing.T) {
+// The report of a staged webhook is below the button for another test of it, and not below the active
+// webhook.
+func TestWebhook_StagedReport(t *testing.T) {
 	w := newWorld(t)
 	_, to := w.posts(t, shop+"/webhook", shop+"/webhook", "developer", "test-staged", "")
 	page := string(w.ask("GET", to, "developer", "").Body)
@@ -451,8 +452,8 @@ func TestTheReportOfAStagedWebhookIsBelowIt(t *testing.T) {
 	}
 }
 
-// An invitation without a name, which programs can make, is called by its id.
-func TestAnInvitationWithoutANameIsCalledByItsID(t *testing.T) {
+// An invitation without a name, which programs can create, is shown with its id.
+func TestInvitation_WithoutName(t *testing.T) {
 	w := newWorld(t)
 	made, err := w.Operations.Invite(ctx, w.access.actors["admin"], mineID, "", operate.RoleViewer)
 	coretest.Must(t, err)
@@ -462,8 +463,8 @@ func TestAnInvitationWithoutANameIsCalledByItsID(t *testing.T) {
 	}
 }
 
-// Contract 44: whoever mends a receiver sees each request of the test and what the receiver said.
-func TestTheReportShowsEachRequestAndAnswer(t *testing.T) {
+// Contract 44: the report shows each request of the test and the receiver's response.
+func TestWebhook_ReportShowsExchanges(t *testing.T) {
 	w := newWorld(t)
 	path := mine + "/integrations/" + kioskID + "/webhook"
 	resp := w.ask("POST", path, "developer", body("test-webhook", "", "developer"))
@@ -472,7 +473,7 @@ func TestTheReportShowsEachRequestAndAnswer(t *testing.T) {
 		"POST https://kiosk.example/webhooks/verge\n", "\nX-Service-Timestamp: 17",
 		"&#34;type&#34;:&#34;verification.started&#34;", "it says &lt;no&gt;", "Only the first 1 KiB"} {
 		if n := strings.Count(page, want); n != 5 {
-			t.Errorf("%q stands there %d times, want once for each probe:\n%s", want, n, page)
+			t.Errorf("%q appears %d times, want once for each probe:\n%s", want, n, page)
 		}
 	}
 }

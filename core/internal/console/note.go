@@ -21,23 +21,23 @@ import (
 	"github.com/verge-id/verge/core/operate"
 )
 
-// note is what a form did, for the page after it.
+// note is the result of a form, for the page after it.
 type note struct {
 	Tone   string `json:"tone,omitempty"` // "": good
 	Text   string `json:"text,omitempty"`
 	Secret string `json:"secret,omitempty"`
-	Label  string `json:"label,omitempty"`  // what the secret is
-	Advice string `json:"advice,omitempty"` // what to do with it
+	Label  string `json:"label,omitempty"`  // name of the secret
+	Advice string `json:"advice,omitempty"` // how to use it
 
 	At       time.Time            `json:"at"`
 	Report   *operate.TestReport  `json:"report,omitempty"`
-	Staged   bool                 `json:"staged,omitempty"` // the report is of the staged webhook
+	Staged   bool                 `json:"staged,omitempty"` // the report is about the staged webhook
 	Exchange *operate.Exchange    `json:"exchange,omitempty"`
 	Session  *operate.TestSession `json:"session,omitempty"`
-	For      string               `json:"for,omitempty"` // the integration that it is about
+	For      string               `json:"for,omitempty"` // the integration of the result
 }
 
-// done is a note that says what was done.
+// done returns a note with a success message.
 func done(text string) note { return note{Text: text} }
 
 func (n note) status() pages.Status {
@@ -48,10 +48,9 @@ func (n note) status() pages.Status {
 	return pages.Status{Tone: tone, Text: n.Text, Secret: n.Secret, Label: n.Label, Advice: n.Advice}
 }
 
-// A note waits in the store for the page that shows it, under a name that the session's cookie and a random
-// id give, sealed with a key that they give. The store has neither of them, so who reads it learns nothing,
-// and what is written there by others does not open. A note with a secret is shown once: it is deleted before
-// it is shown.
+// A note is stored for the page that shows it. Its name and its key are derived from the session's cookie and
+// a random id. The store has neither of them, so a reader of the store cannot open a note, and a writer
+// cannot forge one. A note with a secret is shown once: it is deleted before it is shown.
 const (
 	noteParam = "note"
 	noteItems = "c/note/"
@@ -60,11 +59,11 @@ const (
 	labelNote = "verge/v1/console-note/"
 )
 
-// noteNonce is the size of a nonce of AES-GCM, in bytes. A key seals one note, so any nonce is good.
+// noteNonce is the size of a nonce of AES-GCM, in bytes. A key seals one note, so any nonce is secure.
 const noteNonce = 12
 
-// noteKey returns the item's name and what seals it: AES-256-GCM, which wallets' answers need in any case, so
-// that it adds nothing to the guest.
+// noteKey returns the item's name and the AEAD that seals it: AES-256-GCM, which wallets' responses need in
+// any case, so that it does not enlarge the guest.
 func noteKey(cookie, id string) (name string, aead cipher.AEAD, err error) {
 	const nameSize, keySize = 16, 32
 	b, err := hkdf.Key(sha256.New, []byte(cookie), []byte(id), labelNote, nameSize+keySize)
@@ -83,7 +82,7 @@ func noteKey(cookie, id string) (name string, aead cipher.AEAD, err error) {
 	return noteItems + hex.EncodeToString(b[:nameSize]), aead, nil
 }
 
-// keepNote keeps a note and returns the path with the parameter that leads to it.
+// keepNote stores a note and returns the path with its parameter.
 func (c *Console) keepNote(ctx context.Context, path, cookie string, n note) (string, error) {
 	if n.Text == "" || cookie == "" {
 		return path, nil
@@ -122,7 +121,7 @@ func (c *Console) keepNote(ctx context.Context, path, cookie string, n note) (st
 }
 
 // takeNote returns the note of that id, or none. A note with a secret is deleted first. If the store does not
-// say that it was, the secret is not shown: it would be a second time.
+// confirm the deletion, the secret is not shown, because it could be shown twice.
 func (v *visit) takeNote(id string) note {
 	name, aead, err := noteKey(v.cookie, id)
 	if err != nil {
@@ -132,7 +131,7 @@ func (v *visit) takeNote(id string) note {
 	if err != nil {
 		if !errors.Is(err, kv.ErrNotFound) {
 			return note{Tone: pages.Wait,
-				Text: "What the form did cannot be told just now. Load the page again."}
+				Text: "The result of the form is not available at the moment. Reload the page."}
 		}
 		return note{}
 	}

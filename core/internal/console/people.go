@@ -19,8 +19,7 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// People is the Access of the service, on package member, with an audit entry for everyone who comes in. All
-// fields are needed.
+// People implements Access on package member, with an audit entry for each sign-in. All fields are required.
 type People struct {
 	Registry  *member.Registry
 	Directory *integration.Directory
@@ -32,7 +31,7 @@ type People struct {
 
 var _ Access = (*People)(nil)
 
-// Names of what the audit has of people who come in, beside those of package operate.
+// Operations of the audit about sign-in. Package operate has the others.
 const (
 	signedIn       = "member.sign-in"
 	usedLink       = "link.use"
@@ -43,14 +42,14 @@ const (
 	endedSession   = "session.end"
 )
 
-// entry returns an audit entry about what an actor did to itself.
+// entry returns an audit entry about an actor's own account.
 func (p *People) entry(who member.Actor, operation string) ([]kv.Put, error) {
 	return audit.Entry{Actor: audit.Actor{Kind: who.Kind, ID: who.ID, Name: who.Name},
 		Publisher: who.Publisher,
 		Operation: operation, Target: who.ID}.Puts(p.Sealer, p.Random, p.Now())
 }
 
-// came is written with the session of somebody who comes in.
+// came returns the transaction that is committed with a new session.
 func (p *People) came(operation string) member.WriteWith[member.Session] {
 	return func(s member.Session) ([]kv.Put, error) { return p.entry(s.Actor, operation) }
 }
@@ -59,7 +58,7 @@ func shown(s member.Session) Session {
 	return Session{Actor: operate.Actor(s.Actor), Expires: s.Expires, Forms: s}
 }
 
-// apiError returns the error for the person if err is one of other packages than member, and else err.
+// apiError returns the error for the person if err is from another package than member, and else err.
 func apiError(err error) error {
 	var list problem.List
 	var rejected *webauthn.Refusal
@@ -67,7 +66,7 @@ func apiError(err error) error {
 	case errors.Is(err, integration.ErrNotFound):
 		return web.ErrNotFound
 	case errors.As(err, &rejected):
-		return unauthorized("What your device answered cannot be accepted. Try again, or use another device.")
+		return unauthorized("The response of your device was not accepted. Try again, or use another device.")
 	case errors.As(err, &list):
 		wrong := &web.Error{Code: web.InvalidRequest}
 		for _, each := range list {
@@ -79,7 +78,7 @@ func apiError(err error) error {
 	return err
 }
 
-// unauthorized returns the error for a form that signs no one in.
+// unauthorized returns the error for a failed sign-in.
 func unauthorized(message string) error {
 	return &web.Error{Code: web.Unauthorized, Message: message}
 }
@@ -106,20 +105,20 @@ func (p *People) SignInOperator(ctx context.Context, client netip.Addr, token st
 	if err := tooOften(p.Guard.Wrong(ctx, client)); err != nil {
 		return "", Session{}, err
 	}
-	return "", Session{}, unauthorized("This is no operator token, or not any more.")
+	return "", Session{}, unauthorized("This operator token is not valid.")
 }
 
-// tooOften returns the error for an address whose tokens are not judged.
+// tooOften returns the error for an address whose tokens are not checked.
 func tooOften(wait time.Duration, err error) error {
 	if err != nil || wait == 0 {
 		return err
 	}
 	return &web.Error{Code: web.RateLimited, RetryAfter: int(wait.Round(time.Second).Seconds()) + 1,
-		Message: "Too many wrong tokens came from your address, so none is checked now. " +
+		Message: "Too many wrong tokens from your address. " +
 			"Try again in a minute."}
 }
 
-// in is the answer to somebody who comes in.
+// in returns the result of a sign-in.
 func (p *People) in(cookie string, s member.Session, err error) (string, Session, error) {
 	if err != nil {
 		return "", Session{}, apiError(err)
@@ -157,11 +156,12 @@ func (p *People) Invitation(ctx context.Context, secret string) (Invited, Ceremo
 	return invited, Ceremony{Options: string(c.Options), Form: c.Form}, apiError(err)
 }
 
-// publisher returns the name of a publisher. An invitation or a link to one that is gone or archived is over.
+// publisher returns the name of a publisher. Invitations and links of a deleted or archived publisher are no
+// longer valid.
 func (p *People) publisher(ctx context.Context, id string) (string, error) {
 	found, err := p.Directory.ReadPublisher(ctx, id)
 	if errors.Is(err, integration.ErrNotFound) || err == nil && found.Value.Archived != nil {
-		return "", &web.Error{Code: web.TokenExpired, Message: "The publisher is not there any more."}
+		return "", &web.Error{Code: web.TokenExpired, Message: "The publisher no longer exists."}
 	}
 	return found.Value.Name, err
 }
@@ -281,7 +281,7 @@ func shownPasskey(p member.Passkey) operate.Passkey {
 	return operate.Passkey{ID: p.ID, Name: p.Name, Created: p.Created, LastUsed: p.LastUsed}
 }
 
-// changed is written with a change that a member makes to their passkeys.
+// changed returns the audit entry of a change that a member makes to their passkeys.
 func (p *People) changed(s member.Session, operation string) member.WriteWith[member.Member] {
 	return func(member.Member) ([]kv.Put, error) { return p.entry(s.Actor, operation) }
 }

@@ -163,7 +163,7 @@ func (m *newcomer) signsIn() {
 	}
 	if again := m.ask("POST", "/console/sign-in", "", form); again.Status != 401 ||
 		again.Header.Has("Set-Cookie") {
-		m.t.Errorf("an answer of a passkey a second time: %d, want 401", again.Status)
+		m.t.Errorf("a passkey's response for the second time: %d, want 401", again.Status)
 	}
 }
 
@@ -171,7 +171,7 @@ func (m *newcomer) mayAddAPasskeyOnlyAtFirst() {
 	m.t.Helper()
 	m.Clock.Advance(10 * time.Minute)
 	account := string(m.ask("GET", "/console/account", m.cookie, "").Body)
-	if strings.Contains(account, "add-passkey") || !strings.Contains(account, "Sign in again, and add one") ||
+	if strings.Contains(account, "add-passkey") || !strings.Contains(account, "Sign in again to add one") ||
 		!strings.Contains(account, "Passkey 1") {
 		m.t.Errorf("10 minutes after signing in the page offers another passkey:\n%s", account)
 	}
@@ -248,7 +248,7 @@ func (m *newcomer) isInTheAudit() {
 	for _, want := range []string{"member.enrol", "member.sign-in", "passkey.add", "passkey.remove",
 		"session.end"} {
 		if !seen[want] {
-			m.t.Errorf("the audit does not tell of %s: %v", want, seen)
+			m.t.Errorf("the audit does not contain %s: %v", want, seen)
 		}
 	}
 }
@@ -310,8 +310,8 @@ func TestAnOperatorComesIn(t *testing.T) {
 	}
 }
 
-// Nobody comes in to a publisher that was archived while the page of an invitation or a link stood open.
-func TestNobodyComesInToAnArchivedPublisher(t *testing.T) {
+// Sign-in is rejected if the publisher was archived while the page of an invitation or a link was open.
+func TestSignIn_ArchivedPublisher(t *testing.T) {
 	w := newWorld(t)
 	people := w.let(t, "verify.example", base)
 	invitation, device := invite(t, people), passkeytest.New(base)
@@ -370,11 +370,11 @@ func TestPasskeysInChromium(t *testing.T) {
 			}
 			time.Sleep(50 * time.Millisecond)
 		}
-		t.Fatalf("the page does not say %q:\n%s", text, eval[string](b, `document.body.innerText`))
+		t.Fatalf("the page does not contain %q:\n%s", text, eval[string](b, `document.body.innerText`))
 	}
 	b.do(chromedp.Navigate(b.url + "/console/invitation?invitation=" + invite(t, people)))
 	press("enrol")
-	arrives("Your passkey is made, and you are signed in.")
+	arrives("Your passkey was created, and you are signed in.")
 	press("sign-out")
 	arrives("You are signed out.")
 	press("sign-in-passkey")

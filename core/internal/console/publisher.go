@@ -25,7 +25,7 @@ func showPublishers(v *visit) (view, error) {
 func createPublisher(v *visit) (next, error) {
 	made, err := v.Operations.CreatePublisher(v.ctx, v.who(), operate.PublisherInput{Name: v.text("name")})
 	return next{path: pages.PublisherPath(made.ID), note: done("The publisher " + made.Name +
-		" is created.")}, err
+		" was created.")}, err
 }
 
 func showPublisher(v *visit) (view, error) {
@@ -40,10 +40,10 @@ func showPublisher(v *visit) (view, error) {
 func endPasskeys(v *visit) (next, error) {
 	_, err := v.Operations.EndPasskeys(v.ctx, v.who(), v.publisher.ID)
 	return next{path: v.mine("settings"),
-		note: done("All passkeys that users have made until now are ended.")}, err
+		note: done("All passkeys that users have created so far have ended.")}, err
 }
 
-// mine is the path of a page of the publisher whose page this is.
+// mine returns the path of a page of this page's publisher.
 func (v *visit) mine(parts ...string) string { return pages.PublisherPath(v.publisher.ID, parts...) }
 
 func savePublisher(v *visit) (next, error) {
@@ -62,13 +62,13 @@ func archivePublisher(v *visit) (next, error) {
 		return next{}, err
 	}
 	_, err = v.Operations.ArchivePublisher(v.ctx, v.who(), v.publisher.ID, version)
-	return next{path: v.mine("settings"), note: done("The publisher is archived.")}, err
+	return next{path: v.mine("settings"), note: done("The publisher was archived.")}, err
 }
 
 func createLink(v *visit) (next, error) {
 	made, err := v.Operations.CreateLink(v.ctx, v.who(), v.publisher.ID, v.must("name"),
 		operate.Role(v.must("role")))
-	return next{path: v.mine("settings"), note: note{Text: "The sign-in link is made.", Secret: made.Link,
+	return next{path: v.mine("settings"), note: note{Text: "The sign-in link was created.", Secret: made.Link,
 		Label: "Sign-in link", Advice: "It works once, within 5 minutes."}}, err
 }
 
@@ -102,5 +102,5 @@ func showOverview(v *visit) (view, error) {
 	return view{frame: f, body: pages.Overview(f, d)}, nil
 }
 
-// lookedAt is how many integrations the overview looks at.
+// lookedAt is the maximum number of integrations that the overview checks.
 const lookedAt = 20

@@ -19,7 +19,7 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// header is that of every answer. With script it allows a page our script.
+// header returns the headers of every response. With script, they allow our script.
 func header(script bool) web.Header {
 	if script {
 		return web.PageHeader("script-src 'self'; connect-src 'self'; ")
@@ -30,7 +30,7 @@ func header(script bool) web.Header {
 func (c *Console) render(status int, f *pages.Frame, body templ.Component) *web.Response {
 	b, err := pages.Render(f, body)
 	if err != nil {
-		panic(err) // only for a template that is wrong
+		panic(err) // only for an invalid template
 	}
 	h := header(f.Script || f.Live)
 	h.Set("Content-Type", "text/html; charset=utf-8")
@@ -44,7 +44,7 @@ func (v *visit) send(s view) *web.Response {
 		return s.raw
 	}
 	if s.frame.Status.Secret != "" {
-		s.frame.Script = true // it has a button that copies
+		s.frame.Script = true // for the copy button
 	}
 	status := s.status
 	if status == 0 {
@@ -53,14 +53,14 @@ func (v *visit) send(s view) *web.Response {
 	return v.render(status, s.frame, s.body)
 }
 
-// see answers with a 303 to a page of the console.
+// see returns a 303 to a page of the console.
 func (c *Console) see(path string) *web.Response {
 	h := header(false)
 	h.Set("Location", path)
 	return &web.Response{Status: 303, Header: h}
 }
 
-// goOn answers a form that did what it should.
+// goOn returns the response to a form that succeeded.
 func (v *visit) goOn(to next) *web.Response {
 	cookie := v.cookie
 	if to.cookie != "" {
@@ -68,7 +68,7 @@ func (v *visit) goOn(to next) *web.Response {
 	}
 	path, err := v.keepNote(v.ctx, to.path, cookie, to.note)
 	if err != nil && to.note.Secret != "" {
-		// What was made exists, and nobody will ever see it.
+		// The secret exists but can never be shown.
 		return v.problem(err)
 	}
 	resp := v.see(path)
@@ -84,7 +84,7 @@ func (v *visit) goOn(to next) *web.Response {
 
 func seconds(d time.Duration) string { return strconv.Itoa(max(int(d.Seconds()), 0)) }
 
-// refused answers a form that was not carried out, with the page that has it and what was typed.
+// refused returns the response to a rejected form: its page, with the values of the form.
 func (v *visit) refused(err error) *web.Response {
 	e := web.AsError(err)
 	switch {
@@ -95,18 +95,18 @@ func (v *visit) refused(err error) *web.Response {
 		return v.again(422, "")
 	case e.Code == web.PreconditionFailed:
 		v.refusal.Theirs = v.theirs()
-		return v.again(412, "Somebody else has changed this meanwhile, so nothing was saved. What you "+
-			"typed is still here. Look at what they changed, and save again to put yours in its place.")
+		return v.again(412, "Someone else has changed this in the meantime, so nothing was saved. Your "+
+			"values are still here. Check the other changes, and save again to overwrite them.")
 	case errors.Is(err, errPreview):
 		return v.again(200, "")
 	case errors.Is(err, errNoVersion):
-		return v.plainFor(400, pages.ProblemData{Heading: "Load the page again", Tone: pages.Wait,
-			Text: "The form does not say which version it changes, so nothing was changed. Load the " +
-				"page again, and make your change there.", To: v.req.Path, ToText: "Load the page again"})
+		return v.plainFor(400, pages.ProblemData{Heading: "Reload the page", Tone: pages.Wait,
+			Text: "The form contains no version, so nothing was changed. Reload the " +
+				"page, and make your change there.", To: v.req.Path, ToText: "Reload the page"})
 	case errors.Is(err, operate.ErrManaged):
-		return v.again(409, "The configuration file names this, so it is changed there. Nothing was changed.")
+		return v.again(409, "This is managed by the configuration file. Change it there. Nothing was saved.")
 	case errors.Is(err, operate.ErrArchived):
-		return v.again(409, "This is archived and takes no change. Nothing was changed.")
+		return v.again(409, "This is archived and cannot be changed. Nothing was changed.")
 	case errors.Is(err, operate.ErrNeedsOrigins), e.Code == web.InvalidRequest:
 		return v.again(409, names.Replace(e.Message))
 	case e.Code == web.Unauthorized:
@@ -119,7 +119,7 @@ func (v *visit) refused(err error) *web.Response {
 	return v.problem(err)
 }
 
-// names replaces the names of fields in messages by those of the forms.
+// names replaces the names of fields in messages with the names in forms.
 var names = func() *strings.Replacer {
 	pairs := []string{"webhook url", "webhook URL"}
 	for _, s := range integration.Settings {
@@ -128,8 +128,8 @@ var names = func() *strings.Replacer {
 	return strings.NewReplacer(pairs...)
 }()
 
-// sentences returns what is wrong as pages say it. The same messages are in answers to programs and about the
-// configuration file, where they begin with the name of the field as it is written there.
+// sentences returns the errors as sentences for pages. The same messages are used by the API and for the
+// configuration file, where they begin with the name of the field.
 func sentences(fields []web.FieldError) []web.FieldError {
 	all := slices.Clone(fields)
 	for n := range all {
@@ -142,7 +142,7 @@ func sentences(fields []web.FieldError) []web.FieldError {
 	return all
 }
 
-// again shows the page of the form once more, as it is now.
+// again shows the page of the form again, in its current state.
 func (v *visit) again(status int, notice string) *web.Response {
 	v.refusal.Action, v.refusal.Values, v.refusal.Notice = v.acting, v.form, notice
 	shown, err := v.page.show(v)
@@ -153,8 +153,8 @@ func (v *visit) again(status int, notice string) *web.Response {
 	return v.send(shown)
 }
 
-// theirs is what others have changed about the thing of this page, the latest first. What came before a
-// change of one's own, one has seen. If one's own is the latest, it was made in another window.
+// theirs returns the changes by others to the item of this page, latest first. It ends before an own change,
+// since the person has seen the earlier ones. If the own change is the latest, it was made in another window.
 func (v *visit) theirs() (changes []operate.AuditEntry) {
 	if v.publisher == nil {
 		return nil
@@ -165,7 +165,7 @@ func (v *visit) theirs() (changes []operate.AuditEntry) {
 	}
 	recent, err := v.Operations.Audit(v.ctx, v.who(), v.publisher.ID, operate.Cursor{Limit: 20})
 	if err != nil {
-		return nil // the form and what was typed matter more
+		return nil // the form with its values is more important
 	}
 	for _, e := range recent.Items {
 		if e.Target != target || len(e.Changes) == 0 {
@@ -183,33 +183,33 @@ func (v *visit) theirs() (changes []operate.AuditEntry) {
 	return changes
 }
 
-// crossSite is said to a browser that posts for another site.
+// crossSite is the error page for a form of another site.
 var crossSite = pages.ProblemData{Heading: "This form came from another site", Tone: pages.Bad,
-	Text: "Nothing was changed. Open the console yourself, and do there what you want to do."}
+	Text: "Nothing was changed. Open the console yourself, and make the change there."}
 
-// problem is the page in place of one that cannot be shown.
+// problem returns the error page for a page that cannot be shown.
 func (v *visit) problem(err error) *web.Response {
 	e := web.AsError(err)
 	switch {
 	case e.Code == web.NotFound:
-		return v.plainFor(404, pages.ProblemData{Heading: "Nothing is here", Tone: pages.Idle,
-			Text: "There is no such page, or it is not yours to see. Look at the address."})
+		return v.plainFor(404, pages.ProblemData{Heading: "Page not found", Tone: pages.Idle,
+			Text: "This page does not exist, or you have no access to it. Check the address."})
 	case e.Code == web.Forbidden:
-		ask := "Ask an admin of your publisher to do it, or to give you another role."
+		ask := "Ask an admin of your publisher to do this, or to change your role."
 		if v.who().Operator() {
-			ask = "Ask somebody whose token has the role operator."
+			ask = "Ask a person whose token has the role operator."
 		}
-		return v.plainFor(403, pages.ProblemData{Heading: "Your role may not do this", Tone: pages.Idle,
+		return v.plainFor(403, pages.ProblemData{Heading: "Your role does not allow this", Tone: pages.Idle,
 			Text: "You are signed in as " + string(v.who().Role) + ". " + ask + " Nothing was changed."})
 	case e.Code == web.InvalidRequest && len(e.Details) > 0:
-		text := "The address asks for something that there is not."
+		text := "The address contains an invalid value."
 		for _, f := range sentences(e.Details) {
 			text += " " + f.Message
 		}
-		return v.plainFor(400, pages.ProblemData{Heading: "That cannot be shown", Tone: pages.Bad,
+		return v.plainFor(400, pages.ProblemData{Heading: "Cannot show this page", Tone: pages.Bad,
 			Text: text})
 	case e.Code == web.Unauthorized, e.Code == web.TokenExpired:
-		return v.plainFor(410, pages.ProblemData{Heading: "This link does not work any more",
+		return v.plainFor(410, pages.ProblemData{Heading: "This link is no longer valid",
 			Tone: pages.Wait,
 			Text: e.Message, To: pages.Path("sign-in"), ToText: "Go to the sign-in"})
 	case errors.Is(err, ErrNoSession):
@@ -217,17 +217,18 @@ func (v *visit) problem(err error) *web.Response {
 	}
 	level := slog.LevelError
 	if kv.Failed(err) || errors.Is(err, host.ErrKeyAwaited) {
-		level = slog.LevelDebug // the watcher of the store reports it once
+		level = slog.LevelDebug // package storehealth reports it once
 	}
 	v.Host.Log.LogAttrs(v.ctx, level, "console page unavailable", slog.String("error", err.Error()))
-	resp := v.plainFor(503, pages.ProblemData{Heading: "The console cannot answer just now", Tone: pages.Bad,
-		Text: "The store does not answer. Whether a form that you just sent was carried out, the " +
-			"page will say when you load it again.", To: v.req.Path, ToText: "Load the page again"})
+	resp := v.plainFor(503, pages.ProblemData{Heading: "The console is temporarily unavailable",
+		Tone: pages.Bad,
+		Text: "The store does not respond. If you have just sent a form, reload the page to see " +
+			"whether it was carried out.", To: v.req.Path, ToText: "Reload the page"})
 	resp.Header.Set("Retry-After", "2")
 	return resp
 }
 
-// plainFor is a page that says one thing, for whoever is there.
+// plainFor returns a page with one message, for the person of this visit.
 func (v *visit) plainFor(status int, d pages.ProblemData) *web.Response {
 	v.refusal = pages.Form{}
 	f := v.frame(d.Heading)
@@ -238,7 +239,7 @@ func (v *visit) plainFor(status int, d pages.ProblemData) *web.Response {
 	return v.render(status, f, pages.Problem(f, d))
 }
 
-// plain is the same for a request of which nothing is known.
+// plain does the same for a request without a visit.
 func (c *Console) plain(status int, d pages.ProblemData) *web.Response {
 	if d.To == "" {
 		d.To, d.ToText = pages.Root, "Go to the console"

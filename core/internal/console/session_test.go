@@ -40,7 +40,7 @@ func TestOverview_Trend(t *testing.T) {
 	for _, want := range []string{"Sessions of the last 30 days", "<svg viewBox=\"0 0 300 100\"",
 		"The same as a table", "finished sessions completed", "Outcome by method", "Last sessions"} {
 		if !strings.Contains(body, want) {
-			t.Errorf("the overview does not say %q", want)
+			t.Errorf("the overview does not contain %q", want)
 		}
 	}
 }

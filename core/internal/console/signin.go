@@ -8,7 +8,7 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// landing is the first page of whoever is signed in.
+// landing returns the first page after sign-in.
 func landing(who operate.Actor) string {
 	if who.Operator() {
 		return pages.Path("publishers")
@@ -18,13 +18,13 @@ func landing(who operate.Actor) string {
 
 func home(v *visit) (view, error) { return view{raw: v.see(landing(v.who()))}, nil }
 
-// Parameters of addresses that package operate makes.
+// Parameters of addresses that package operate creates.
 const (
 	invitationParam = "invitation"
 	linkParam       = "link"
 )
 
-const noPasskeys = "Passkeys need an address with a name, and this service has an IP address."
+const noPasskeys = "Passkeys need a host name, and this service has an IP address."
 
 func showSignIn(v *visit) (view, error) {
 	d := pages.SignInData{Next: v.query.Get("next")}
@@ -50,7 +50,7 @@ func showSignIn(v *visit) (view, error) {
 	return view{frame: f, body: pages.SignIn(f, d)}, nil
 }
 
-// enter is where the browser goes with a session that was just opened.
+// enter returns the next page of a session that was just opened.
 func (v *visit) enter(cookie string, s Session, err error) (next, error) {
 	if err != nil {
 		return next{}, err
@@ -60,7 +60,7 @@ func (v *visit) enter(cookie string, s Session, err error) (next, error) {
 		to = wanted
 	}
 	text := "You are signed in as " + s.Actor.Name + "."
-	if s.Actor.Kind == operate.KindOperator { // the name is that of a token, perhaps of a program's
+	if s.Actor.Kind == operate.KindOperator { // the name belongs to a token, perhaps of a program
 		text = "You are signed in as " + string(s.Actor.Role) + ", with the token " + s.Actor.Name + "."
 		switch {
 		case v.Dev: // whose operator token belongs to one developer
@@ -71,7 +71,7 @@ func (v *visit) enter(cookie string, s Session, err error) (next, error) {
 		}
 	}
 	if s.Actor.Name == "" {
-		text = "You are signed in as " + string(s.Actor.Role) + ", by a sign-in link."
+		text = "You are signed in as " + string(s.Actor.Role) + ", with a sign-in link."
 	}
 	return next{path: to, note: done(text), cookie: cookie, opened: s}, nil
 }
@@ -109,7 +109,7 @@ func enrol(v *visit) (next, error) {
 	cookie, s, err := v.Access.Enrol(v.ctx, v.form.Get("token"), v.form.Get("state"), v.must("name"),
 		v.form.Get("credential"))
 	to, err := v.enter(cookie, s, err)
-	to.note.Text = "Welcome. Your passkey is made, and you are signed in."
+	to.note.Text = "Welcome. Your passkey was created, and you are signed in."
 	return to, err
 }
 
@@ -174,12 +174,12 @@ func endSession(v *visit) (next, error) {
 	}
 	err := v.Access.EndSession(v.ctx, v.cookie, v.form.Get("session"))
 	if errors.Is(err, web.ErrNotFound) {
-		err = &web.Error{Code: web.InvalidRequest, Message: "This session has ended already."}
+		err = &web.Error{Code: web.InvalidRequest, Message: "This session has already ended."}
 	}
-	return next{path: pages.Path("account"), note: done("The session is signed out.")}, err
+	return next{path: pages.Path("account"), note: done("The session was signed out.")}, err
 }
 
-// onlyMembers refuses those who have no passkeys.
+// onlyMembers rejects people without passkeys.
 func (v *visit) onlyMembers() error {
 	if v.who().Kind == operate.KindMember {
 		return nil
@@ -196,7 +196,7 @@ func addPasskey(v *visit) (next, error) {
 	}
 	err := v.Access.AddPasskey(v.ctx, v.cookie, v.form.Get("state"), v.must("name"), v.form.Get("credential"))
 	return next{path: pages.Path("account"),
-		note: done("The passkey is added. You can sign in with it.")}, err
+		note: done("The passkey was added. You can sign in with it.")}, err
 }
 
 func removePasskey(v *visit) (next, error) {
@@ -205,5 +205,5 @@ func removePasskey(v *visit) (next, error) {
 	}
 	err := v.Access.RemovePasskey(v.ctx, v.cookie, v.form.Get("passkey"))
 	return next{path: pages.Path("account"),
-		note: done("The passkey is removed, and its sessions have ended.")}, err
+		note: done("The passkey was removed, and its sessions have ended.")}, err
 }

@@ -9,15 +9,14 @@ import (
 	"github.com/verge-id/verge/core/operate"
 )
 
-// choices are the integrations that a page lets one choose from.
+// choices returns the integrations to choose from on a page.
 func (v *visit) choices() ([]operate.Integration, error) {
 	found, err := v.Operations.Integrations(v.ctx, v.who(), v.publisher.ID,
 		operate.Search{Cursor: operate.Cursor{Limit: operate.MaxLimit}})
 	return byName(found.Items), err
 }
 
-// chosen returns the choices and the one that the address names, or else the one that is most in use. nil:
-// there is none.
+// chosen returns the choices and the integration in the address, or else the default one. nil: none exists.
 func (v *visit) chosen(id string) ([]operate.Integration, *operate.Integration, error) {
 	all, err := v.choices()
 	if err != nil {
@@ -29,7 +28,7 @@ func (v *visit) chosen(id string) ([]operate.Integration, *operate.Integration, 
 			return nil, nil, err
 		}
 		if !slices.ContainsFunc(all, func(one operate.Integration) bool { return one.ID == i.ID }) {
-			all = append(slices.Clone(all), i) // it is behind those that fit on the page
+			all = append(slices.Clone(all), i) // it is not on the first page
 		}
 		return all, &i, nil
 	}
@@ -41,7 +40,7 @@ func (v *visit) chosen(id string) ([]operate.Integration, *operate.Integration, 
 }
 
 // mostInUse returns the first integration that is ready and sends events, or else the first that is ready, or
-// else the first that is not archived; nil: there is none.
+// else the first that is not archived; nil: none exists.
 func mostInUse(all []operate.Integration) *operate.Integration {
 	for _, is := range []func(operate.Integration) bool{
 		func(i operate.Integration) bool { return i.Ready && i.Webhook.URL != "" && !i.Webhook.Off },
@@ -57,8 +56,7 @@ func mostInUse(all []operate.Integration) *operate.Integration {
 	return nil
 }
 
-// byName returns integrations in the order in which people look for them, archived ones behind the others.
-// The store has them by their ids, which are random.
+// byName returns integrations sorted by name, archived ones last. The store sorts them by their random ids.
 func byName(all []operate.Integration) []operate.Integration {
 	all = slices.Clone(all)
 	slices.SortStableFunc(all, func(a, b operate.Integration) int {
@@ -105,8 +103,8 @@ func showTest(v *visit) (view, error) {
 	return view{frame: f, body: pages.Test(f, d)}, nil
 }
 
-// back returns the session from which the browser comes back, if it does. The address is that of a callback.
-// The result token in it stays unused: it is for the publisher's server.
+// back returns the session from which the browser returns, if any. The address is a callback. The result
+// token in it is not used: it is for the publisher's server.
 func (v *visit) back() *operate.Session {
 	id := v.query.Get("session_id")
 	if id == "" {
@@ -114,12 +112,12 @@ func (v *visit) back() *operate.Session {
 	}
 	s, err := v.sessionOf(id)
 	if err != nil {
-		return nil // anybody can write such an address, and the page is good without
+		return nil // the address may be forged, and the page works without the session
 	}
 	return &s
 }
 
-// pending is the status of a session that is under way.
+// pending is the status of an active session.
 const pending = "PENDING"
 
 func (v *visit) testPath(integration string) string {
@@ -135,9 +133,9 @@ func sendTestEvent(v *visit) (next, error) {
 	if err != nil {
 		return next{}, err
 	}
-	n := note{Text: "The event was sent, and your receiver took it.", Exchange: &sent, For: i.ID}
+	n := note{Text: "The event was sent, and your receiver accepted it.", Exchange: &sent, For: i.ID}
 	if !sent.Delivered {
-		n.Tone, n.Text = pages.Bad, "The event was sent, and your receiver did not take it."
+		n.Tone, n.Text = pages.Bad, "The event was sent, but your receiver did not accept it."
 	}
 	return next{path: v.testPath(i.ID), note: n}, nil
 }
@@ -152,6 +150,6 @@ func startTestSession(v *visit) (next, error) {
 		callback = v.BaseURL + v.mine("test")
 	}
 	started, err := v.Operations.StartTestSession(v.ctx, v.who(), i.ID, callback)
-	return next{path: v.testPath(i.ID), note: note{Text: "The test session is started.", Session: &started,
+	return next{path: v.testPath(i.ID), note: note{Text: "The test session was started.", Session: &started,
 		For: i.ID}}, err
 }

@@ -4,7 +4,7 @@ import (
 	"net/url"
 )
 
-// view is something to look at: a page as somebody sees it, perhaps after a form.
+// view is a page as a person sees it, perhaps after a form.
 type view struct {
 	name, who, path string
 	form            string // posted to the path first
@@ -23,7 +23,7 @@ const (
 	shop = mine + "/integrations/" + shopID
 )
 
-// views are the pages that the browser looks at.
+// views are the pages that the browser opens.
 var views = []view{
 	{"sign-in", "", "/console/sign-in", ""},
 	{"sign-in-out", "", "/console/sign-in?out=1", ""},

@@ -14,42 +14,42 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// visit is one request of one person.
+// visit is one request of a person.
 type visit struct {
 	*Console
 	ctx       context.Context
 	req       *web.Request
 	now       time.Time
 	page      *page
-	at        map[string]string // what stands for the parameters of the path
+	at        map[string]string // the values of the path's parameters
 	query     url.Values
 	form      url.Values // of a POST
-	file      []byte     // of a POST; empty: none was chosen
-	acting    string     // the action that the form asks for
+	file      []byte     // of a POST; empty: no file was chosen
+	acting    string     // the action of the form
 	cookie    string
-	session   Session // zero on pages for those who are not signed in
+	session   Session // zero without sign-in
 	publisher *operate.Publisher
-	note      note       // what the form before this page did
-	refusal   pages.Form // what was typed, if the form was refused
+	note      note       // the result of the form before this page
+	refusal   pages.Form // the values of a rejected form
 	misread   []web.FieldError
 }
 
-// cannotRead notes a value of the form that cannot be read. Whoever asks operations for something then hears
-// of it, together with what is wrong with the other values.
+// cannotRead records an error for a form value that cannot be parsed. Calls of operations then return it
+// together with the errors of the other values.
 func (v *visit) cannotRead(field, message string) {
 	v.misread = append(v.misread, web.FieldError{Field: field, Code: "value", Message: message})
 }
 
-// operations carries out a form whose values have all been read.
+// operations returns the operations. Call it when all values of the form have been read.
 func (v *visit) operations() *operate.Operations { return v.Operations.WithMisread(v.misread) }
 
-// visit finds the page of a request and who asks for it, or returns the answer that says why there is none.
+// visit returns the page of a request and its person, or an error response.
 func (c *Console) visit(ctx context.Context, req *web.Request) (*visit, *web.Response) {
 	v := &visit{Console: c, ctx: ctx, req: req, now: c.Host.Now(), cookie: req.Header.Cookie(c.cookieName())}
 	var err error
 	if v.query, err = web.ReadParameters(req.Query, params...); err != nil {
 		return nil, c.plain(400, pages.ProblemData{Heading: "The address cannot be read", Tone: pages.Bad,
-			Text: "It has something twice, or something on the way has damaged it. Open the page again."})
+			Text: "It has a duplicate parameter, or was damaged in transit. Open the page again."})
 	}
 	v.page, v.at = find(strings.TrimPrefix(req.Path, pages.Root))
 	if v.cookie != "" {
@@ -74,7 +74,7 @@ func (c *Console) visit(ctx context.Context, req *web.Request) (*visit, *web.Res
 		}
 		v.publisher = &p
 	} else if !v.who().Operator() && v.page.op != nil {
-		return nil, v.problem(web.ErrNotFound) // the service as a whole is not there for a member
+		return nil, v.problem(web.ErrNotFound) // pages of the whole service do not exist for members
 	}
 	if v.page.op != nil && !v.who().May(v.page.op) {
 		return nil, v.problem(operate.RoleForbids(v.page.op, v.who().Role))
@@ -85,8 +85,7 @@ func (c *Console) visit(ctx context.Context, req *web.Request) (*visit, *web.Res
 	return v, nil
 }
 
-// params are the parameters that addresses and forms of the console may have. Others are ignored
-// (web.ReadParameters).
+// params are the parameters of addresses and forms of the console. Others are ignored (web.ReadParameters).
 var params = func() []string {
 	all := []string{
 		// of every form
@@ -107,7 +106,7 @@ var params = func() []string {
 	return all
 }()
 
-// fields are the parameters that forms may have: params, and those of the methods of the service.
+// fields returns the parameters of forms: params, and those of the service's methods.
 func (c *Console) fields() []string {
 	return append(slices.Clone(params), pages.MethodFields(operate.MethodsOf(c.Operations.Catalog))...)
 }
@@ -118,8 +117,8 @@ func (v *visit) who() operate.Actor { return v.session.Actor }
 func (c *Console) HasCookie(req *web.Request) bool { return req.Header.Cookie(c.cookieName()) != "" }
 
 // Sample returns the integration for the samples in the documentation, and a callback URL that it allows: the
-// integration that the address names, or else the one that is most in use at the publisher of the person who
-// is signed in. Both are "" if there is none.
+// integration in the address, or else the default integration of the signed-in person's publisher. Both are
+// "" if none exists.
 func (c *Console) Sample(ctx context.Context, req *web.Request) (id, callback string) {
 	session, err := c.Access.Session(ctx, req.Header.Cookie(c.cookieName()))
 	if err != nil || session.Actor.Kind == "" {
@@ -147,12 +146,12 @@ func (c *Console) Sample(ctx context.Context, req *web.Request) (id, callback st
 	return chosen.ID, callback
 }
 
-// signedOut leads to the page to sign in. A browser that came by a link from another site did not send its
-// cookie, since that is for our own pages alone. A page of ours therefore asks once more.
+// signedOut redirects to the sign-in page. A browser that followed a link from another site did not send its
+// cookie, which is only for our own pages. Therefore a page of the console requests the address again.
 func (v *visit) signedOut() *web.Response {
 	if v.req.Method == "POST" {
 		return v.plainFor(401, pages.ProblemData{Heading: "You are signed out", Tone: pages.Wait,
-			Text: "Your session is over, so nothing was changed. Sign in, and send the form again.",
+			Text: "Your session has ended, so nothing was changed. Sign in, and send the form again.",
 			To:   pages.Path("sign-in"), ToText: "Sign in"})
 	}
 	here := v.req.Path
@@ -171,7 +170,7 @@ func (v *visit) signedOut() *web.Response {
 	return v.see(to)
 }
 
-// frame is what stands around a page of this visit.
+// frame returns the frame of a page of this visit.
 func (v *visit) frame(title string) *pages.Frame {
 	f := &pages.Frame{Title: title, Publisher: v.publisher, Now: v.now, Form: v.refusal,
 		Status: v.note.status(), Dev: v.Dev, Issuer: v.Issuer, Service: v.Service}
@@ -184,7 +183,7 @@ func (v *visit) frame(title string) *pages.Frame {
 	return f
 }
 
-// cookieName is the name of the console's cookie. Browsers take the prefix by https alone.
+// cookieName returns the name of the console's cookie. Browsers accept the prefix only over https.
 func (c *Console) cookieName() string {
 	if strings.HasPrefix(c.BaseURL, "https:") {
 		return "__Host-verge-console"
@@ -192,7 +191,7 @@ func (c *Console) cookieName() string {
 	return "verge-console"
 }
 
-// setCookie is the header that gives the browser a session, or with an empty value takes it away.
+// setCookie returns the header that sets the session's cookie, or with an empty value deletes it.
 func (c *Console) setCookie(value string, life time.Duration) string {
 	text := c.cookieName() + "=" + value + "; Path=/; HttpOnly; SameSite=Strict"
 	if strings.HasPrefix(c.BaseURL, "https:") {
@@ -201,8 +200,8 @@ func (c *Console) setCookie(value string, life time.Duration) string {
 	return text + "; Max-Age=" + seconds(life)
 }
 
-// local reports whether a path is one of the console, so that signing in leads nowhere else. A browser takes
-// %2e for a dot, and two dots for the way up. No path of the console has two dots.
+// local reports whether a path belongs to the console, so that sign-in redirects nowhere else. Browsers read
+// %2e as a dot, and two dots as the parent folder. No path of the console has two dots.
 func local(path string) bool {
 	dots := strings.NewReplacer("%2e", ".", "%2E", ".").Replace(path)
 	return (path == pages.Root || strings.HasPrefix(path, pages.Root+"/")) && !strings.ContainsFunc(path,
@@ -210,7 +209,7 @@ func local(path string) bool {
 		!strings.Contains(dots, "..")
 }
 
-// text returns a field of the form without blanks around it, or nil if the form does not have it.
+// text returns a field of the form without surrounding blanks, or nil if the form does not have it.
 func (v *visit) text(name string) *string {
 	if !v.form.Has(name) {
 		return nil
@@ -222,8 +221,8 @@ func (v *visit) text(name string) *string {
 // must returns a field, or "".
 func (v *visit) must(name string) string { return strings.TrimSpace(v.form.Get(name)) }
 
-// version returns the version of the thing that the form changes, as the page had it. Every form of ours that
-// changes a thing with a version says it. A change without it could undo that of somebody else.
+// version returns the version of the item that the form changes. Every form of the console that changes a
+// versioned item contains it. A change without it could undo a change by someone else.
 func (v *visit) version() (string, error) {
 	if version := v.must("version"); version != "" {
 		return version, nil
@@ -231,15 +230,15 @@ func (v *visit) version() (string, error) {
 	return "", errNoVersion
 }
 
-var errNoVersion = errors.New("console: the form does not say which version it changes")
+var errNoVersion = errors.New("console: the form contains no version")
 
-// cursor asks for the part of a list that the address names.
+// cursor returns the part of a list in the address.
 func (v *visit) cursor() operate.Cursor { return operate.Cursor{After: v.query.Get("after")} }
 
-// whole reports whether a list has all that there is. Then the page can have an order of its own.
+// whole reports whether a list is complete. Then the page can sort it.
 func (v *visit) whole(next string) bool { return next == "" && v.query.Get("after") == "" }
 
-// named is cursor for a list in which one can search by name.
+// named is cursor for a list with a search by name.
 func (v *visit) named() operate.Search {
 	return operate.Search{Name: strings.TrimSpace(v.query.Get("name")), Cursor: v.cursor()}
 }

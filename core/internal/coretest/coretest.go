@@ -21,7 +21,7 @@ func (r *Random) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Must fails the test at once on an error.
+// Must fails the test immediately on an error.
 func Must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {

@@ -1,7 +1,7 @@
 // Package finished lists the sessions of a publisher that have ended (contract 44).
 //
-// The commit that ends a session writes the entry, so a list needs no commit of its own. An entry is kept as
-// long as the session's outcome. It has the id, the outcome and the method, and nothing about the user. A
+// The commit that ends a session writes the entry, so it needs no separate commit. An entry is stored as long
+// as the session's outcome. It contains the id, the outcome and the method, but no data about the user. A
 // session that expired without a commit has no entry: its integration sends no events.
 package finished
 

@@ -323,7 +323,7 @@ func TestChains(t *testing.T) {
 }
 
 // An authority renews its certificate and keeps its key. Both are anchors, and the older one has ended.
-func TestARenewedAnchor(t *testing.T) {
+func TestAnchor_Renewed(t *testing.T) {
 	issuer := newIssuer(on(1, func(c *x509.Certificate) { c.SubjectKeyId = nil }))
 	renewed := *issuer.Root
 	renewed.NotAfter = testNow.AddDate(0, 0, -1)
@@ -338,7 +338,7 @@ func TestARenewedAnchor(t *testing.T) {
 }
 
 // A key under another name is another authority.
-func TestAnAnchorOfAnotherName(t *testing.T) {
+func TestAnchor_OtherName(t *testing.T) {
 	issuer, other := newIssuer(nil), newIssuer(between(1))
 	renamed := *issuer.Root
 	renamed.RawSubject = parse(t, other.Chain[1]).RawSubject

@@ -220,7 +220,7 @@ func TestSecurityObjects(t *testing.T) {
 func zeros(n int) cbor.Item { return cbor.Bytes(make([]byte, n)) }
 
 // What the issuer signs is CBOR in a byte string with a tag.
-func TestThePayloadHasItsTag(t *testing.T) {
+func TestPayload_Tag(t *testing.T) {
 	issuer := newIssuer(nil)
 	for name, c := range map[string]struct {
 		payload func(object cbor.Item) cbor.Item
@@ -452,7 +452,7 @@ func TestTheDevicesAlgorithm(t *testing.T) {
 }
 
 // What the wallet says of itself counts for nothing.
-func TestTheDevicesElementsDoNotCount(t *testing.T) {
+func TestVerify_DeviceSignedElements(t *testing.T) {
 	p, ask := present(t, newIssuer(nil))
 	p.Elements[0].Name = "age_over_21"
 	p.DeviceNamespaces = textMap(docType, textMap(element, cbor.Bool(true)))
@@ -472,7 +472,7 @@ func TestTheDevicesElementsDoNotCount(t *testing.T) {
 }
 
 // An Ask that lacks something refuses everything.
-func TestAnEmptyAskProvesNothing(t *testing.T) {
+func TestVerify_EmptyRequest(t *testing.T) {
 	p, right := present(t, newIssuer(nil))
 	for name, c := range map[string]struct {
 		change func(*mdoc.Ask)

@@ -23,23 +23,23 @@ import (
 var (
 	// ErrSpent does not name the reason: the store deletes used invitations and links.
 	ErrSpent = &web.Error{Code: web.TokenExpired,
-		Message: "It was used, was withdrawn or is too old, or whoever made it has lost the right " +
-			"to make one. Ask for another one."}
+		Message: "It was used or withdrawn, has expired, or its author no longer has the right to " +
+			"create it. Ask for another one."}
 
 	ErrLastAdmin = &web.Error{Code: web.InvalidRequest,
 		Message: "This is the publisher's last admin. Make another member an admin first."}
 	ErrLastPasskey = &web.Error{Code: web.InvalidRequest,
 		Message: "This is your last passkey. Add another one first."}
 	ErrTooMany = &web.Error{Code: web.InvalidRequest,
-		Message: "You have as many passkeys as one may have. Remove one first."}
+		Message: "You have the maximum number of passkeys. Remove one first."}
 	ErrConfigured = &web.Error{Code: web.InvalidRequest,
-		Message: "This token stands in the service's configuration: change it there."}
+		Message: "This token is set in the service's configuration. Change it there."}
 
 	// ErrProof rejects a change because the session's passkey was used too long ago.
 	ErrProof = &web.Error{Code: web.Unauthorized,
-		Message: "You signed in more than 10 minutes ago. Sign in again, and then add the passkey."}
+		Message: "You signed in more than 10 minutes ago. Sign in again, then add the passkey."}
 	ErrKnownPasskey = &web.Error{Code: web.Unauthorized,
-		Message: "This passkey belongs to a member already. Sign in with it, or make another one."}
+		Message: "This passkey already belongs to a member. Sign in with it, or create another one."}
 
 	// ErrUnknownPasskey covers blocked passkeys as well.
 	ErrUnknownPasskey = &web.Error{Code: web.Unauthorized,
@@ -55,7 +55,7 @@ const lateForm = "The page was open for too long, or was sent twice. Try again."
 
 var (
 	// ErrNoSession is returned for a cookie without a session. The person signs in again.
-	ErrNoSession = errors.New("member: there is no such session")
+	ErrNoSession = errors.New("member: no such session")
 
 	// ErrNoPasskeys is returned if the service has no host name, since browsers then offer no passkeys.
 	ErrNoPasskeys = errors.New("member: there are no passkeys at an address without a name")
@@ -74,7 +74,7 @@ func (a WriteWith[T]) puts(made T) ([]kv.Put, error) {
 
 // Config is the configuration of a Registry.
 type Config struct {
-	// OperatorToken is the operator token in the configuration, or "" if none is configured.
+	// OperatorToken is the operator token in the configuration, or "" if it is not configured.
 	OperatorToken string
 
 	// Passkeys is the relying party of members' passkeys. It is nil if the service has no host name: passkeys

@@ -111,7 +111,7 @@ func (o *Outbox) Deliver(ctx context.Context, job host.Job, m Meta, sealed []byt
 	if !more {
 		return o.giveUp(ctx, job, e, exhausted, last)
 	}
-	o.say(ctx, slog.LevelInfo, "webhook will be tried again", e, last, tookOf(a),
+	o.say(ctx, slog.LevelInfo, "webhook retry scheduled", e, last, tookOf(a),
 		slog.String("in", delay.Round(time.Second).String()))
 	w := Waiting{
 		Event:       e.id,
@@ -193,7 +193,7 @@ func (o *Outbox) target(
 	}
 	s.active, err = o.Directory.WebhookSecret(i)
 	if err != nil {
-		o.Log.Debug("webhook cannot be signed", "integration", id, "error", err.Error())
+		o.Log.Debug("webhook not signed", "integration", id, "error", err.Error())
 		return i, s, noSecret, nil
 	}
 	s.staged = o.stagedSecret(i)
@@ -221,7 +221,7 @@ func (o *Outbox) stagedSecret(i *integration.Integration) string {
 // (contract 27): once the operator has fixed the error, the event is sent. Each event is logged once.
 func (o *Outbox) postpone(ctx context.Context, job host.Job, e event, reason string) error {
 	if e.Postponed == 0 {
-		o.say(ctx, slog.LevelError, "webhook is put off until this service is mended", e, "",
+		o.say(ctx, slog.LevelError, "webhook postponed: internal error", e, "",
 			slog.String("reason", reason))
 	}
 	o.Count(host.CountWebhookPostponed)
@@ -245,7 +245,7 @@ func (o *Outbox) giveUp(ctx context.Context, job host.Job, e event, reason, last
 	d := Dead{Event: e.id, Type: e.Type, Session: e.Session, Integration: e.Integration,
 		Reason: reason, Last: last, Attempts: e.Attempts, At: o.Now().UTC().Truncate(time.Millisecond)}
 	o.Count(host.CountWebhookDead)
-	o.say(ctx, slog.LevelWarn, "webhook is given up", e, last, slog.String("reason", reason))
+	o.say(ctx, slog.LevelWarn, "webhook failed", e, last, slog.String("reason", reason))
 	item := deadItem{Dead: d, Before: e.Before, Tried: e.Tried}
 	tx := kv.Tx{
 		Cancel: []string{job.Task.ID},
@@ -284,7 +284,7 @@ func (o *Outbox) record(ctx context.Context, job host.Job, tx kv.Tx) error {
 
 // Drop removes a task that can never run: it is damaged, or the key of its session is retired.
 func (o *Outbox) Drop(ctx context.Context, job host.Job, why error) error {
-	o.Log.Error("task is dropped", "task", job.Task.ID, "error", why.Error())
+	o.Log.Error("task dropped", "task", job.Task.ID, "error", why.Error())
 	o.Count(host.CountTaskDropped)
 	return o.record(ctx, job, kv.Tx{
 		Cancel:  []string{job.Task.ID},

@@ -246,7 +246,7 @@ func (o *Outbox) enter(tx *kv.Tx, p kv.Partition, s *subject, now state) {
 	name := s.integration + "/" + s.place
 	value, err := o.entry(kv.Key{Partition: p, Name: logPrefix + name}, s, now)
 	if err != nil {
-		o.Log.Warn("the log of deliveries lacks an event", "event", s.event, "error", err.Error())
+		o.Log.Warn("delivery not logged", "event", s.event, "error", err.Error())
 		return
 	}
 	put := func(prefix string, expires time.Time) {

@@ -395,7 +395,7 @@ func TestDeliver_InternalErrorPostpones(t *testing.T) {
 			if dead := w.dead(t); len(dead) != 0 || len(w.posts) != 0 {
 				t.Fatalf("given up %+v after %d posts, want neither", dead, len(w.posts))
 			}
-			if n := strings.Count(w.Logged.String(), "put off"); n != 1 {
+			if n := strings.Count(w.Logged.String(), "webhook postponed"); n != 1 {
 				t.Errorf("the postponed event is logged %d times, want once", n)
 			}
 			*w.Outbox = whole // the operator has fixed it

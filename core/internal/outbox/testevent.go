@@ -66,7 +66,7 @@ func (o *Outbox) SendTest(
 		said.is, said.reason = StateDead, onlyTest
 	}
 	if err := o.logTest(ctx, sid.Partition.Name(), i.ID, body, said); err != nil {
-		o.Log.Warn("the log of deliveries lacks a test event", "event", e.ID, "error", err.Error())
+		o.Log.Warn("test delivery not logged", "event", e.ID, "error", err.Error())
 	}
 	return x, nil
 }
@@ -136,24 +136,24 @@ func beginning(body []byte) (text string, cut bool) {
 // words describes the result of an attempt: its effect on an event, and the fix.
 func (a Attempt) words() string {
 	if a.Cause != "" {
-		text := "There was no answer"
+		text := "There was no response"
 		if cause := host.FetchCause(a.Cause); cause != "" {
 			text += ": " + cause
 		}
-		return text + ". An event would be tried again."
+		return text + ". An event would be retried."
 	}
-	text := fmt.Sprintf("The receiver answered %d. ", a.Status)
+	text := fmt.Sprintf("The receiver returned %d. ", a.Status)
 	switch {
 	case webhook.Classify(a.Status, nil) == webhook.Delivered:
-		return text + "An event would be delivered with that."
+		return text + "With this response, an event is delivered."
 	case a.Status == 401:
 		return text + "It did not accept the signature: check its secret and its clock. " +
-			"An event would be given up at once."
+			"An event would fail without a retry."
 	case webhook.Classify(a.Status, nil) == webhook.GivenUp:
-		return text + "That refuses the event, which would be given up at once. Answer 2xx to accept it."
+		return text + "This rejects the event, which would fail without a retry. Return 2xx to accept it."
 	case a.Status >= 300 && a.Status < 400:
-		return text + "Redirects are not followed: set the URL to where this one leads. " +
-			"An event would be tried again."
+		return text + "Redirects are not followed: set the URL to the target of the redirect. " +
+			"An event would be retried."
 	}
-	return text + "An event would be tried again."
+	return text + "An event would be retried."
 }

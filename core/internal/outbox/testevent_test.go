@@ -95,12 +95,12 @@ func TestSendTest_OneAttempt(t *testing.T) {
 		verdict webhook.Verdict
 		words   string
 	}{
-		{status(500), webhook.Retry, "answered 500"},
+		{status(500), webhook.Retry, "returned 500"},
 		{status(308), webhook.Retry, "Redirects are not followed"},
 		{status(401), webhook.GivenUp, "did not accept the signature"},
-		{status(404), webhook.GivenUp, "given up at once"},
+		{status(404), webhook.GivenUp, "fail without a retry"},
 		{fails(host.FetchDNS), webhook.Retry, host.FetchCause(host.FetchDNS)},
-		{fails("a reason of a later release"), webhook.Retry, "no answer"},
+		{fails("a reason of a later release"), webhook.Retry, "no response"},
 	} {
 		w := newFixture(t)
 		w.answer = c.answer
@@ -132,7 +132,7 @@ func TestSendTest_NotLogged(t *testing.T) {
 		return kvtest.Pass
 	}
 	x, err := w.SendTest(ctx, &tested, secret, webhook.TypeStarted)
-	if err != nil || x.Status != 200 || !strings.Contains(w.Logged.String(), "lacks a test event") {
+	if err != nil || x.Status != 200 || !strings.Contains(w.Logged.String(), "test delivery not logged") {
 		t.Errorf("%+v, %v; logged %s", x, err, &w.Logged)
 	}
 }

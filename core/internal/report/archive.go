@@ -26,7 +26,7 @@ func (s Signed) Archive(at time.Time) []byte {
 		put(100, "0000644\x000000000\x000000000")
 		put(124, fmt.Sprintf("%011o", len(f.content)))
 		put(136, fmt.Sprintf("%011o", at.Unix()))
-		put(148, "        0") // the checksum is made with spaces in its place; 0 is a regular file
+		put(148, "        0") // the checksum is computed with spaces here; 0 is a regular file
 		put(257, "ustar\x0000")
 		sum := 0
 		for _, b := range head {

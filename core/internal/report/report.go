@@ -18,7 +18,7 @@ import (
 
 //go:generate go run ../../../cmd/generate/pages
 
-// KeyName is the name by which the host knows the key that signs reports.
+// KeyName is the host's name of the key that signs reports.
 const KeyName = "report"
 
 // format is the version of the JSON.

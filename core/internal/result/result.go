@@ -1,8 +1,6 @@
-// Package result issues result tokens and redeems each of them once (contract 17).
-//
-// A result token proves nothing by itself, however well it is sealed. Redeem commits a mark under the
-// session's id, if the store has no such mark and still holds the very outcome for which the token was
-// issued. So a token is redeemed at most once, whoever tries and however often.
+// Package result issues result tokens and redeems each of them once (contract 17). A sealed result token
+// alone is no proof. Redeem commits a mark under the session's id if the store has no such mark and still
+// contains the exact outcome for which the token was issued. So a token is redeemed at most once.
 package result
 
 import (
@@ -70,7 +68,7 @@ func (t *Tokens) Open(text string) (Token, error) {
 	return t.Of(claims, err)
 }
 
-// Of returns the token with claims that were opened with err, as Open does.
+// Of is Open for claims that are already opened; err is the error of opening them.
 func (t *Tokens) Of(claims token.ResultClaims, err error) (Token, error) {
 	var id session.ID
 	if err == nil {
@@ -85,7 +83,7 @@ func (t *Tokens) Of(claims token.ResultClaims, err error) (Token, error) {
 	return Token{Session: id, Text: claims.Session, claims: claims}, nil
 }
 
-// mark is what the store keeps of a redeemed token.
+// mark is the stored record of a redeemed token.
 type mark struct {
 	At int64  `json:"t"`           // milliseconds since 1970
 	By []byte `json:"o,omitempty"` // hash of the caller's name
@@ -100,9 +98,9 @@ func (m mark) marshal() []byte {
 	return w.End()
 }
 
-// markMargin is how long a mark outlives its token. It is more than clocks differ, so that no instance takes
-// a token for good that another has seen used and forgotten. It is also as long as the link lives that led
-// to the token, so that the link can still say that the result was used.
+// markMargin is the time for which a mark outlives its token. It is longer than the difference of clocks, so
+// that no instance accepts a token whose mark another instance has already deleted. It is also the life of
+// the session's link, so that the link can show that the result was used.
 const markMargin = session.Life
 
 // Redeem redeems the token at now, and returns when it was redeemed. by names the caller. A caller that

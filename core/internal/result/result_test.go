@@ -37,7 +37,7 @@ func newFixture(t testing.TB) *fixture {
 		Lifecycle: &lifecycle.Lifecycle{Host: h.Host, Attempts: 3, OutcomeLife: time.Hour}}}
 }
 
-// session makes one that has not ended.
+// session creates a session that has not ended.
 func (w *fixture) session(t testing.TB) lifecycle.Session {
 	t.Helper()
 	id, err := session.NewID(w.Host.Random, testUUID, session.L1, 25, w.Clock.Now(), 3)
@@ -54,7 +54,7 @@ func (w *fixture) complete(t testing.TB, s lifecycle.Session) {
 	coretest.Must(t, err)
 }
 
-// issue returns the result token of what the store holds of the session.
+// issue returns the result token of the session in the store.
 func (w *fixture) issue(t testing.TB, s lifecycle.Session) (string, error) {
 	t.Helper()
 	r, version, err := w.Lifecycle.Load(ctx, s.ID)
@@ -81,7 +81,7 @@ func (w *fixture) issued(t testing.TB) (lifecycle.Session, Token) {
 	return s, tok
 }
 
-func TestATokenIsRedeemedOnce(t *testing.T) {
+func TestRedeem_Once(t *testing.T) {
 	w := newFixture(t)
 	s, tok := w.issued(t)
 	began := w.Clock.Now()
@@ -99,7 +99,7 @@ func TestATokenIsRedeemedOnce(t *testing.T) {
 	}
 	wait.Wait()
 	if redeemed.Load() != 1 || refused.Load() != 15 {
-		t.Errorf("I1: of 16 calls %d redeemed the token and %d were told that it is used",
+		t.Errorf("I1: of 16 calls %d redeemed the token and %d failed because it is used",
 			redeemed.Load(), refused.Load())
 	}
 	if text, err := w.issue(t, s); !errors.Is(err, ErrUsed) {
@@ -107,7 +107,7 @@ func TestATokenIsRedeemedOnce(t *testing.T) {
 	}
 }
 
-func TestTheSameCallerGetsItsFirstAnswer(t *testing.T) {
+func TestRedeem_Idempotent(t *testing.T) {
 	w := newFixture(t)
 	_, tok := w.issued(t)
 	began := w.Clock.Now()
@@ -119,7 +119,7 @@ func TestTheSameCallerGetsItsFirstAnswer(t *testing.T) {
 		{"contract 11: the same call again", "pub_a\x00key", nil},
 		{"contract 11: another call", "pub_a\x00other", ErrUsed},
 		{"contract 11: another publisher's", "pub_b\x00key", ErrUsed},
-		{"contract 11: nobody in particular", "", ErrUsed},
+		{"contract 11: without an idempotency key", "", ErrUsed},
 	} {
 		at, err := w.Redeem(ctx, tok, c.by, w.Clock.Now())
 		if !errors.Is(err, c.err) || c.err == nil && !at.Equal(began) {
@@ -129,7 +129,7 @@ func TestTheSameCallerGetsItsFirstAnswer(t *testing.T) {
 	}
 }
 
-func TestATokenExpires(t *testing.T) {
+func TestRedeem_Expired(t *testing.T) {
 	w := newFixture(t)
 	s, tok := w.issued(t)
 	w.Clock.Advance(token.ResultLife - time.Millisecond)
@@ -152,7 +152,7 @@ func TestATokenExpires(t *testing.T) {
 	}
 }
 
-func TestATokenAloneProvesNothing(t *testing.T) {
+func TestRedeem_UnknownSession(t *testing.T) {
 	w := newFixture(t)
 	pending, failed := w.session(t), w.session(t)
 	_, err := w.Lifecycle.Fire(ctx, failed, lifecycle.Step{Trigger: session.Rejected})
@@ -185,7 +185,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-func TestAStoreThatFailsRedeemsNothing(t *testing.T) {
+func TestRedeem_StoreError(t *testing.T) {
 	w := newFixture(t)
 	s, tok := w.issued(t)
 	w.Store.Decide = func(kvtest.Call) kvtest.Fault { return kvtest.Refuse }

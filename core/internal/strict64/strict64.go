@@ -1,5 +1,5 @@
-// Package strict64 reads base64url without padding, as JOSE and WebAuthn write it. One sequence of bytes has
-// one text: one with line breaks, or with bits that mean nothing, is refused.
+// Package strict64 reads base64url without padding, as JOSE and WebAuthn write it. Each sequence of bytes has
+// exactly one text: a text with line breaks or non-zero padding bits is rejected.
 package strict64
 
 import "encoding/base64"

@@ -31,7 +31,7 @@ import (
 	"unicode/utf8"
 )
 
-// Component is what a template becomes.
+// Component is a rendered template.
 type Component interface {
 	// Render writes the component's HTML. After an error, w holds a part of it.
 	Render(ctx context.Context, w io.Writer) error
@@ -47,8 +47,8 @@ func (f ComponentFunc) Render(ctx context.Context, w io.Writer) error { return f
 // was given none.
 var NopComponent Component = ComponentFunc(func(context.Context, io.Writer) error { return nil })
 
-// GeneratedComponentInput is what a generated body gets. With it, generated code
-// need not import context and io.
+// GeneratedComponentInput is the input of a generated body. With it, generated code need not import context
+// and io.
 type GeneratedComponentInput struct {
 	Context context.Context
 	Writer  io.Writer
@@ -63,8 +63,8 @@ func GeneratedTemplate(f func(GeneratedComponentInput) error) Component {
 
 type childrenKey struct{}
 
-// InitializeContext returns the context as it is. templ's own prepares a context
-// that is later changed in place; ours is never changed in place.
+// InitializeContext returns the context unchanged. The function of templ prepares a context that is later
+// changed in place; ours is never changed in place.
 func InitializeContext(ctx context.Context) context.Context { return ctx }
 
 // WithChildren hands children to the component that is rendered next.
@@ -135,10 +135,10 @@ func JoinStringErrs[T ~string](s T, errs ...error) (string, error) {
 	return string(s), errors.Join(errs...)
 }
 
-// SafeURL is a URL that may stand in href or action.
+// SafeURL is a URL that is safe in href or action.
 type SafeURL string
 
-// InvalidURL stands in for a URL that may not be shown. It leads nowhere.
+// InvalidURL replaces an unsafe URL. It opens no page.
 const InvalidURL SafeURL = "about:invalid"
 
 // JoinURLErrs does for URL attributes what JoinStringErrs does for text. A URL
@@ -151,9 +151,9 @@ func JoinURLErrs[T ~string](s T, errs ...error) (SafeURL, error) {
 	return safeURL(string(s)), errors.Join(errs...)
 }
 
-// safeURL judges s as browsers read it. Before they look for a scheme, browsers
-// strip tabs and newlines anywhere and white space in front. A strict parser does
-// not. So safeURL refuses every URL with such characters.
+// safeURL checks s as browsers parse it. Browsers strip tabs and newlines anywhere and leading white space
+// before they search for a scheme. A strict parser does not. So safeURL rejects every URL with such
+// characters.
 func safeURL(s string) SafeURL {
 	if strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f || r == utf8.RuneError }) {
 		return InvalidURL
@@ -166,7 +166,7 @@ func safeURL(s string) SafeURL {
 	return SafeURL(s)
 }
 
-// Error says where in a template an expression failed.
+// Error is the position of a failed expression in a template.
 type Error struct {
 	Err      error
 	FileName string
@@ -178,5 +178,5 @@ func (e Error) Error() string {
 	return fmt.Sprintf("%s:%d:%d: %v", e.FileName, e.Line, e.Col, e.Err)
 }
 
-// Unwrap returns what the expression reported.
+// Unwrap returns the error of the expression.
 func (e Error) Unwrap() error { return e.Err }

@@ -52,7 +52,7 @@ func TestJoinURLErrs(t *testing.T) {
 		{"a newline as well", "java\nscript:alert(1)", false},
 		{"a blank in front as well", " javascript:alert(1)", false},
 		{"a control character in front as well", "\x01javascript:alert(1)", false},
-		{"data is a document of its own", "data:text/html,x", false},
+		{"data is a separate document", "data:text/html,x", false},
 		{"no unknown scheme", "intent://x", false},
 		{"nor an empty one", "://x", false},
 	} {
@@ -133,7 +133,7 @@ func TestBuffer(t *testing.T) {
 	var out bytes.Buffer
 	b, existing := GetBuffer(&out)
 	if existing {
-		t.Error("a plain writer is taken for a Buffer: nobody would flush it")
+		t.Error("a plain writer is taken for a Buffer: it would never be flushed")
 	}
 	if again, existing := GetBuffer(b); !existing || again != b {
 		t.Error("a nested component does not share the outer one's Buffer")

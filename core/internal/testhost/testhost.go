@@ -1,5 +1,5 @@
-// Package testhost is a host for the tests of the core: a store that fails as it is told, a clock that the
-// test moves, randomness that is the same in every run, a key ring, and a log to look into.
+// Package testhost is a host for the tests of the core: a store with injected faults, a clock that the test
+// sets, reproducible randomness, a key ring, and a log that tests can read.
 package testhost
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/verge-id/verge/kvadapters/memory"
 )
 
-// hostName is what the ring is bound to.
+// hostName is the host that the ring is bound to.
 const hostName = "verify.verge.example"
 
 // UUID and Other are ids of integrations.

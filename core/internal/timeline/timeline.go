@@ -46,8 +46,8 @@ type Source struct {
 	ended  bool
 }
 
-// NewSource returns the items below a prefix. after is the name of the last one that the caller has, without
-// the prefix; "" is none.
+// NewSource returns the items below a prefix. after is the name of the caller's last item, without the
+// prefix, or "".
 func NewSource(prefix kv.Key, after string) *Source {
 	if after != "" {
 		after = prefix.Name + after

@@ -29,53 +29,53 @@ var languages = []Language{
 // Languages returns all languages, in the order in which they are shown.
 func Languages() []Language { return append([]Language(nil), languages...) }
 
-// Advice is what to do about one probe that failed.
+// Advice is the advice for a failed probe.
 type Advice struct {
 	Probe string // of package webhook
-	Title string // the mistake, in a few words
-	Text  string // what the probe was, what the receiver has to do, and where the mistake often is
+	Title string // the error, in a few words
+	Text  string // the probe, the expected response, and common errors
 }
 
 var advice = []Advice{
 	{
 		Probe: webhook.ProbeGood,
-		Title: "The receiver does not accept a good event",
-		Text: "This event was signed as every event is, with the secret of this integration, and the " +
-			"receiver has to answer 2xx. Often the receiver has the secret of another integration or an " +
-			"old one, or the secret has a line break at its end. The signed text is t, a dot and the raw " +
+		Title: "The receiver does not accept a valid event",
+		Text: "This event was signed like every event, with the secret of this integration, and the " +
+			"receiver must return 2xx. Common errors: the receiver has the secret of another integration " +
+			"or an old secret, or the secret ends in a line break. The signed text is t, a dot and the raw " +
 			"body; t is the text from the header. A library of Standard Webhooks needs the whole secret, " +
 			"including whsec_. If the receiver reports that the event is too old, set its clock. Respond " +
-			"first and work later: a response after more than 10 seconds is too late.",
+			"first and process the event afterwards: a response after more than 10 seconds is too late.",
 	},
 	{
 		Probe: webhook.ProbeBadSignature,
 		Title: "The receiver does not check the signature",
-		Text: "The last digit of v1 was wrong in this request, and so was webhook-signature, if the " +
-			"request had one. The receiver must return 401. Compute the HMAC and compare all of it with " +
-			"v1, or with a signature of webhook-signature, in constant time, before anything else is done " +
-			"with the request. If the response was 400, 403 or 500, change only the status.",
+		Text: "In this request, the last digit of v1 was wrong, and webhook-signature was wrong if the " +
+			"request had one. The receiver must return 401. Compute the HMAC and compare the whole value " +
+			"with v1, or with a signature of webhook-signature, in constant time, before you process the " +
+			"request. If the response was 400, 403 or 500, change only the status.",
 	},
 	{
 		Probe: webhook.ProbeStaleTimestamp,
 		Title: "The receiver accepts old events",
-		Text: "The signature of this request was right, but 10 minutes old, and the receiver has to answer " +
-			"401. Without this check, whoever once recorded a request can send it again for ever. Refuse " +
-			"a t that is more than 300 seconds from your clock, in either direction.",
+		Text: "The signature of this request was valid but 10 minutes old, and the receiver must return " +
+			"401. Without this check, an attacker who has recorded a request can replay it indefinitely. " +
+			"Reject a t that differs from your clock by more than 300 seconds, in either direction.",
 	},
 	{
 		Probe: webhook.ProbeDifferingTimestamp,
 		Title: "The receiver does not compare the two timestamps",
-		Text: "X-Service-Timestamp was not equal to t in this request, and the receiver has to answer 401, " +
-			"although the signature is right. t counts, because it is signed. If X-Service-Timestamp is " +
-			"there, it has to be the same text. webhook-signature does not fit this request's " +
-			"webhook-timestamp, so a library of Standard Webhooks rejects the request, too.",
+		Text: "X-Service-Timestamp was not equal to t in this request, and the receiver must return 401, " +
+			"although the signature is valid. Use t, because it is signed. If X-Service-Timestamp is " +
+			"present, it must be the same text. webhook-signature does not match this request's " +
+			"webhook-timestamp, so a library of Standard Webhooks also rejects the request.",
 	},
 	{
 		Probe: webhook.ProbeAlteredBody,
-		Title: "The receiver does not check the bytes that came",
-		Text: "A space was put before the body of this request after it was signed, and the receiver has " +
-			"to answer 401. A receiver that parses the JSON, writes it again and checks that text does not " +
-			"see the change. Check the raw bytes of the body, and parse them afterwards. Often a framework " +
+		Title: "The receiver does not check the raw body",
+		Text: "A space was inserted before the body of this request after it was signed, and the receiver " +
+			"must return 401. A receiver that parses the JSON, writes it again and checks that text does " +
+			"not detect the change. Check the raw bytes of the body, then parse them. Often a framework " +
 			"parses the body before the receiver gets it.",
 	},
 }
@@ -90,18 +90,18 @@ func For(probe string) (a Advice, ok bool) {
 	return Advice{}, false
 }
 
-// Unreached says what to do if a good event is answered with a status that no check of its signature gives.
-// "" is for every other status.
+// Unreached returns the advice for a valid event if the status of the response is not from a check of its
+// signature. For other statuses it returns "".
 func Unreached(status int) string {
 	switch status {
 	case 301, 302, 303, 307, 308:
-		return "Redirects are not followed. Set the webhook URL to where this one leads."
+		return "Redirects are not followed. Set the webhook URL to the target of the redirect."
 	case 404, 405, 410:
-		return "Nothing takes events at this address. Look at the path of the webhook URL, and let the " +
-			"receiver take POST there."
+		return "No receiver accepts events at this address. Check the path of the webhook URL, and that " +
+			"the receiver accepts POST there."
 	case 502, 503, 504:
-		return "Something in front of the receiver has answered in its place. Look whether the receiver " +
-			"runs, and where its requests are passed on to."
+		return "A proxy in front of the receiver has responded instead of it. Check that the receiver is " +
+			"running, and where the proxy forwards its requests."
 	}
 	return ""
 }
@@ -121,26 +121,26 @@ func (l Language) Receiver() string {
 	return whole
 }
 
-// end is the mark behind a section. The mark before it has the name of the probe.
+// end is the mark after a section. The mark before a section has the name of the probe.
 const end = "end"
 
-// Check returns the part of the receiver that checks the signature: a function check, and what it imports.
+// Check returns the part of the receiver that checks the signature: a function check, and its imports.
 func (l Language) Check() string {
 	sections, _ := l.parts()
 	return strings.TrimSpace(sections[check]) + "\n"
 }
 
-// The marks around what Check returns. A section of a probe may stand inside.
+// The marks around the result of Check. It may contain sections of probes.
 const (
 	check    = "check"
 	endCheck = "/check"
 )
 
-// parts takes a receiver apart. Marks are comments of their own line, with a name in brackets.
+// parts splits a receiver into its sections. Marks are comments on a separate line, with a name in brackets.
 func (l Language) parts() (sections map[string]string, whole string) {
 	text, err := receivers.ReadFile(l.file)
 	if err != nil {
-		panic("mend: there is no receiver in " + l.Name + ": " + err.Error())
+		panic("troubleshooting: no receiver in " + l.Name + ": " + err.Error())
 	}
 	sections = map[string]string{}
 	var all strings.Builder
@@ -183,7 +183,7 @@ func mark(line string) (name string, ok bool) {
 	return name, ok
 }
 
-// unindent takes from every line the white space that the first has.
+// unindent removes the white space of the first line from every line.
 func unindent(lines string) string {
 	indent := lines[:len(lines)-len(strings.TrimLeft(lines, " \t"))]
 	var b strings.Builder

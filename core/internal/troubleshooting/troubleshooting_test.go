@@ -26,7 +26,7 @@ const secret = "whsec_only_for_tests"
 var probes = []string{webhook.ProbeGood, webhook.ProbeBadSignature, webhook.ProbeStaleTimestamp,
 	webhook.ProbeDifferingTimestamp, webhook.ProbeAlteredBody}
 
-func TestThereIsAdviceForEveryProbe(t *testing.T) {
+func TestAdvice_Probes(t *testing.T) {
 	if len(advice) != len(probes) {
 		t.Errorf("there is advice for %d probes, want %d", len(advice), len(probes))
 	}
@@ -52,20 +52,19 @@ func TestThereIsAdviceForEveryProbe(t *testing.T) {
 	}
 }
 
-// The lines against old events are for a receiver that has no such check, so they say what they take for
-// granted.
-func TestTheLinesAgainstOldEventsSayWhatTheyNeed(t *testing.T) {
+// The code against old events is for a receiver without such a check, so it documents its inputs.
+func TestSnippets_TimestampCheck(t *testing.T) {
 	a, _ := For(webhook.ProbeStaleTimestamp)
 	for _, l := range Languages() {
 		code := a.Code(l)
 		if !strings.Contains(code, "now is") || !strings.Contains(code, "X-Service-Signature") {
-			t.Errorf("%s: the lines do not say what the clock is in, or which time they mean:\n%s", l.Name,
-				code)
+			t.Errorf("%s: the code does not document the unit of the clock, or the header:\n%s",
+				l.Name, code)
 		}
 	}
 }
 
-func TestAReceiverHasItsSectionsAndNoMarks(t *testing.T) {
+func TestReceiver_Sections(t *testing.T) {
 	for _, l := range Languages() {
 		whole := l.Receiver()
 		for _, probe := range probes {
@@ -76,16 +75,16 @@ func TestAReceiverHasItsSectionsAndNoMarks(t *testing.T) {
 				}
 			}
 			if strings.Contains(whole, "["+probe+"]") || strings.Contains(whole, "["+end+"]") {
-				t.Errorf("%s: the receiver has a mark in it", l.Name)
+				t.Errorf("%s: the receiver contains a mark", l.Name)
 			}
 		}
 	}
 }
 
-// How a receiver in each language is run. The program gets WEBHOOK_SECRET and PORT.
+// run contains the commands that run a receiver in each language. The program gets WEBHOOK_SECRET and PORT.
 var run = map[string]struct {
 	needs   string // a program that may not be installed
-	file    string // what the source is called
+	file    string // name of the source file
 	compile func(source, program string) []string
 	args    func(source, program, port string) []string
 }{
@@ -105,8 +104,8 @@ func interpreted(name string) func(source, program, port string) []string {
 	return func(source, _, _ string) []string { return []string{name, source} }
 }
 
-// mistakes are what is wrong in a receiver in the way that the advice is about. The first text is in the
-// receiver and the second replaces it. Where a language has none for a probe, the whole section is left out.
+// mistakes are errors in a receiver that the advice describes. The second text replaces the first in the
+// receiver. If a language has no text for a probe, the whole section is removed.
 var mistakes = map[string]map[string][2]string{
 	"node": {
 		webhook.ProbeGood: {`.update(t + '.')`, ``},
@@ -131,14 +130,14 @@ var mistakes = map[string]map[string][2]string{
 	},
 }
 
-// Every receiver passes the test when it is whole. With the mistake that a piece of advice is about, it fails
-// at that probe: so the lines of the advice are what mends it.
+// Every complete receiver passes the test. With the error that an advice describes, it fails at that probe:
+// so the code of the advice fixes it.
 func TestReceiversPassTheProbes(t *testing.T) {
 	for _, l := range Languages() {
 		t.Run(l.ID, func(t *testing.T) {
 			how, ok := run[l.ID]
 			if !ok {
-				t.Fatal("nobody knows how to run it")
+				t.Fatal("there is no command to run it")
 			}
 			if l.ID != "go" {
 				long.Skip(t, "TestReceiversPassTheProbes")
@@ -189,7 +188,7 @@ func broken(t *testing.T, l Language, text, probe string) string {
 	length := strings.Index(text[begin:], "["+end+"]")
 	rest := text[begin+length:]
 	text = text[:strings.LastIndex(text[:begin], "\n")+1] + rest[strings.Index(rest, "\n"):]
-	if l.ID == "go" { // it does not compile with what nobody uses
+	if l.ID == "go" { // it does not compile with unused values
 		const last = "\treturn nil\n}\n"
 		text = strings.Replace(text, last, "\t_, _, _ = seconds, time.Now, v1\n"+last, 1)
 		if probe == webhook.ProbeBadSignature {
@@ -285,6 +284,6 @@ func TestLanguagesAreTheCallersOwn(t *testing.T) {
 	first := Languages()
 	first[0].ID = "changed"
 	if slices.Equal(first, Languages()) {
-		t.Error("whoever changes the list changes it for all")
+		t.Error("a change of the list changes it for all callers")
 	}
 }

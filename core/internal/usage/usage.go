@@ -270,7 +270,7 @@ var (
 	ErrRange = fmt.Errorf("usage: ask for 1 to %d days", MaxDays)
 
 	// ErrTooMuch: more instances have counted on these days than Read adds up in one call.
-	ErrTooMuch = errors.New("usage: too many records for these days; ask for fewer days at once")
+	ErrTooMuch = errors.New("usage: too many records for these days; request fewer days")
 )
 
 const (

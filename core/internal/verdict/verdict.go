@@ -22,8 +22,8 @@ type Basis struct {
 
 	Level string `json:"level"` // of the session: L1 or L2
 
-	// The age that an estimate was compared with, or that a proof was asked for. An approval can have proven
-	// more than that. The one that does not apply is 0.
+	// The age that an estimate was compared with, or that a proof was requested for. An approval can have
+	// proven more. The age that does not apply is 0.
 	ChallengeAge int `json:"challenge_age,omitempty"`
 	MinimumAge   int `json:"minimum_age,omitempty"`
 }

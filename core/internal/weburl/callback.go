@@ -19,12 +19,12 @@ type CallbackRules struct {
 	Origins []string // where not empty: the only origins allowed, such as https://www.publisher.example
 }
 
-// What may be wrong with a callback_url, as its publisher reads it.
+// Error texts for a callback_url.
 const (
 	callbackTooLong = "The URL must not be longer than 2048 bytes."
 	callbackText    = "The URL must be printable ASCII without spaces, double quotes, backslashes, carets, " +
 		"backticks, vertical bars, angle or curly brackets; percent-encode other characters."
-	callbackEscape    = "The URL holds a percent sign that is not followed by two hexadecimal digits."
+	callbackEscape    = "The URL contains a percent sign that is not followed by two hexadecimal digits."
 	callbackFragment  = "The URL must not have a fragment."
 	callbackRelative  = "The URL must be absolute, such as https://www.publisher.example/return."
 	callbackScheme    = "The URL must use https."
@@ -32,27 +32,25 @@ const (
 	callbackUserinfo  = "The URL must not have a user name or password."
 	callbackHost      = "The URL's host must be a DNS name in ASCII letters, digits and hyphens " +
 		"(punycode for others), or an IP address in its canonical form."
-	callbackPort = "The URL's port must be a number from 1 to 65535 without leading zeros, or left out " +
+	callbackPort = "The URL's port must be a number from 1 to 65535 without leading zeros, or be omitted " +
 		"with its colon."
 	callbackDots     = "The URL's path must not have segments of one or two dots."
 	callbackReserved = "The URL's query must not have a parameter named result_token, session_id or state."
 	redirectReserved = "The URL's query must not have a parameter named code, state, iss, error or " +
 		"error_description."
-	callbackOrigin = "The URL is not inside the callback origins that the integration allows."
+	callbackOrigin = "The URL is not in the integration's callback origins."
 )
 
-// ParseCallback checks a callback_url (contract 8). If problem is "", the URL may be used byte for byte as it
-// was given, and origin is its origin as browsers write it. Otherwise problem is a sentence for the
-// publisher, which repeats nothing of the URL.
-//
-// A browser reads the URL again, by other rules than those of net/url. So ParseCallback accepts only what
-// browsers leave as it is, and what every reader takes for the same scheme, host and port.
+// ParseCallback checks a callback_url (contract 8). If problem is "", the URL may be used unchanged, and
+// origin is its origin as browsers write it. Otherwise problem is a sentence for the publisher, which does
+// not repeat the URL. A browser parses the URL again, by other rules than net/url. So ParseCallback accepts
+// only URLs that browsers do not change, and that every parser reads with the same scheme, host and port.
 func ParseCallback(raw string, rules CallbackRules) (origin, problem string) {
 	return parseCallback(raw, rules, reserved, callbackReserved)
 }
 
-// CheckRedirect returns the problem of a redirect URI of the OpenID provider (contract 50), or "". The rules
-// are those of ParseCallback, with other reserved parameters.
+// CheckRedirect returns the problem of a redirect URI of the OpenID provider (contract 50), or "". It has the
+// rules of ParseCallback, with other reserved parameters.
 func CheckRedirect(raw string, dev bool) (problem string) {
 	_, problem = parseCallback(raw, CallbackRules{Dev: dev}, ofOpenID, redirectReserved)
 	return problem
@@ -97,7 +95,7 @@ func parseCallback(raw string, rules CallbackRules, reserved []string, taken str
 	return origin, ""
 }
 
-// AppendQuery returns callback with the parameters added to its query, and changes nothing else.
+// AppendQuery returns callback with the parameters added to its query, and does not change the rest.
 // ParseCallback must have accepted the callback.
 func AppendQuery(callback string, params [][2]string) string {
 	var b strings.Builder
@@ -119,6 +117,6 @@ func AppendQuery(callback string, params [][2]string) string {
 	return b.String()
 }
 
-// escapeQuery writes a space as %20, which every reader decodes. Readers like decodeURIComponent would leave
-// a plus as it is, and a state would come back changed.
+// escapeQuery writes a space as %20, which every parser decodes. decodeURIComponent and others do not decode
+// a plus, so a state would be returned changed.
 func escapeQuery(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }

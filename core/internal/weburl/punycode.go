@@ -12,10 +12,9 @@ import (
 // punycodePrefix begins a label that stands for one in other characters.
 const punycodePrefix = "xn--"
 
-// isPunycode reports whether a lower-case label that begins with punycodePrefix stands for something. A
-// browser decodes such a label before it goes there, and shows an error where it cannot. Of the rules for
-// what a label may stand for (UTS 46), isPunycode applies those that need no tables of their own: nothing
-// that cannot be seen, and no capital letters.
+// isPunycode reports whether a lower-case label that begins with punycodePrefix is valid. A browser decodes
+// such a label before it opens the address, and shows an error if it cannot. isPunycode applies the rules for
+// labels (UTS 46) that need no tables: no invisible characters and no capital letters.
 func isPunycode(label string) bool {
 	decoded, ok := decodePunycode(label[len(punycodePrefix):])
 	if !ok {

@@ -6,8 +6,8 @@ import (
 )
 
 // TestDecodePunycode has samples of RFC 3492, section 7.1, in lower case, and texts that are not Punycode.
-// What a whole callback with such a label is taken for, as Node's URL and Chromium do, is in
-// testdata/callback_urls.json.
+// testdata/callback_urls.json contains whole callbacks with such labels, as Node's URL and Chromium parse
+// them.
 func TestDecodePunycode(t *testing.T) {
 	for _, c := range []struct{ encoded, want string }{
 		{"egbpdaj6bu4bxfgehfvwxn", "ليهمابتكلموشعربي؟"},

@@ -24,7 +24,7 @@ func (o webOrigin) loopback() bool {
 	return o.host == "localhost" || strings.HasSuffix(o.host, ".localhost")
 }
 
-// checkURLText looks at characters alone.
+// checkURLText checks only the characters.
 func checkURLText(raw string) (problem string) {
 	for i := range len(raw) {
 		c := raw[i]
@@ -120,9 +120,9 @@ func splitURL(raw string) (base webOrigin, path, query, problem string) {
 	return base, path, query, ""
 }
 
-// isHost reports whether the lower-case host is a DNS name or an IP address
-// that a browser keeps as it is. Browsers read many more spellings of an
-// address (0x7f.1, 2130706433, 017700000001), all of them rejected here.
+// isHost reports whether the lower-case host is a DNS name or an IP address that a browser does not change.
+// Browsers read many more spellings of an address (0x7f.1, 2130706433, 017700000001), all of them rejected
+// here.
 func isHost(host string) bool {
 	if inner, found := strings.CutPrefix(host, "["); found {
 		inner, found = strings.CutSuffix(inner, "]")

@@ -1,9 +1,7 @@
-// Package weburl has the rules for addresses that others choose: the callback of
-// a start, the origins that an integration lists, the URL of a webhook, and what
-// a page shows of a site or goes on to. Each rule is one function.
-//
-// The rules judge the text alone. Whether a name leads to a public address is
-// for whoever connects to it.
+// Package weburl contains the rules for addresses from outside: the callback of a start, the origins of an
+// integration, the URL of a webhook, and the addresses that a page shows or continues to. Each rule is one
+// function. The rules check the text alone. The caller that connects to a name checks whether it resolves to
+// a public address.
 package weburl
 
 import (
@@ -13,7 +11,7 @@ import (
 	"unicode"
 )
 
-// maxLength is the most bytes of a callback or of a webhook's URL (contract 8, 28).
+// maxLength is the maximum number of bytes of a callback or of a webhook's URL (contract 8, 28).
 const maxLength = 2048
 
 // Faults of an origin, in the words that its operator reads.
@@ -94,9 +92,9 @@ func CheckWebhook(s string, dev bool) (problem string) {
 	return problem
 }
 
-// Site returns what a page may say of the site that a URL leads to: its bare origin, and its host as it is
-// shown. Both are empty where there is no site that a person should be sent to. A host may have letters,
-// marks, digits and the punctuation of names. Other characters can make it read as another host.
+// Site returns the origin of a URL for a link on a page, and its host to show. Both are empty if a person
+// should not be sent to the site. A host may have letters, marks, digits and the punctuation of names. Other
+// characters can make it read as another host.
 func Site(raw string) (origin, host string) {
 	u, err := url.Parse(raw)
 	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
@@ -127,8 +125,8 @@ func IsHop(s string) bool {
 		!strings.ContainsFunc(s, misread)
 }
 
-// misread reports whether browsers may drop or change r in an address that a page has. Of printable ASCII
-// these are quotes, backslashes and the signs of markup.
+// misread reports whether browsers may drop or change r in an address that a page has. In printable ASCII,
+// these are quotes, backslashes and the characters of markup.
 func misread(r rune) bool { return r <= ' ' || r >= 0x7f || strings.ContainsRune("\"\\<>", r) }
 
 // IsApp reports whether s is an address that a link may have browsers hand to an app, such as
@@ -146,6 +144,6 @@ func IsApp(s string) bool {
 		!strings.ContainsFunc(rest, misread)
 }
 
-// ownSchemes are those of addresses that browsers carry out or show themselves.
+// ownSchemes are the schemes of addresses that browsers execute or show themselves.
 var ownSchemes = []string{"about", "blob", "chrome", "data", "edge", "file", "filesystem", "ftp",
 	"javascript", "jar", "resource", "vbscript", "view-source", "ws", "wss"}

@@ -157,7 +157,7 @@ type language struct {
 	file     string   // name of the driver, with the check before it
 	own      string   // name of the check, if it has its own file
 	before   string   // begins the file of the check
-	needs    []string // programs, of which the first is run
+	needs    []string // programs; the first is run
 	optional bool     // CI does not have it
 	feed     func(*testing.T, []vector) []byte
 	commands [][]string

@@ -41,14 +41,14 @@ func TestConsoleByKeyboard(t *testing.T) {
 	}
 	p.tabs(`[name="webhook_url"]`)
 	p.types(newEndpoint(t).URL)
-	p.enters("The integration Shop is created.") // Enter in a field saves, and moves no method
+	p.enters("The integration Shop was created.") // Enter in a field saves, and moves no method
 	p.open(strings.TrimSuffix(strings.Split(p.at(), "?")[0], "/webhook"))
 	if got := evaluate[string](p, `document.querySelector("[data-method]").dataset.method`); got != "sandbox" {
 		t.Errorf("%s is first, want the only method that is on", got)
 	}
 	p.open(evaluate[string](p, `document.querySelector(".side a[href$='/keys']").href`))
 	p.tabs(`form[data-action="create-key"] button`)
-	p.enters("The key is created.")
+	p.enters("The key was created.")
 	p.tabs(`.secret button`) // copies the key
 }
 

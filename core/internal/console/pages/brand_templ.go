@@ -19,7 +19,7 @@ import (
 // defaultAccent is the accent of the hosted pages of a publisher without one.
 const defaultAccent brand.Colour = 0x0b6a5a
 
-// PreviewAccent returns the accent of a preview: text, or the accent of the service if text is none.
+// PreviewAccent returns the accent of a preview: text, or the accent of the service if text is not a colour.
 func PreviewAccent(text string) string {
 	c, ok := brand.ParseColour(text)
 	if !ok {
@@ -55,9 +55,9 @@ func Brand(f *Frame) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var2 string
-		templ_7745c5c3_Var2, templ_7745c5c3_Err = templ.JoinStringErrs("What users see of " + called(f.Publisher.Name, f.Publisher.ID) + " while they are verified. The pages stay those of " + f.Service + ", and name the host that receives the result.")
+		templ_7745c5c3_Var2, templ_7745c5c3_Err = templ.JoinStringErrs("The brand of " + called(f.Publisher.Name, f.Publisher.ID) + " on the pages that users see. The pages keep the design of " + f.Service + " and show the host that receives the result.")
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `brand.templ`, Line: 26, Col: 201}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `brand.templ`, Line: 26, Col: 204}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var2))
 		if templ_7745c5c3_Err != nil {
@@ -118,11 +118,11 @@ func Brand(f *Frame) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = input(f.input("save-brand", Input{Name: "accent", Label: "Accent colour", Value: f.Publisher.Accent, Optional: true, Mono: true, Placeholder: defaultAccent.String(), Hint: "# and six hexadecimal digits. Buttons, links and icons follow from it, with enough contrast in light and dark. Leave empty for the colours of the service."})).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = input(f.input("save-brand", Input{Name: "accent", Label: "Accent colour", Value: f.Publisher.Accent, Optional: true, Mono: true, Placeholder: defaultAccent.String(), Hint: "# and six hexadecimal digits. Buttons, links and icons use it, with enough contrast in light and dark mode. Leave empty for the colours of the service."})).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = input(f.input("save-brand", Input{Name: "logo_base64", Label: "Logo", Type: "file", Optional: true, Accept: "image/png,image/jpeg,image/webp", Hint: "PNG, JPEG or WebP, at most 64 KiB and 2,048 pixels a side. It is shown on white, 36 pixels high. " + logoHint(f.Publisher.Logo)})).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = input(f.input("save-brand", Input{Name: "logo_base64", Label: "Logo", Type: "file", Optional: true, Accept: "image/png,image/jpeg,image/webp", Hint: "PNG, JPEG or WebP, at most 64 KiB and 2,048 pixels on each side. It is shown on white, 36 pixels high. " + logoHint(f.Publisher.Logo)})).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -149,7 +149,7 @@ func Brand(f *Frame) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 10, "</div><p class=\"hint\">The name is changed in the <a href=\"")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 10, "</div><p class=\"hint\">You can change the name in the <a href=\"")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -174,7 +174,7 @@ func logoHint(l *integration.Logo) string {
 	if l == nil {
 		return "Leave empty for no logo."
 	}
-	return "Leave empty to keep the present one."
+	return "Leave empty to keep the current logo."
 }
 
 // preview is a page as users see it, in one colour scheme.

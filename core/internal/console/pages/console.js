@@ -1,12 +1,12 @@
-// What pages of the console cannot do without script: passkeys. And three comforts: a button that copies a secret,
-// a sign-in link that opens by itself in dev, and a page that keeps itself up to date.
+// Passkeys require this script. It also adds a copy button for secrets, opens a sign-in link automatically in
+// dev, and updates live pages.
 "use strict";
 
 const decode = (text) => Uint8Array.from(atob(text.replace(/-/g, "+").replace(/_/g, "/")), (c) => c.charCodeAt(0));
 const encode = (bytes) => btoa(String.fromCharCode(...new Uint8Array(bytes)))
 	.replace(/\+/g, "-").replace(/\//g, "_").replace(/=+$/, "");
 
-// The options come as JSON, in which bytes are base64url.
+// The options are JSON, in which bytes are base64url.
 function readOptions(text) {
 	const options = JSON.parse(text);
 	options.challenge = decode(options.challenge);
@@ -103,7 +103,7 @@ if (brand) {
 		const file = event.target.files[0];
 		if (!file) return;
 		const picture = await createImageBitmap(file).catch(() => null);
-		if (!picture) return; // the answer to the form says why
+		if (!picture) return; // the response to the form contains the error
 		for (const logo of document.querySelectorAll(".preview-logo")) {
 			const canvas = document.createElement("canvas");
 			canvas.width = picture.width;
@@ -128,7 +128,8 @@ for (const code of document.querySelectorAll("[data-secret]")) {
 	code.after(button);
 }
 
-// A method moves in the page. Without this script the button sends the form, which comes back with it moved.
+// Methods are moved within the page. Without this script, the button sends the form, which is returned in the
+// new order.
 for (const list of document.querySelectorAll("[data-methods]")) {
 	const form = list.closest("form");
 	list.addEventListener("click", (event) => {
@@ -151,7 +152,7 @@ for (const list of document.querySelectorAll("[data-methods]")) {
 	});
 }
 
-// Only what is live is replaced, and only while nobody is in the middle of it.
+// Only the live part is replaced, and only while it does not have the focus.
 async function refresh() {
 	const live = document.querySelector("[data-live]");
 	if (!live) return;
@@ -162,12 +163,12 @@ async function refresh() {
 			const page = new DOMParser().parseFromString(await answer.text(), "text/html");
 			const fresh = page.querySelector("[data-live]");
 			if (!fresh) {
-				location.reload(); // it is over: the whole page says how
+				location.reload(); // it has ended: the whole page shows the result
 				return;
 			}
 			live.replaceWith(fresh);
 		} catch {
-			// The network is away for a moment.
+			// The network is temporarily unavailable.
 		}
 	}
 	setTimeout(refresh, 5000);

@@ -32,7 +32,7 @@ func dayOf(text string) string {
 // machine writes a time as programs read it.
 func machine(t time.Time) string { return timestamp.Text(t) }
 
-// ago says how long t is in the past, or how far ahead.
+// ago returns the time since t, or until t.
 func ago(now, t time.Time) string {
 	d := now.Sub(t)
 	if d < 0 && -d < time.Second {
@@ -47,7 +47,7 @@ func ago(now, t time.Time) string {
 	return roughly(d) + " ago"
 }
 
-// ahead rounds a long wait: what ends in 23 hours and 59.9 minutes ends in 24 hours.
+// ahead rounds a long wait: 23 hours and 59.9 minutes are 24 hours.
 func ahead(d time.Duration) time.Duration {
 	if d < time.Hour {
 		return d
@@ -67,7 +67,7 @@ func roughly(d time.Duration) string {
 	return strconv.Itoa(int(d.Hours()/24)) + " days"
 }
 
-// took writes how long an exchange was under way.
+// took writes the duration of an exchange.
 func took(ms int64) string {
 	if ms < 10_000 {
 		return strconv.FormatInt(ms, 10) + " ms"
@@ -92,7 +92,7 @@ func grouped(n int) string {
 	return s
 }
 
-// called is the name of something, or its id if it has none: earlier releases asked for no name.
+// called returns the name of an item, or its id if it has no name: earlier releases did not require one.
 func called(name, id string) string {
 	if name == "" {
 		return id
@@ -100,7 +100,7 @@ func called(name, id string) string {
 	return name
 }
 
-// short is an id that is long, for a table. The whole id is in a title.
+// short shortens a long id for a table. The whole id is in a title.
 func short(id string) string {
 	if len(id) <= 20 {
 		return id
@@ -108,25 +108,25 @@ func short(id string) string {
 	return id[:12] + "…" + id[len(id)-4:]
 }
 
-// eventWord is a type of event without the part that they all have.
+// eventWord returns a type of event without the common prefix.
 func eventWord(typ string) string { return strings.TrimPrefix(typ, "verification.") }
 
-// roleWords are what roles are called, and what they may do.
+// roleWords describe the rights of roles.
 var roleWords = map[operate.Role]string{
-	operate.RoleOperator:  "Sees and changes everything.",
-	operate.RoleAdmin:     "Everything of this publisher, also members and archiving.",
+	operate.RoleOperator:  "Full access.",
+	operate.RoleAdmin:     "Full access to this publisher, including members and archiving.",
 	operate.RoleDeveloper: "Integrations, webhooks, keys and tests. No members, no archiving.",
-	operate.RoleViewer:    "Looks at everything and changes nothing.",
+	operate.RoleViewer:    "Read-only access.",
 }
 
 // roleOptions are the roles that a member can have.
 var roleOptions = []Option{
 	{string(operate.RoleDeveloper), "Developer: integrations, webhooks, keys, tests"},
-	{string(operate.RoleAdmin), "Admin: also members and archiving"},
-	{string(operate.RoleViewer), "Viewer: looks, changes nothing"},
+	{string(operate.RoleAdmin), "Admin: full access, including members and archiving"},
+	{string(operate.RoleViewer), "Viewer: read only"},
 }
 
-// deliveryTone is the tone and the word of a delivery's state.
+// deliveryTone returns the tone and the word of a delivery's state.
 func deliveryTone(state string) (tone, word string) {
 	switch state {
 	case operate.DeliveryDelivered:
@@ -134,12 +134,12 @@ func deliveryTone(state string) (tone, word string) {
 	case operate.DeliveryWaiting:
 		return Wait, "Waiting"
 	case operate.DeliveryDead:
-		return Bad, "Given up"
+		return Bad, "Failed"
 	}
 	return Idle, state
 }
 
-// sessionTone is the tone and the word of a session's status.
+// sessionTone returns the tone and the word of a session's status.
 func sessionTone(status string) (tone, word string) {
 	switch status {
 	case "COMPLETED":
@@ -154,16 +154,16 @@ func sessionTone(status string) (tone, word string) {
 	return Idle, status
 }
 
-// failureWords say what a failure code means, to a developer.
+// failureWords explain failure codes to developers.
 var failureWords = map[string]string{
-	"PROVIDER_REJECTED": "The method said no, for example because the age was not met.",
+	"PROVIDER_REJECTED": "The method rejected the user, for example because of the age.",
 	"USER_CANCELLED":    "The user stopped the verification.",
 	"TIMEOUT":           "The user did not finish within ten minutes.",
 	"MAX_ATTEMPTS":      "Too many attempts failed.",
-	"UNKNOWN":           "The method did not say why.",
+	"UNKNOWN":           "The method returned no reason.",
 }
 
-// integrationTone is the state of an integration in one word.
+// integrationTone returns the tone and the word of an integration's state.
 func integrationTone(i operate.Integration) (tone, word string) {
 	switch {
 	case i.Archived != nil:
@@ -180,26 +180,26 @@ func integrationTone(i operate.Integration) (tone, word string) {
 	return Bad, "Not ready"
 }
 
-// answer says what came back from a receiver.
+// answer describes a receiver's response.
 func answer(status int, cause string) string {
 	if status != 0 {
 		return strconv.Itoa(status)
 	}
 	if words := host.FetchCause(cause); words != "" {
-		return "No answer: " + words
+		return "No response: " + words
 	}
 	if cause != "" {
-		return "No answer: " + cause
+		return "No response: " + cause
 	}
-	return "No answer"
+	return "No response"
 }
 
-// answerIn is answer within a sentence.
+// answerIn returns answer for the middle of a sentence.
 func answerIn(status int, cause string) string {
-	return strings.Replace(answer(status, cause), "No answer", "no answer", 1)
+	return strings.Replace(answer(status, cause), "No response", "no response", 1)
 }
 
-// answerTone is the tone of a receiver's answer to an event.
+// answerTone returns the tone of a receiver's response.
 func answerTone(status int) string {
 	if status >= 200 && status < 300 {
 		return Good
@@ -207,43 +207,43 @@ func answerTone(status int) string {
 	return Bad
 }
 
-// causeAdvice says what to do about an attempt that failed.
+// causeAdvice returns the advice for a failed attempt.
 func causeAdvice(a operate.Attempt) string {
 	switch {
 	case a.Status >= 300 && a.Status < 400:
-		return "Redirects are not followed. Set the webhook URL to where the redirect leads."
+		return "Redirects are not followed. Set the webhook URL to the target of the redirect."
 	case a.Status == 401 || a.Status == 403:
-		return "The receiver refused the event, so it is not sent again by itself. Compare the " +
-			"webhook secret, and let these requests through a login or a firewall."
+		return "The receiver rejected the event, so it is not retried automatically. Check the " +
+			"webhook secret, and allow these requests in your login or firewall."
 	case a.Status == 404 || a.Status == 410:
-		return "Nothing is at that address, so the event is not sent again by itself. Look at the path of " +
+		return "The address does not exist, so the event is not retried automatically. Check the path of " +
 			"the webhook URL."
 	case a.Status >= 400 && a.Status < 500:
-		return "The receiver refused the event, so it is not sent again by itself. Look into the " +
+		return "The receiver rejected the event, so it is not retried automatically. Check the " +
 			"receiver's log."
 	case a.Status >= 500:
-		return "The receiver failed. Look into its log at this time."
+		return "The receiver failed. Check its log at this time."
 	}
 	switch a.Cause {
 	case host.FetchTimeout:
-		return "Answer sooner: store the event, answer 200, and work on it afterwards."
+		return "Respond sooner: store the event, return 200, and process it afterwards."
 	case host.FetchTLS:
-		return "Look at the certificate: its name, its end, and the intermediate certificates."
+		return "Check the certificate: its name, its expiry date, and the intermediate certificates."
 	case host.FetchDNS:
-		return "Look at the host name of the webhook URL."
+		return "Check the host name of the webhook URL."
 	case host.FetchBlocked:
 		return "Events are sent to public addresses only."
 	case host.FetchStatusLine, host.FetchHeaderLine, host.FetchHeaderSize, host.FetchCut,
 		host.FetchMalformed:
-		return "Look at the whole response with `curl -v`: a proxy in front of the receiver may have " +
+		return "Check the whole response with `curl -v`: a proxy in front of the receiver may have " +
 			"changed it."
 	case host.FetchRefused:
-		return "Look whether the receiver runs, and at the port of the webhook URL."
+		return "Check that the receiver is running, and check the port of the webhook URL."
 	}
 	return ""
 }
 
-// actorWord says who did something.
+// actorWord returns the name of an actor.
 func actorWord(e operate.AuditEntry) string {
 	switch {
 	case e.ActorKind == operate.KindFile:
@@ -254,7 +254,7 @@ func actorWord(e operate.AuditEntry) string {
 	return e.ActorID
 }
 
-// nameOfWho is what the one who is signed in is called. A sign-in link need not have a name.
+// nameOfWho returns the name of the signed-in person. A sign-in link need not have a name.
 func nameOfWho(who operate.Actor) string {
 	if who.Name == "" {
 		return kindWord(who.Kind)
@@ -262,7 +262,7 @@ func nameOfWho(who operate.Actor) string {
 	return who.Name
 }
 
-// kindWord says what an actor is.
+// kindWord returns the word for a kind of actor.
 func kindWord(kind string) string {
 	switch kind {
 	case operate.KindOperator:
@@ -277,7 +277,7 @@ func kindWord(kind string) string {
 	return kind
 }
 
-// operationWords are the operations as the audit tells them.
+// operationWords are the operations in the words of the audit.
 var operationWords = map[operate.Operation]string{
 	"publisher.create":    "Created the publisher",
 	"publisher.change":    "Changed the publisher",
@@ -291,23 +291,23 @@ var operationWords = map[operate.Operation]string{
 	"session.test":        "Started a test session",
 	"key.create":          "Created a key",
 	"key.revoke":          "Revoked a key",
-	"delivery.resend":     "Sent an event again",
+	"delivery.resend":     "Resent an event",
 	"member.invite":       "Invited a member",
 	"member.change":       "Changed a member",
 	"member.remove":       "Removed a member",
-	"link.create":         "Made a sign-in link",
+	"link.create":         "Created a sign-in link",
 	"operator.create":     "Created an operator token",
 	"operator.revoke":     "Revoked an operator token",
 	"operator.use":        "Used an operator token",
 	"operator.refused":    "Sent a wrong operator token",
 	"site.apply":          "Applied a configuration",
 	"module.activate":     "Replaced the module",
-	"backup.make":         "Made a backup",
+	"backup.make":         "Created a backup",
 
-	// What people do about their own sign-in, sessions and passkeys.
+	// Actions of people on their own sign-in, sessions and passkeys.
 	"operator.sign-in": "Signed in with an operator token",
 	"member.sign-in":   "Signed in",
-	"member.enrol":     "Took up an invitation",
+	"member.enrol":     "Accepted an invitation",
 	"link.use":         "Used a sign-in link",
 	"passkey.add":      "Added a passkey",
 	"passkey.remove":   "Removed a passkey",
@@ -321,10 +321,10 @@ func operationWord(op operate.Operation) string {
 	return string(op)
 }
 
-// lines writes a list as a textarea holds it.
+// lines writes a list for a textarea.
 func lines(list []string) string { return strings.Join(list, "\n") }
 
-// indented writes JSON with line breaks, and everything else as it is.
+// indented writes JSON with line breaks, and other text unchanged.
 func indented(body string) string {
 	var out bytes.Buffer
 	if json.Indent(&out, []byte(body), "", "  ") != nil {
@@ -347,7 +347,7 @@ func headerLines(header map[string]string) string {
 	return strings.TrimSuffix(out.String(), "\n")
 }
 
-// listTone is the tone and the word for the state of a trusted list.
+// listTone returns the tone and the word for the state of a trusted list.
 func listTone(l operate.TrustList) (tone, word string) {
 	switch l.State {
 	case operate.ListGood:

@@ -41,8 +41,8 @@ func TestNumbersForPeople(t *testing.T) {
 	}
 }
 
-// The challenge age is no age that anybody proved: a session of L2 does not show it.
-func TestWhatASessionHadToProve(t *testing.T) {
+// The challenge age is not a proven age: a session of L2 does not show it.
+func TestSession_Required(t *testing.T) {
 	for want, i := range map[string]integration.Integration{
 		"L1: an estimate of at least 25, or a proof of 18 or older": {Level: "L1", ChallengeAge: 25},
 		"L2: a proof of 18 or older":                                {Level: "L2", ChallengeAge: 25},
@@ -64,8 +64,8 @@ func TestWhatASessionHadToProve(t *testing.T) {
 	}
 }
 
-// A tick beside the last step says what the step asks for, and not that somebody was verified.
-func TestTheStepOfMethodsIsAboutMethods(t *testing.T) {
+// A tick at the last step means that the step is done, not that a user was verified.
+func TestSteps_Methods(t *testing.T) {
 	for sandbox, want := range map[bool]string{true: "Choose a method that verifies people",
 		false: "Offer a method that verifies people"} {
 		got := wordsOf(OverviewData{Sandbox: sandbox}, operate.Step{Name: operate.StepMethod})
@@ -85,8 +85,8 @@ func TestStepOfMethods_Dev(t *testing.T) {
 	}
 }
 
-// The step of sessions leads to the form that starts one, which is not the first of its page.
-func TestTheStepOfSessionsLeadsToItsForm(t *testing.T) {
+// The step of sessions links to the form that starts a session, which is not the first form of its page.
+func TestSteps_SessionLink(t *testing.T) {
 	f := &Frame{Publisher: &operate.Publisher{}}
 	f.Publisher.ID = "pub_a"
 	got := stepPath(f, operate.Step{Name: operate.StepSession, Integration: "i"})
@@ -95,8 +95,8 @@ func TestTheStepOfSessionsLeadsToItsForm(t *testing.T) {
 	}
 }
 
-// The audit says of a secret only that it changed, so what was before and after is the same word.
-func TestAChangedSecretIsNamedOnce(t *testing.T) {
+// The audit records only that a secret has changed, so the old and the new value are the same word.
+func TestAudit_ChangedSecret(t *testing.T) {
 	var out strings.Builder
 	list := []operate.AuditChange{{Field: "webhook.secret", From: "(secret)", To: "(secret)"},
 		{Field: "name", From: "Old", To: "New"}}
@@ -109,12 +109,12 @@ func TestAChangedSecretIsNamedOnce(t *testing.T) {
 	}
 }
 
-// What a receiver answers, and what to do about it, is in words for every cause.
-func TestEveryCauseHasAdvice(t *testing.T) {
+// Every cause has a text for the result and an advice.
+func TestCauses_Advice(t *testing.T) {
 	for _, cause := range []string{host.FetchBlocked, host.FetchTimeout, host.FetchDNS, host.FetchRefused,
 		host.FetchTLS, host.FetchStatusLine, host.FetchHeaderLine, host.FetchHeaderSize, host.FetchCut,
 		host.FetchMalformed} {
-		if causeAdvice(operate.Attempt{Cause: cause}) == "" || answer(0, cause) == "No answer: "+cause {
+		if causeAdvice(operate.Attempt{Cause: cause}) == "" || answer(0, cause) == "No response: "+cause {
 			t.Errorf("nothing is said about %s", cause)
 		}
 	}
@@ -128,8 +128,8 @@ func TestEveryCauseHasAdvice(t *testing.T) {
 	}
 }
 
-// Every reason that package outbox gives is in words.
-func TestEveryReasonIsInWords(t *testing.T) {
+// Every reason of package outbox has a text.
+func TestReasons_Words(t *testing.T) {
 	for _, reason := range []string{"refused", "exhausted", "no_target", "test", "no_secret", "key_awaited",
 		"unreadable"} {
 		if reasonWord(reason) == reason {
@@ -141,8 +141,8 @@ func TestEveryReasonIsInWords(t *testing.T) {
 	}
 }
 
-// If nothing of the receiver's code was reached, no probe accuses that code.
-func TestAProbeThatReachedNoReceiverAccusesNoCode(t *testing.T) {
+// If no request reached the receiver's code, no advice is about that code.
+func TestProbe_UnreachableReceiver(t *testing.T) {
 	report := func(statuses ...int) *operate.TestReport {
 		r := &operate.TestReport{}
 		for n, name := range []string{webhook.ProbeGood, webhook.ProbeBadSignature,
@@ -153,14 +153,14 @@ func TestAProbeThatReachedNoReceiverAccusesNoCode(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		report *operate.TestReport
-		want   []string // the beginning of what is said of each probe; "": the check is to blame
+		want   []string // the beginning of the advice for each probe; "": advice about the check
 	}{
-		"nothing runs behind a proxy": {report(502, 502, 502), []string{"Something in front",
-			"The same answer", "The same answer"}},
-		"the path is wrong": {report(404, 404, 401), []string{"Nothing takes events", "The same answer",
-			""}},
-		"there is a redirect": {report(301, 301, 301), []string{"Redirects", "The same answer",
-			"The same answer"}},
+		"nothing runs behind a proxy": {report(502, 502, 502), []string{"A proxy in front",
+			"The same response", "The same response"}},
+		"the path is wrong": {report(404, 404, 401), []string{"No receiver accepts events",
+			"The same response", ""}},
+		"there is a redirect": {report(301, 301, 301), []string{"Redirects", "The same response",
+			"The same response"}},
 		"the secret is another":          {report(401, 401, 401), []string{"", "", ""}},
 		"the receiver fails at bad ones": {report(204, 502, 500), []string{"", "", ""}},
 	} {

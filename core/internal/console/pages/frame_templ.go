@@ -543,7 +543,7 @@ func wordmark(f *Frame) templ.Component {
 	})
 }
 
-// said is what the last form did, or why the form that was just sent was refused.
+// said shows the result of the last form, or why it was rejected.
 //
 //go:noinline
 func said(f *Frame) templ.Component {
@@ -646,7 +646,7 @@ func said(f *Frame) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 56, " It is shown this once: copy it now.</p>")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 56, " It is shown only once: copy it now.</p>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -895,7 +895,7 @@ func changes(list []operate.AuditChange) templ.Component {
 	})
 }
 
-// form is a form that acts. The token in it is bound to the session and the action.
+// form is a POST form. Its token is bound to the session and the action.
 //
 //go:noinline
 func form(f *Frame, action, to string) templ.Component {
@@ -1873,7 +1873,7 @@ func code(text string) templ.Component {
 	})
 }
 
-// more leads to the next part of a list.
+// more links to the next part of a list.
 //
 //go:noinline
 func more(f *Frame, here, next, after string) templ.Component {
@@ -1898,7 +1898,7 @@ func more(f *Frame, here, next, after string) templ.Component {
 		}
 		ctx = templ.ClearChildren(ctx)
 		if next != "" || after != "" {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 162, "<nav class=\"more\" aria-label=\"Parts of the list\">")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 162, "<nav class=\"more\" aria-label=\"Pages of the list\">")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -1916,7 +1916,7 @@ func more(f *Frame, here, next, after string) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 164, "\">Back to the newest</a> ")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 164, "\">Back to the first page</a> ")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -1935,7 +1935,7 @@ func more(f *Frame, here, next, after string) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 166, "\">Next part</a>")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 166, "\">Next page</a>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -1949,7 +1949,7 @@ func more(f *Frame, here, next, after string) templ.Component {
 	})
 }
 
-// empty stands where a list has nothing yet, and says what will be there.
+// empty is shown instead of an empty list, and describes its future content.
 //
 //go:noinline
 func empty(symbol, heading, text string) templ.Component {
@@ -2071,9 +2071,9 @@ func managed(what string) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var99 string
-		templ_7745c5c3_Var99, templ_7745c5c3_Err = templ.JoinStringErrs("The configuration file names this " + what + ". Change it there, and apply the file. Here it can only be read.")
+		templ_7745c5c3_Var99, templ_7745c5c3_Err = templ.JoinStringErrs("This " + what + " is managed by the configuration file. Change it there, and apply the file. Here it is read only.")
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `frame.templ`, Line: 329, Col: 119}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `frame.templ`, Line: 329, Col: 123}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var99))
 		if templ_7745c5c3_Err != nil {
@@ -2213,7 +2213,7 @@ func archived(what string, t *time.Time) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var106 string
-			templ_7745c5c3_Var106, templ_7745c5c3_Err = templ.JoinStringErrs("This " + what + " was archived on " + day(*t) + ". It starts no sessions, and its record stays.")
+			templ_7745c5c3_Var106, templ_7745c5c3_Err = templ.JoinStringErrs("This " + what + " was archived on " + day(*t) + ". It starts no sessions, and its data is kept.")
 			if templ_7745c5c3_Err != nil {
 				return templ.Error{Err: templ_7745c5c3_Err, FileName: `frame.templ`, Line: 344, Col: 105}
 			}

@@ -21,7 +21,7 @@ type KeysData struct {
 	operate.Page[operate.Key]
 	After        string
 	Integrations []operate.Integration // to choose from for a public key
-	First        *operate.Integration  // which the example of a first call names; nil: there is none
+	First        *operate.Integration  // for the example of a first call; nil: no example
 	BaseURL      string                // of the API
 }
 
@@ -75,12 +75,12 @@ func Keys(f *Frame, d KeysData) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		if len(d.Items) == 0 && d.After == "" {
-			templ_7745c5c3_Err = empty("key", "No key yet", "Make a secret key and put it into your server's settings, not into its code. Two can be valid at once, so you can replace one without a pause.").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = empty("key", "No keys yet", "Create a secret key and store it in your server's settings, not in its code. Several keys can be valid at the same time, so you can replace one without interruption.").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		} else {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 5, "<div class=\"table\"><table><thead><tr><th scope=\"col\">Key</th><th scope=\"col\">State</th><th scope=\"col\">For</th><th scope=\"col\">Last used</th><th scope=\"col\">Created</th><th scope=\"col\">Expires</th><th scope=\"col\"><span class=\"unseen\">What to do</span></th></tr></thead> <tbody>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 5, "<div class=\"table\"><table><thead><tr><th scope=\"col\">Key</th><th scope=\"col\">State</th><th scope=\"col\">For</th><th scope=\"col\">Last used</th><th scope=\"col\">Created</th><th scope=\"col\">Expires</th><th scope=\"col\"><span class=\"unseen\">Actions</span></th></tr></thead> <tbody>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -239,7 +239,7 @@ func Keys(f *Frame, d KeysData) templ.Component {
 						if templ_7745c5c3_Err != nil {
 							return templ_7745c5c3_Err
 						}
-						templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 21, " <p>Requests with it fail within 5 seconds, for good.</p><button type=\"submit\" class=\"danger-button\">")
+						templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 21, " <p>Within 5 seconds, requests with this key fail. This cannot be undone.</p><button type=\"submit\" class=\"danger-button\">")
 						if templ_7745c5c3_Err != nil {
 							return templ_7745c5c3_Err
 						}
@@ -310,7 +310,7 @@ func Keys(f *Frame, d KeysData) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = input(f.input("create-key", Input{Name: "expires", Label: "Expires", Type: "date", Optional: true, Hint: "At the end of that day, UTC. Left empty: never."})).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = input(f.input("create-key", Input{Name: "expires", Label: "Expires", Type: "date", Optional: true, Hint: "At the end of this day, UTC. Leave empty for no expiry."})).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -330,7 +330,7 @@ func Keys(f *Frame, d KeysData) templ.Component {
 			}
 		}
 		if d.First != nil {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 30, "<section class=\"card\" aria-labelledby=\"first-call\"><h2 id=\"first-call\">Start a session from your server</h2><p class=\"quiet\">Put an address of your own into callback_url, and send the user's browser to the redirect_url of the answer.</p><pre tabindex=\"0\" aria-label=\"Start a session\"><code>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 30, "<section class=\"card\" aria-labelledby=\"first-call\"><h2 id=\"first-call\">Start a session from your server</h2><p class=\"quiet\">Set callback_url to an address of your site, and redirect the user's browser to the redirect_url of the response.</p><pre tabindex=\"0\" aria-label=\"Start a session\"><code>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -343,7 +343,7 @@ func Keys(f *Frame, d KeysData) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 31, "</code></pre><p class=\"quiet\">The browser comes back to callback_url with a result_token. Exchange it within 5 minutes. It works once, and only this answer is the result.</p><pre tabindex=\"0\" aria-label=\"Exchange the result token\"><code>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 31, "</code></pre><p class=\"quiet\">The browser returns to callback_url with a result_token. Exchange it within 5 minutes. It works once, and only the response to this call is the result.</p><pre tabindex=\"0\" aria-label=\"Exchange the result token\"><code>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -369,7 +369,7 @@ func Keys(f *Frame, d KeysData) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 33, "\" target=\"_blank\" rel=\"noopener\">API reference, and samples in Node.js, Python and Go</a></p></section>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 33, "\" target=\"_blank\" rel=\"noopener\">API reference with samples in Node.js, Python and Go</a></p></section>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -408,7 +408,7 @@ func Deliveries(f *Frame, d DeliveriesData) templ.Component {
 			templ_7745c5c3_Var15 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 34, "<div class=\"head\"><h1>Deliveries</h1><p class=\"quiet\">Every event of the last 7 days, and what your receiver answered. Those that were given up stay for 30 days.</p></div>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 34, "<div class=\"head\"><h1>Deliveries</h1><p class=\"quiet\">All events of the last 7 days, with the responses of your receiver. Failed events are kept for 30 days.</p></div>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -444,7 +444,7 @@ func Deliveries(f *Frame, d DeliveriesData) templ.Component {
 				}
 				return nil
 			})
-			templ_7745c5c3_Err = empty("send", "No deliveries yet", "Events belong to the sessions of an integration. Create one, set its webhook, and they appear here.").Render(templ.WithChildren(ctx, templ_7745c5c3_Var16), templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = empty("send", "No deliveries yet", "Events belong to the sessions of an integration. Create an integration and set up its webhook, and they appear here.").Render(templ.WithChildren(ctx, templ_7745c5c3_Var16), templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -605,7 +605,7 @@ func Deliveries(f *Frame, d DeliveriesData) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			if f.Live {
-				templ_7745c5c3_Err = liveNote("An event waits for its next attempt.").Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = liveNote("An event is waiting for its next attempt.").Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -646,12 +646,12 @@ func Deliveries(f *Frame, d DeliveriesData) templ.Component {
 					}
 					return nil
 				})
-				templ_7745c5c3_Err = empty("send", "Nothing here", "No event fits this choice. Choose another state or integration, or send a test event from the test console.").Render(templ.WithChildren(ctx, templ_7745c5c3_Var25), templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = empty("send", "No results", "No event matches this filter. Choose another state or integration, or send a test event from the test console.").Render(templ.WithChildren(ctx, templ_7745c5c3_Var25), templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
 			} else {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 60, "<div class=\"table\"><table><thead><tr><th scope=\"col\">Event</th><th scope=\"col\">State</th><th scope=\"col\">Last answer</th><th scope=\"col\">Attempts</th><th scope=\"col\">Session</th><th scope=\"col\">Created</th></tr></thead> <tbody>")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 60, "<div class=\"table\"><table><thead><tr><th scope=\"col\">Event</th><th scope=\"col\">State</th><th scope=\"col\">Last response</th><th scope=\"col\">Attempts</th><th scope=\"col\">Session</th><th scope=\"col\">Created</th></tr></thead> <tbody>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -700,14 +700,14 @@ func Deliveries(f *Frame, d DeliveriesData) templ.Component {
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}
-					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 66, "</td><td data-label=\"Last answer\">")
+					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 66, "</td><td data-label=\"Last response\">")
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}
 					var templ_7745c5c3_Var29 string
 					templ_7745c5c3_Var29, templ_7745c5c3_Err = templ.JoinStringErrs(lastAnswer(e))
 					if templ_7745c5c3_Err != nil {
-						return templ.Error{Err: templ_7745c5c3_Err, FileName: `lists.templ`, Line: 181, Col: 52}
+						return templ.Error{Err: templ_7745c5c3_Err, FileName: `lists.templ`, Line: 181, Col: 54}
 					}
 					_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var29))
 					if templ_7745c5c3_Err != nil {
@@ -810,7 +810,7 @@ func Undelivered(f *Frame, d operate.Undelivered) templ.Component {
 			templ_7745c5c3_Var32 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 76, "<div class=\"head\"><h1>Undelivered</h1><p class=\"quiet\">Whose events have not arrived, of all publishers. Whoever has waited longest comes first.</p></div>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 76, "<div class=\"head\"><h1>Undelivered</h1><p class=\"quiet\">Publishers with undelivered events. The publisher with the oldest waiting event is first.</p></div>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -846,12 +846,12 @@ func Undelivered(f *Frame, d operate.Undelivered) templ.Component {
 				}
 				return nil
 			})
-			templ_7745c5c3_Err = empty("send", "Every event has arrived", "When a receiver does not answer, its publisher appears here. The event is tried again by itself. An event that was given up stays for 30 days, and can be sent again.").Render(templ.WithChildren(ctx, templ_7745c5c3_Var33), templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = empty("send", "All events delivered", "If a receiver does not respond, its publisher appears here. The event is retried automatically. Failed events are kept for 30 days and can be resent.").Render(templ.WithChildren(ctx, templ_7745c5c3_Var33), templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		} else {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 79, "<div class=\"table\"><table><thead><tr><th scope=\"col\">Publisher</th><th scope=\"col\">Waiting</th><th scope=\"col\">Oldest waiting</th><th scope=\"col\">Given up</th><th scope=\"col\">Newest given up</th><th scope=\"col\">Look at</th></tr></thead> <tbody>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 79, "<div class=\"table\"><table><thead><tr><th scope=\"col\">Publisher</th><th scope=\"col\">Waiting</th><th scope=\"col\">Oldest waiting</th><th scope=\"col\">Failed</th><th scope=\"col\">Newest failed</th><th scope=\"col\">Details</th></tr></thead> <tbody>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -898,7 +898,7 @@ func Undelivered(f *Frame, d operate.Undelivered) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 84, "</td><td data-label=\"Given up\">")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 84, "</td><td data-label=\"Failed\">")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -906,7 +906,7 @@ func Undelivered(f *Frame, d operate.Undelivered) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 85, "</td><td data-label=\"Newest given up\">")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 85, "</td><td data-label=\"Newest failed\">")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -914,7 +914,7 @@ func Undelivered(f *Frame, d operate.Undelivered) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 86, "</td><td data-label=\"Look at\">")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 86, "</td><td data-label=\"Details\">")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -993,9 +993,9 @@ func Undelivered(f *Frame, d operate.Undelivered) templ.Component {
 							return templ_7745c5c3_Err
 						}
 						var templ_7745c5c3_Var41 string
-						templ_7745c5c3_Var41, templ_7745c5c3_Err = templ.JoinStringErrs(grouped(i.Dead) + plus(i.More) + " given up")
+						templ_7745c5c3_Var41, templ_7745c5c3_Err = templ.JoinStringErrs(grouped(i.Dead) + plus(i.More) + " failed")
 						if templ_7745c5c3_Err != nil {
-							return templ.Error{Err: templ_7745c5c3_Err, FileName: `lists.templ`, Line: 243, Col: 123}
+							return templ.Error{Err: templ_7745c5c3_Err, FileName: `lists.templ`, Line: 243, Col: 121}
 						}
 						_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var41))
 						if templ_7745c5c3_Err != nil {
@@ -1021,20 +1021,20 @@ func Undelivered(f *Frame, d operate.Undelivered) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			if d.More {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 99, "<p class=\"hint\">There may be more publishers. They appear here when fewer events wait.</p>")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 99, "<p class=\"hint\">There may be more publishers. They appear here when fewer events are waiting.</p>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 100, " <p class=\"hint\">Open a list, then an event: it shows every attempt and what came back. ")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 100, " <p class=\"hint\">Open a list, then an event, to see all attempts and responses. ")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 			if f.May(operate.Resend) {
 				var templ_7745c5c3_Var42 string
-				templ_7745c5c3_Var42, templ_7745c5c3_Err = templ.JoinStringErrs(" There you can send it again.")
+				templ_7745c5c3_Var42, templ_7745c5c3_Err = templ.JoinStringErrs(" There you can resend it.")
 				if templ_7745c5c3_Err != nil {
-					return templ.Error{Err: templ_7745c5c3_Err, FileName: `lists.templ`, Line: 259, Col: 37}
+					return templ.Error{Err: templ_7745c5c3_Err, FileName: `lists.templ`, Line: 259, Col: 33}
 				}
 				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var42))
 				if templ_7745c5c3_Err != nil {
@@ -1155,9 +1155,9 @@ func liveNote(why string) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var46 string
-		templ_7745c5c3_Var46, templ_7745c5c3_Err = templ.JoinStringErrs(why + " This page keeps itself up to date meanwhile.")
+		templ_7745c5c3_Var46, templ_7745c5c3_Err = templ.JoinStringErrs(why + " This page updates automatically.")
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `lists.templ`, Line: 284, Col: 57}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `lists.templ`, Line: 284, Col: 45}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var46))
 		if templ_7745c5c3_Err != nil {
@@ -1277,7 +1277,7 @@ func Delivery(f *Frame, d operate.Delivery) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		if f.Live {
-			templ_7745c5c3_Err = liveNote("The event waits for its next attempt.").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = liveNote("The event is waiting for its next attempt.").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -1350,14 +1350,14 @@ func Delivery(f *Frame, d operate.Delivery) templ.Component {
 			}
 		}
 		if d.Reason != "" && d.State == operate.DeliveryWaiting {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 118, "<div><dt>Put off because</dt><dd>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 118, "<div><dt>Postponed because</dt><dd>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var55 string
 			templ_7745c5c3_Var55, templ_7745c5c3_Err = templ.JoinStringErrs(reasonWord(d.Reason))
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `lists.templ`, Line: 329, Col: 59}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `lists.templ`, Line: 329, Col: 61}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var55))
 			if templ_7745c5c3_Err != nil {
@@ -1368,14 +1368,14 @@ func Delivery(f *Frame, d operate.Delivery) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		} else if d.Reason != "" {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 120, "<div><dt>Given up because</dt><dd>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 120, "<div><dt>Failed because</dt><dd>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var56 string
 			templ_7745c5c3_Var56, templ_7745c5c3_Err = templ.JoinStringErrs(reasonWord(d.Reason))
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `lists.templ`, Line: 331, Col: 60}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `lists.templ`, Line: 331, Col: 58}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var56))
 			if templ_7745c5c3_Err != nil {
@@ -1391,12 +1391,12 @@ func Delivery(f *Frame, d operate.Delivery) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		if d.State == operate.DeliveryDelivered {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 123, "<p class=\"hint\">It has arrived, so it is not sent again: what it said of the user is not kept. Your server can ask for the outcome of the session instead.</p>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 123, "<p class=\"hint\">This event was delivered and cannot be resent, because its data about the user is no longer stored. Your server can look up the session instead.</p>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		} else if d.Test {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 124, "<p class=\"hint\">This was a test. Send another one from the test console.</p>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 124, "<p class=\"hint\">This was a test event. You can send another one from the test console.</p>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -1413,7 +1413,7 @@ func Delivery(f *Frame, d operate.Delivery) templ.Component {
 					}()
 				}
 				ctx = templ.InitializeContext(ctx)
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 125, "<button type=\"submit\">Send it again now</button>")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 125, "<button type=\"submit\">Resend now</button>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -1423,7 +1423,7 @@ func Delivery(f *Frame, d operate.Delivery) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 126, " <p class=\"hint\">It has the same id and the same bytes, so a receiver that has it already can tell.</p>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 126, " <p class=\"hint\">It is sent with the same id and content, so a receiver can recognise a duplicate.</p>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -1438,9 +1438,9 @@ func Delivery(f *Frame, d operate.Delivery) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var58 string
-			templ_7745c5c3_Var58, templ_7745c5c3_Err = templ.JoinStringErrs(count(d.Unrecorded, "attempt", "attempts") + " before these were not written down.")
+			templ_7745c5c3_Var58, templ_7745c5c3_Err = templ.JoinStringErrs(count(d.Unrecorded, "earlier attempt", "earlier attempts") + " not recorded.")
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `lists.templ`, Line: 348, Col: 105}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `lists.templ`, Line: 348, Col: 99}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var58))
 			if templ_7745c5c3_Err != nil {
@@ -1556,12 +1556,12 @@ func Delivery(f *Frame, d operate.Delivery) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			if d.State == operate.DeliveryDelivered {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 143, "<p class=\"hint\">Without publisher_state and external_user_id, which are not kept once an event is delivered.</p>")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 143, "<p class=\"hint\">Without publisher_state and external_user_id, which are deleted when an event is delivered.</p>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
 			} else {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 144, "<p class=\"hint\">Your receiver also gets publisher_state and external_user_id, if the session has them. They are not shown here.</p>")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 144, "<p class=\"hint\">Your receiver also gets publisher_state and external_user_id if the session has them. They are not shown here.</p>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -1606,7 +1606,7 @@ func Sessions(f *Frame, d SessionsData) templ.Component {
 			templ_7745c5c3_Var63 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 146, "<div class=\"head\"><h1>Sessions</h1><p class=\"quiet\">The sessions that have ended, for as long as their outcome is kept. A session has no name, no birth date, no user id and no picture.</p></div><form class=\"filters\" method=\"get\" action=\"")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 146, "<div class=\"head\"><h1>Sessions</h1><p class=\"quiet\">Finished sessions, for as long as their outcomes are kept. A session contains no name, no birth date, no user id and no picture.</p></div><form class=\"filters\" method=\"get\" action=\"")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -1782,7 +1782,7 @@ func Sessions(f *Frame, d SessionsData) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 165, "<p class=\"hint\">Not listed: expired sessions of an integration that sends no events. The usage counts them.</p><section class=\"card\" aria-labelledby=\"find\"><h2 id=\"find\">Find a session</h2>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 165, "<p class=\"hint\">Expired sessions of an integration without events are not listed. The usage includes them.</p><section class=\"card\" aria-labelledby=\"find\"><h2 id=\"find\">Find a session</h2>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -1798,11 +1798,11 @@ func Sessions(f *Frame, d SessionsData) templ.Component {
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
-			templ_7745c5c3_Err = input(f.input("find-session", Input{Name: "session_id", Label: "Session id", Required: true, Mono: true, Placeholder: "svc_sess_…", Hint: "Your server got it when it started the session, and every event has it."})).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = input(f.input("find-session", Input{Name: "session_id", Label: "Session id", Required: true, Mono: true, Placeholder: "svc_sess_…", Hint: "Your server received it when it started the session, and every event contains it."})).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 166, " <button type=\"submit\">Find it</button>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 166, " <button type=\"submit\">Find session</button>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -2040,7 +2040,7 @@ func sessionTable(f *Frame, sessions []operate.FinishedSession, integrations []o
 	})
 }
 
-// Session shows a session. name is that of its integration.
+// Session shows a session. name is the name of its integration.
 //
 //go:noinline
 func Session(f *Frame, d operate.Session, name string) templ.Component {
@@ -2103,7 +2103,7 @@ func Session(f *Frame, d operate.Session, name string) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		if f.Live {
-			templ_7745c5c3_Err = liveNote("The session is under way.").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = liveNote("The session is in progress.").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -2144,14 +2144,14 @@ func Session(f *Frame, d operate.Session, name string) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 195, "<div><dt>Had to prove</dt><dd>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 195, "<div><dt>Required proof</dt><dd>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var87 string
 		templ_7745c5c3_Var87, templ_7745c5c3_Err = templ.JoinStringErrs(proved(d))
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `lists.templ`, Line: 503, Col: 44}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `lists.templ`, Line: 503, Col: 46}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var87))
 		if templ_7745c5c3_Err != nil {
@@ -2332,7 +2332,7 @@ func Session(f *Frame, d operate.Session, name string) templ.Component {
 
 // UsageData is the usage of one integration, or of all.
 type UsageData struct {
-	Integrations []operate.Integration // to choose from; empty: there is none yet
+	Integrations []operate.Integration // to choose from; empty: none exists yet
 	Integration  operate.Integration   // zero: all
 	More         bool                  // there are more integrations than were added up
 	From, To     string
@@ -2397,7 +2397,7 @@ func Usage(f *Frame, d UsageData) templ.Component {
 				}
 				return nil
 			})
-			templ_7745c5c3_Err = empty("chart", "No usage yet", "Sessions are counted by integration. Create one, and start a session.").Render(templ.WithChildren(ctx, templ_7745c5c3_Var98), templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = empty("chart", "No usage yet", "Sessions are counted by integration. Create an integration and start a session.").Render(templ.WithChildren(ctx, templ_7745c5c3_Var98), templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -2449,7 +2449,7 @@ func Usage(f *Frame, d UsageData) templ.Component {
 					return templ_7745c5c3_Err
 				}
 				if d.More {
-					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 220, "<p class=\"hint\">Only the first 200 integrations are added up.</p>")
+					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 220, "<p class=\"hint\">The totals include only the first 200 integrations.</p>")
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}
@@ -2477,7 +2477,7 @@ func Usage(f *Frame, d UsageData) templ.Component {
 	})
 }
 
-// MembersData is the members of a publisher, and those who are invited.
+// MembersData is the members of a publisher, and the open invitations.
 type MembersData struct {
 	operate.Page[operate.Member]
 	After       string
@@ -2506,18 +2506,18 @@ func Members(f *Frame, d MembersData) templ.Component {
 			templ_7745c5c3_Var102 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 223, "<div class=\"head\"><h1>Members</h1><p class=\"quiet\">Those who work for this publisher. Each signs in with a passkey of their own.</p></div>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 223, "<div class=\"head\"><h1>Members</h1><p class=\"quiet\">The people who work for this publisher. Each signs in with their own passkey.</p></div>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
 		if len(d.Items) == 0 && d.After == "" {
 			if len(d.Invitations) > 0 {
-				templ_7745c5c3_Err = empty("person", "No member yet", "Whoever is invited appears here once they have opened their link and made a passkey.").Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = empty("person", "No members yet", "Invited people appear here after they have opened their link and created a passkey.").Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
 			} else {
-				templ_7745c5c3_Err = empty("person", "No member yet", "Invite the first one. The invitation is a link that works once, within 24 hours.").Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = empty("person", "No members yet", "Invite the first member. The invitation is a link that works once, within 24 hours.").Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -2533,7 +2533,7 @@ func Members(f *Frame, d MembersData) templ.Component {
 					return templ_7745c5c3_Err
 				}
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 226, "<th scope=\"col\">Since</th><th scope=\"col\"><span class=\"unseen\">What to do</span></th></tr></thead> <tbody>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 226, "<th scope=\"col\">Since</th><th scope=\"col\"><span class=\"unseen\">Actions</span></th></tr></thead> <tbody>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -2874,7 +2874,7 @@ func Members(f *Frame, d MembersData) templ.Component {
 			}
 		}
 		if len(d.Invitations) > 0 {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 258, "<section aria-labelledby=\"invited\"><h2 id=\"invited\">Invited</h2><div class=\"table\"><table><thead><tr><th scope=\"col\">Name</th><th scope=\"col\">Role</th><th scope=\"col\">Valid</th><th scope=\"col\"><span class=\"unseen\">What to do</span></th></tr></thead> <tbody>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 258, "<section aria-labelledby=\"invited\"><h2 id=\"invited\">Invited</h2><div class=\"table\"><table><thead><tr><th scope=\"col\">Name</th><th scope=\"col\">Role</th><th scope=\"col\">Valid</th><th scope=\"col\"><span class=\"unseen\">Actions</span></th></tr></thead> <tbody>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -2978,7 +2978,7 @@ func Members(f *Frame, d MembersData) templ.Component {
 			}
 		}
 		if f.May(operate.Invite) && f.Publisher.Archived == nil {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 267, "<section class=\"card\" aria-labelledby=\"invite\"><h2 id=\"invite\">Invite somebody</h2>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 267, "<section class=\"card\" aria-labelledby=\"invite\"><h2 id=\"invite\">Invite a member</h2>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -2998,7 +2998,7 @@ func Members(f *Frame, d MembersData) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = input(f.input("invite-member", Input{Name: "name", Label: "Name", Required: true, Hint: "As the audit will show it."})).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = input(f.input("invite-member", Input{Name: "name", Label: "Name", Required: true, Hint: "The audit log shows this name."})).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -3006,7 +3006,7 @@ func Members(f *Frame, d MembersData) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 269, "</div><button type=\"submit\">Make an invitation</button><p class=\"hint\">You get a link and hand it over yourself. No mail is sent.</p>")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 269, "</div><button type=\"submit\">Create invitation</button><p class=\"hint\">You receive a link and send it to the person yourself. No email is sent.</p>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -3025,7 +3025,7 @@ func Members(f *Frame, d MembersData) templ.Component {
 	})
 }
 
-// signedInNow says in how many browsers a member is signed in.
+// signedInNow shows in how many browsers a member is signed in.
 //
 //go:noinline
 func signedInNow(f *Frame, s *operate.MemberSessions) templ.Component {
@@ -3121,7 +3121,7 @@ func Audit(f *Frame, d AuditData) templ.Component {
 			templ_7745c5c3_Var126 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 274, "<div class=\"head\"><h1>Audit</h1><p class=\"quiet\">Who changed what, for one year. No entry holds a key or a secret.</p>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 274, "<div class=\"head\"><h1>Audit</h1><p class=\"quiet\">All changes of the last year. Entries contain no keys or secrets.</p>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -3149,7 +3149,7 @@ func Audit(f *Frame, d AuditData) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		if len(d.Items) == 0 {
-			templ_7745c5c3_Err = empty("list", "Nothing was changed yet", "Every change is written down here, with who made it and what it was before.").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = empty("list", "No changes yet", "All changes are listed here, with their author and the previous values.").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -3336,12 +3336,12 @@ func Report(f *Frame, d ReportData) templ.Component {
 			templ_7745c5c3_Var135 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 292, "<div class=\"head\"><h1>Report</h1><p class=\"quiet\">For regulators: methods, settings and their changes, outcomes, and how long data is kept. It has no data of persons.</p></div>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 292, "<div class=\"head\"><h1>Report</h1><p class=\"quiet\">For regulators: methods, settings and their changes, outcomes, and retention. It contains no personal data.</p></div>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
 		if !d.Ready {
-			templ_7745c5c3_Err = empty("list", "No key for reports", "The operator of this service sets a key for reports in the configuration, under [report].").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = empty("list", "No key for reports", "The operator of this service must set a key for reports in the configuration, under [report].").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -3371,7 +3371,7 @@ func Report(f *Frame, d ReportData) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 295, "<button type=\"submit\">Download report</button></form><p>The archive has the report for print and as JSON, a signature of each, and the public key. Verify them by OpenSSL:</p><pre><code>openssl dgst -sha256 -verify report.pub -signature report.json.sig report.json</code></pre>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 295, "<button type=\"submit\">Download report</button></form><p>The archive contains the report for print and as JSON, their signatures, and the public key. Verify the signatures with OpenSSL:</p><pre><code>openssl dgst -sha256 -verify report.pub -signature report.json.sig report.json</code></pre>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -3408,7 +3408,7 @@ func Operators(f *Frame, d OperatorsData) templ.Component {
 			templ_7745c5c3_Var137 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 296, "<div class=\"head\"><h1>Operator tokens</h1><p class=\"quiet\">They open the operators' API, the command line and this console, for every publisher. Give each person and each program one of their own.</p></div><div class=\"table\"><table><thead><tr><th scope=\"col\">Name</th><th scope=\"col\">State</th><th scope=\"col\">Role</th><th scope=\"col\">Token</th><th scope=\"col\">Created</th><th scope=\"col\">Expires</th><th scope=\"col\"><span class=\"unseen\">What to do</span></th></tr></thead> <tbody>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 296, "<div class=\"head\"><h1>Operator tokens</h1><p class=\"quiet\">Operator tokens give access to the operators' API, the command line and this console, for all publishers. Create a separate token for each person and program.</p></div><div class=\"table\"><table><thead><tr><th scope=\"col\">Name</th><th scope=\"col\">State</th><th scope=\"col\">Role</th><th scope=\"col\">Token</th><th scope=\"col\">Created</th><th scope=\"col\">Expires</th><th scope=\"col\"><span class=\"unseen\">Actions</span></th></tr></thead> <tbody>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -3555,7 +3555,7 @@ func Operators(f *Frame, d OperatorsData) templ.Component {
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}
-					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 311, " <p>Whoever uses it is signed out at once, for good.</p><button type=\"submit\" class=\"danger-button\">")
+					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 311, " <p>Everyone who uses this token is signed out immediately. This cannot be undone.</p><button type=\"submit\" class=\"danger-button\">")
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}
@@ -3613,7 +3613,7 @@ func Operators(f *Frame, d OperatorsData) templ.Component {
 					}()
 				}
 				ctx = templ.InitializeContext(ctx)
-				templ_7745c5c3_Err = input(f.input("create-operator-token", Input{Name: "name", Label: "Name", Required: true, Hint: "Of the person or the program. The audit shows it."})).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = input(f.input("create-operator-token", Input{Name: "name", Label: "Name", Required: true, Hint: "The person or program. The audit log shows this name."})).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -3625,7 +3625,7 @@ func Operators(f *Frame, d OperatorsData) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = input(f.input("create-operator-token", Input{Name: "expires", Label: "Expires", Type: "date", Optional: true, Hint: "At the end of that day, UTC. Left empty: never."})).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = input(f.input("create-operator-token", Input{Name: "expires", Label: "Expires", Type: "date", Optional: true, Hint: "At the end of this day, UTC. Leave empty for no expiry."})).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -3670,12 +3670,12 @@ func Methods(f *Frame, methods []operate.Method, lists []operate.TrustList) temp
 			templ_7745c5c3_Var147 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 320, "<div class=\"head\"><h1>Methods</h1><p class=\"quiet\">The ways to verify that this service has. They are set up in the configuration file, and integrations choose among them by name.</p></div>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 320, "<div class=\"head\"><h1>Methods</h1><p class=\"quiet\">The verification methods of this service. They are configured in the configuration file, and integrations refer to them by name.</p></div>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
 		if len(methods) == 0 {
-			templ_7745c5c3_Err = empty("plug", "No methods", "The configuration names none. Add a [[methods]] table to it, and start the service again.").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = empty("plug", "No methods", "The configuration contains no methods. Add a [[methods]] table, and restart the service.").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -3729,12 +3729,12 @@ func Methods(f *Frame, methods []operate.Method, lists []operate.TrustList) temp
 					return templ_7745c5c3_Err
 				}
 				if m.Sandbox {
-					templ_7745c5c3_Err = badge(Idle, "Nobody, for tests").Render(ctx, templ_7745c5c3_Buffer)
+					templ_7745c5c3_Err = badge(Idle, "No one, for tests").Render(ctx, templ_7745c5c3_Buffer)
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}
 				} else if f.Dev {
-					templ_7745c5c3_Err = badge(Idle, "Nobody, in development").Render(ctx, templ_7745c5c3_Buffer)
+					templ_7745c5c3_Err = badge(Idle, "No one, in development").Render(ctx, templ_7745c5c3_Buffer)
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}
@@ -3786,7 +3786,7 @@ func trustLists(lists []operate.TrustList) templ.Component {
 			templ_7745c5c3_Var151 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 328, "<section><h2>Trusted lists</h2><p class=\"quiet\">Signed lists of the certificates that may issue documents. The service fetches them.</p><div class=\"table\"><table><thead><tr><th scope=\"col\">Method</th><th scope=\"col\">List</th><th scope=\"col\">State</th><th scope=\"col\">Number</th><th scope=\"col\">Certificates</th><th scope=\"col\">Next update</th></tr></thead> <tbody>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 328, "<section><h2>Trusted lists</h2><p class=\"quiet\">Signed lists of the certificates that may issue documents. The service downloads them.</p><div class=\"table\"><table><thead><tr><th scope=\"col\">Method</th><th scope=\"col\">List</th><th scope=\"col\">State</th><th scope=\"col\">Number</th><th scope=\"col\">Certificates</th><th scope=\"col\">Next update</th></tr></thead> <tbody>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

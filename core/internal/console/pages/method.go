@@ -13,20 +13,20 @@ import (
 
 // Fields of the list of methods in the form of an integration.
 const (
-	MethodsOrder = "methods_order" // names with blanks between, also of methods that are off
+	MethodsOrder = "methods_order" // names separated by blanks, including methods that are off
 	MethodsMove  = "move"          // the button that was pressed: a name, a blank, and up or down
 	switchedOn   = "on"
 	moveUp       = "up"
 	moveDown     = "down"
 )
 
-// SwitchField is the field that switches a method on.
+// SwitchField returns the name of the field that switches a method on.
 func SwitchField(method string) string { return "methods." + method }
 
-// overrideField is the field of a setting of a method.
+// overrideField returns the name of the field of a method's setting.
 func overrideField(method, setting string) string { return "method_settings." + method + "." + setting }
 
-// choiceField is the field of one of the values of a setting.
+// choiceField returns the name of the field of one value of a setting.
 func choiceField(method, setting string, n int) string {
 	return overrideField(method, setting) + "." + strconv.Itoa(n)
 }
@@ -47,8 +47,7 @@ func MethodFields(methods []operate.Method) []string {
 }
 
 // ReadMethods returns the names of the methods that a form switches on, in their order. ok is false if the
-// form has no list, or if a program has filled in the switches that it does not know: a browser sends no
-// empty ones.
+// form has no list, or if a switch has another value, which browsers do not send.
 func ReadMethods(form url.Values, methods []operate.Method) (names []string, ok bool) {
 	if !form.Has(MethodsOrder) {
 		return nil, false
@@ -65,7 +64,7 @@ func ReadMethods(form url.Values, methods []operate.Method) (names []string, ok 
 	return names, true
 }
 
-// orderOf returns the names of all methods: those of order first, then the others as the service has them.
+// orderOf returns the names of all methods: first those in order, then the others in the service's order.
 func orderOf(order string, methods []operate.Method) []string {
 	var names []string
 	add := func(name string) {
@@ -98,8 +97,8 @@ func Moved(order, move string, methods []operate.Method) (next, name string) {
 	return strings.Join(names, " "), name
 }
 
-// ReadOverrides returns the settings of the methods with these names, as a form has them. A value that is
-// no number returns the field and an error text in wrong.
+// ReadOverrides returns the settings of the methods with these names, as a form has them. If a value is not a
+// number, wrong contains the field with an error text.
 func ReadOverrides(form url.Values, methods []operate.Method, names []string) (
 	settings map[string]json.RawMessage, wrong map[string]string) {
 	settings, wrong = map[string]json.RawMessage{}, map[string]string{}
@@ -113,7 +112,7 @@ func ReadOverrides(form url.Values, methods []operate.Method, names []string) (
 			} else if text := strings.TrimSpace(form.Get(field)); text != "" {
 				// A comma is the decimal mark of many languages.
 				if value = strings.Replace(text, ",", ".", 1); !isNumber(value) {
-					wrong[field] = "It must be a number, such as 3 or 2.5."
+					wrong[field] = "Enter a number, such as 3 or 2.5."
 				}
 			}
 			if value != "" {
@@ -127,12 +126,12 @@ func ReadOverrides(form url.Values, methods []operate.Method, names []string) (
 	return settings, wrong
 }
 
-// isNumber reports whether text is a number as JSON writes it.
+// isNumber reports whether text is a JSON number.
 func isNumber(text string) bool {
 	return strings.Trim(text, "-0123456789.") == "" && json.Valid([]byte(text))
 }
 
-// chosenOf returns the values that a form chooses, as a JSON array. All of them, or none, is no choice: "".
+// chosenOf returns the values that a form chooses, as a JSON array. If all or none are chosen, it returns "".
 func chosenOf(form url.Values, method, setting string, values []string) string {
 	chosen := []string{}
 	for n, value := range values {
@@ -205,7 +204,7 @@ func listOf(f *Frame, action string, d IntegrationData) []listed {
 			in := Input{Name: overrideField(name, s.Name), Label: s.Label, Hint: s.Hint}
 			if s.Values == nil {
 				in.Value, in.Placeholder, in.Optional = present, s.Default, true
-				in.Hint += " Left empty: " + s.Default + "."
+				in.Hint += " Leave empty for the default: " + s.Default + "."
 			}
 			setting := listedSetting{Input: f.input(action, in)}
 			for i, value := range s.Values {
@@ -222,7 +221,7 @@ func listOf(f *Frame, action string, d IntegrationData) []listed {
 	return all
 }
 
-// valueOf returns the JSON text of a field of an object, or "" if there is none.
+// valueOf returns the JSON text of a field of an object, or "" if it is absent.
 func valueOf(object json.RawMessage, field string) string {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(object, &fields) != nil {
@@ -269,7 +268,7 @@ func gone(d IntegrationData) (names []string) {
 	return names
 }
 
-// overridden returns the settings of single methods as text, one method a line.
+// overridden returns the settings of methods as text, one method per line.
 func overridden(i *integration.Integration) string {
 	var lines []string
 	for _, name := range i.Offers() {

@@ -11,8 +11,8 @@ import (
 // openIDClient is a product that can be a client of the OpenID provider.
 type openIDClient struct {
 	name   string
-	before string // of ends, in the usual path of its redirect URI
-	ends   string // its redirect URI ends with it; "": the product takes any
+	before string // the part before ends in the usual path of its redirect URI
+	ends   string // the end of its redirect URI; "": the product accepts any
 	advice string
 	config string // with @issuer, @client, @redirect and @age
 }
@@ -37,7 +37,7 @@ upstreams = ["http://127.0.0.1:8000/"]
 `},
 	{name: "Apache",
 		advice: "For mod_auth_openidc, in the virtual host of your site. Write a long random text into the " +
-			"file oidc-passphrase. A user without a success sees Apache's error page.",
+			"file oidc-passphrase. A user who was not verified sees Apache's error page.",
 		config: `OIDCProviderMetadataURL @issuer/.well-known/openid-configuration
 OIDCClientID @client
 OIDCClientSecret SECRET_KEY
@@ -93,7 +93,7 @@ export const { handlers, auth, signIn, signOut } = NextAuth({
 `},
 }
 
-// redirectURI returns the redirect URI that the product uses: a registered one that ends as it must, or else
+// redirectURI returns the redirect URI that the product uses: a registered one with the required end, or else
 // the usual one at the site of the first.
 func (c openIDClient) redirectURI(registered []string) string {
 	for _, uri := range registered {
@@ -102,7 +102,7 @@ func (c openIDClient) redirectURI(registered []string) string {
 		}
 	}
 	u, err := url.Parse(registered[0])
-	if err != nil { // such a one is not registered
+	if err != nil { // cannot be registered
 		return registered[0]
 	}
 	return u.Scheme + "://" + u.Host + c.before + c.ends
@@ -115,7 +115,7 @@ func (c openIDClient) configuration(issuer string, i operate.Integration) string
 		"@redirect", c.redirectURI(i.RedirectURIs)).Replace(c.config)
 }
 
-// redirectsPath leads to the setting of redirect URIs.
+// redirectsPath returns the path of the setting of redirect URIs.
 func redirectsPath(f *Frame, integration string) string {
 	return f.path("integrations", integration) + "#save-integration-redirect_uris"
 }
@@ -124,7 +124,7 @@ func redirectsPath(f *Frame, integration string) string {
 func secretHint(keys []operate.Key) string {
 	text := "A secret key of this publisher"
 	if len(keys) == 0 {
-		return text + ", which has none."
+		return text + ", which has no secret key."
 	}
 	for n, k := range keys {
 		if n == 0 {

@@ -50,7 +50,7 @@ func OpenID(f *Frame, d OpenIDData) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		if f.Issuer == "" {
-			templ_7745c5c3_Err = empty("plug", "No OpenID provider", "This service has no OpenID provider. Its operator sets a key for it in the configuration, under [oidc_provider].").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = empty("plug", "No OpenID provider", "This service has no OpenID provider. Its operator must set a key for it in the configuration, under [oidc_provider].").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -86,7 +86,7 @@ func OpenID(f *Frame, d OpenIDData) templ.Component {
 				}
 				return nil
 			})
-			templ_7745c5c3_Err = empty("plug", "No OpenID client yet", "Any OpenID client, or a proxy in front of your site, can ask for a verification, without code of your own. Set its redirect URI in the settings of this integration.").Render(templ.WithChildren(ctx, templ_7745c5c3_Var2), templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = empty("plug", "No OpenID client yet", "Any OpenID client, or a proxy in front of your site, can request a verification, without code on your side. Set its redirect URI in the settings of this integration.").Render(templ.WithChildren(ctx, templ_7745c5c3_Var2), templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -95,7 +95,7 @@ func OpenID(f *Frame, d OpenIDData) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, " <section class=\"card\" aria-labelledby=\"client\"><h2 id=\"client\">Connect by OpenID</h2><p class=\"quiet\">Any OpenID client, or a proxy in front of your site, can ask for a verification with these values.</p><dl class=\"facts\"><div><dt>Issuer</dt><dd><code>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, " <section class=\"card\" aria-labelledby=\"client\"><h2 id=\"client\">Connect with OpenID</h2><p class=\"quiet\">Any OpenID client, or a proxy in front of your site, can request a verification with these values.</p><dl class=\"facts\"><div><dt>Issuer</dt><dd><code>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -175,7 +175,7 @@ func OpenID(f *Frame, d OpenIDData) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var9 string
-			templ_7745c5c3_Var9, templ_7745c5c3_Err = templ.JoinStringErrs("A user without a success comes back with the error access_denied. Each verification has its own sub, so it does not identify a user. ")
+			templ_7745c5c3_Var9, templ_7745c5c3_Err = templ.JoinStringErrs("A user who was not verified returns with the error access_denied. Each verification has its own sub, so it does not identify a user. ")
 			if templ_7745c5c3_Err != nil {
 				return templ.Error{Err: templ_7745c5c3_Err, FileName: `openid.templ`, Line: 45, Col: 141}
 			}
@@ -196,7 +196,7 @@ func OpenID(f *Frame, d OpenIDData) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 12, "\" target=\"_blank\" rel=\"noopener\">Discovery document</a></p></section><section class=\"card\" aria-labelledby=\"configurations\"><h2 id=\"configurations\">Ready configurations</h2><p class=\"quiet\">With the values of this integration. Replace SECRET_KEY by the client secret.</p><div class=\"snippets\">")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 12, "\" target=\"_blank\" rel=\"noopener\">Discovery document</a></p></section><section class=\"card\" aria-labelledby=\"configurations\"><h2 id=\"configurations\">Ready configurations</h2><p class=\"quiet\">With the values of this integration. Replace SECRET_KEY with the client secret.</p><div class=\"snippets\">")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

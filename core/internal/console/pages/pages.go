@@ -1,13 +1,12 @@
-// Package pages renders the console: what operators and the members of publishers see.
+// Package pages renders the pages of the console, for operators and the members of publishers.
 //
-// Use Render for a page, and Style and Script for the two files that pages load.
+// Use Render for a page, and Style and Script for the two files that pages load. The package has no state and
+// makes no decisions. It guarantees that
 //
-// The package decides nothing and keeps nothing. It promises that
-//
-//   - a page loads nothing but the stylesheet and, where Frame.Script asks for it, one script, both from this
-//     host, and has no inline script or style;
-//   - every form is a POST with a token, except those that only choose what a list shows;
-//   - whatever a page is given comes out as text.
+//   - a page loads only the stylesheet and, with Frame.Script, one script, both from this host, and has no
+//     inline script or style;
+//   - every form is a POST with a token, except filters of lists;
+//   - all values are escaped as text.
 //
 // Every page works without script. Only passkeys need it, because browsers offer them to scripts alone.
 package pages
@@ -26,33 +25,33 @@ import (
 
 //go:generate go run ../../../../cmd/generate/pages
 
-// Root begins the path of every page.
+// Root is the prefix of the path of every page.
 const Root = "/console"
 
-// LogoPath begins the path of a logo, for pages that are not at the address of the hosted pages.
+// LogoPath is the prefix of a logo's path, for pages that are not at the address of the hosted pages.
 const LogoPath = Root + "/logo/"
 
-// Frame is what stands around the body of every page, and what forms need.
+// Frame is the frame around the body of every page, with the data that forms need.
 type Frame struct {
 	Title string
-	Page  string // the name of the page, as the console's table of pages has it
+	Page  string // the name of the page in the console's table
 
-	// Who is signed in. The zero Actor, without a Kind, is nobody.
+	// Who is the signed-in person. The zero Actor, without a Kind, means that no one is signed in.
 	Who operate.Actor
 
-	// Publisher is the one that the page is about; nil on the pages of the service as a whole.
+	// Publisher is the publisher of the page; nil on the pages of the whole service.
 	Publisher *operate.Publisher
 
 	// Token returns the token of the forms of one action. It is bound to the session.
 	Token func(action string) string
 
-	Status  Status // what the last form did
-	Form    Form   // what was typed into a form that was refused
+	Status  Status // the result of the last form
+	Form    Form   // the values of a rejected form
 	Script  bool   // the page loads the script
 	Accent  string // the page has a preview of this accent; "": none
 	Dev     bool   // the service is for development, so that no method verifies people
-	Live    bool   // the page is loaded again while something is under way
-	GoOn    string // the page goes on to this path at once
+	Live    bool   // the page is reloaded while an operation is in progress
+	GoOn    string // the page continues to this path immediately
 	Service string // its name
 	Issuer  string // of the OpenID provider; "": the service has none
 	Now     time.Time
@@ -66,30 +65,30 @@ const (
 	Idle = "idle"
 )
 
-// Status is what the last form did. Secret is what it made, and is shown this once.
+// Status is the result of the last form. Secret is a secret that it created, which is shown only once.
 type Status struct {
 	Tone   string
 	Text   string
 	Secret string
-	Label  string // what the secret is
-	Advice string // what to do with it
+	Label  string // name of the secret
+	Advice string // how to use it
 }
 
-// Form is what a person typed, and what is wrong with it.
+// Form contains the values of a rejected form, with their errors.
 type Form struct {
 	Action   string
 	Values   url.Values
 	Problems []web.FieldError
-	Notice   string               // what is wrong with the form as a whole
-	Theirs   []operate.AuditEntry // what others have changed meanwhile
+	Notice   string               // the error of the whole form
+	Theirs   []operate.AuditEntry // changes by others in the meantime
 }
 
-// lead stands above what is wrong with single fields. A search changes nothing anyway.
+// lead returns the text above the field errors. A search saves nothing, so its text differs.
 func (f Form) lead() string {
 	if f.Action == "find-session" || f.Action == "usage" || f.Action == "sessions" {
-		return "Please look at what is marked."
+		return "Please correct the marked fields."
 	}
-	return "Nothing was changed yet. Please look at what is marked."
+	return "Your changes were not saved. Please correct the marked fields."
 }
 
 // Render returns the whole document.
@@ -101,11 +100,11 @@ func Render(f *Frame, body templ.Component) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// title is what a browser's tab and a screen reader say first.
+// title returns the title of the page, which tabs show and screen readers read first.
 func (f *Frame) title() string {
 	title := f.Title
 	if f.Form.Notice != "" || len(f.Form.Problems) > 0 {
-		title = "Not done – " + title
+		title = "Error – " + title
 	}
 	if f.Publisher != nil {
 		title += " · " + called(f.Publisher.Name, f.Publisher.ID)
@@ -113,18 +112,18 @@ func (f *Frame) title() string {
 	return title + " · " + f.Service
 }
 
-// May reports whether the one who is signed in may do op. Pages leave out what they may not.
+// May reports whether the signed-in person has the right op. Pages omit actions without the right.
 func (f *Frame) May(op operate.Right) bool { return f.Who.May(op) }
 
-// path returns the path of a page of the publisher that this page is about.
+// path returns the path of a page of this page's publisher.
 func (f *Frame) path(parts ...string) string { return PublisherPath(f.Publisher.ID, parts...) }
 
-// PublisherPath is the path of a page of a publisher.
+// PublisherPath returns the path of a page of a publisher.
 func PublisherPath(publisher string, parts ...string) string {
 	return Path(append([]string{"p", publisher}, parts...)...)
 }
 
-// Path is the path of a page.
+// Path returns the path of a page.
 func Path(parts ...string) string {
 	path := Root
 	for _, part := range parts {
@@ -133,7 +132,7 @@ func Path(parts ...string) string {
 	return path
 }
 
-// with returns a path with a query. Pairs without a value are left out.
+// with returns a path with a query, without the pairs that have no value.
 func with(path string, pairs ...string) string {
 	query := url.Values{}
 	for n := 0; n+1 < len(pairs); n += 2 {
@@ -187,7 +186,7 @@ func (f *Frame) links() []link {
 	return all
 }
 
-// under are the pages that have no entry of their own in the navigation.
+// under lists the pages without a separate entry in the navigation.
 var under = map[string]string{"new-integration": "integrations", "integration": "integrations",
 	"webhook": "integrations", "openid": "integrations", "delivery": "deliveries", "session": "sessions"}
 
@@ -206,8 +205,8 @@ type Input struct {
 	Name, Label, Hint string
 	Value             string
 
-	// Type is the type of the input. "" is text, "lines" a textarea, "choice" a select, and "explained" one
-	// of first words. A "file" has the media types Accept.
+	// Type is the type of the input. "" is text, "lines" a textarea, "choice" a select, and "explained" a
+	// select of the first words. A "file" has the media types Accept.
 	Type, Accept string
 
 	Options     []Option
@@ -224,14 +223,14 @@ type Input struct {
 // Option is one value to choose.
 type Option struct{ Value, Text string }
 
-// Short is the text without what stands behind a colon, for a narrow place.
+// Short returns the text before a colon, for a narrow place.
 func (o Option) Short() string {
 	short, _, _ := strings.Cut(o.Text, ":")
 	return short
 }
 
-// explained turns options such as "Viewer: looks, changes nothing" into a list of their first words with a
-// hint that has the others, since a phone cuts a long option.
+// explained turns options such as "Viewer: read only" into a list of their first words with a hint that
+// contains the rest, since a phone cuts a long option.
 func explained(i Input) Input {
 	var short []Option
 	var hint []string
@@ -245,7 +244,7 @@ func explained(i Input) Input {
 	return i
 }
 
-// input fills in what was typed before and what is wrong with it.
+// input adds the values of a rejected form and their errors.
 func (f *Frame) input(action string, i Input) Input {
 	i.id = action + "-" + i.Name
 	if i.Type == "explained" {
@@ -271,12 +270,12 @@ func (f *Frame) input(action string, i Input) Input {
 	return i
 }
 
-// wrong reports whether the form of an action was refused for what is in a field.
+// wrong reports whether the form of an action was rejected because of field errors.
 func (f *Frame) wrong(action, field string) bool {
 	return len(f.input(action, Input{Name: field}).problems) > 0
 }
 
-// describedBy names the elements that say more about the input.
+// describedBy returns the ids of the elements that describe the input.
 func (i Input) describedBy() string {
 	switch {
 	case len(i.problems) > 0 && i.Hint != "":

@@ -10,7 +10,8 @@ import templruntime "github.com/verge-id/verge/core/internal/templrt"
 
 import "github.com/verge-id/verge/core/operate"
 
-// userPasskeys says how many passkeys users have made at the publisher's sites, and can end them.
+// userPasskeys shows the number of passkeys that users have created at the publisher's sites, and can end
+// them.
 //
 //go:noinline
 func userPasskeys(f *Frame, u operate.UserPasskeys) templ.Component {
@@ -41,7 +42,7 @@ func userPasskeys(f *Frame, u operate.UserPasskeys) templ.Component {
 		var templ_7745c5c3_Var2 string
 		templ_7745c5c3_Var2, templ_7745c5c3_Err = templ.JoinStringErrs(passkeysCounted(u))
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `passkeys.templ`, Line: 9, Col: 39}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `passkeys.templ`, Line: 10, Col: 39}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var2))
 		if templ_7745c5c3_Err != nil {
@@ -52,7 +53,7 @@ func userPasskeys(f *Frame, u operate.UserPasskeys) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		if f.May(operate.EndPasskeys) && (u.Count > 0 || u.More) {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, "<details class=\"danger\"><summary>End all of them</summary><p>Their users are verified again, and can make new ones. This cannot be undone.</p>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, "<details class=\"danger\"><summary>End all passkeys</summary><p>Their users must be verified again, and can then create new passkeys. This cannot be undone.</p>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

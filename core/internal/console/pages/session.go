@@ -10,7 +10,7 @@ import (
 	"github.com/verge-id/verge/core/operate"
 )
 
-// outcomes are the ways in which a session ends, with their tones and words.
+// outcomes are the outcomes of sessions, with their tones and words.
 var outcomes = []struct{ value, tone, word string }{
 	{host.OutcomeCompleted, Good, "Completed"},
 	{host.OutcomeRejected, Bad, "Rejected"},
@@ -37,7 +37,7 @@ func outcomeTone(outcome string) (tone, word string) {
 	return Idle, outcome
 }
 
-// methodOptions are the methods to filter by: those of the service, and the one of the filter.
+// methodOptions returns the methods for the filter: all of the service, and the selected one.
 func methodOptions(d SessionsData) []Option {
 	all := []Option{{"", "All"}}
 	for _, m := range d.Methods {
@@ -57,7 +57,7 @@ func sessionsPath(f *Frame, q operate.FinishedQuery) string {
 		"from", q.From, "to", q.To)
 }
 
-// completion returns how many sessions have ended, and the share that completed.
+// completion returns the number of sessions that have ended, and the share that completed.
 func completion(days []usage.Day) (ended int, share string) {
 	completed := 0
 	for _, d := range days {
@@ -69,7 +69,7 @@ func completion(days []usage.Day) (ended int, share string) {
 	return ended, percent(completed, ended)
 }
 
-// percent writes a share. Only all is 100 %, and only none is 0 %.
+// percent writes a share. It rounds to 100 % only if all are included, and to 0 % only if none are.
 func percent(n, all int) string {
 	switch {
 	case all == 0:
@@ -82,7 +82,7 @@ func percent(n, all int) string {
 	return strconv.Itoa((n*200+all)/(2*all)) + "%"
 }
 
-// methodRow has the outcomes of the sessions that ended with a method.
+// methodRow contains the outcomes of the sessions that ended with a method.
 type methodRow struct {
 	Method                                string
 	Completed, Failed, Cancelled, Expired int

@@ -23,7 +23,7 @@ func rowsOf(section string) (rows [][]integration.Setting) {
 	}
 }
 
-// inputOf returns the input for a setting, with its present value.
+// inputOf returns the input for a setting, with its current value.
 func inputOf(d IntegrationData, s integration.Setting) Input {
 	in := Input{Name: s.Name, Label: s.Label, Hint: s.Hint, Placeholder: s.Placeholder,
 		Optional: !s.Required && len(s.Options) == 0, Value: s.Text(&d.Integration.Integration)}

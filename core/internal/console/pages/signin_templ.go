@@ -13,12 +13,12 @@ import (
 	"time"
 )
 
-// SignInData is what the page to sign in needs.
+// SignInData is the data of the sign-in page.
 type SignInData struct {
 	Options string // of the passkey, as JSON
 	State   string
 	Next    string
-	Off     string // why there can be no passkeys; "": there can
+	Off     string // why passkeys are not possible; "": they are
 }
 
 //go:noinline
@@ -95,7 +95,7 @@ func SignIn(f *Frame, d SignInData) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 5, "</section><section class=\"card\" aria-labelledby=\"by-token\"><h2 id=\"by-token\">With an operator token</h2><p class=\"quiet\">For those who run this service.</p>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 5, "</section><section class=\"card\" aria-labelledby=\"by-token\"><h2 id=\"by-token\">With an operator token</h2><p class=\"quiet\">For operators of this service.</p>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -143,7 +143,7 @@ func SignIn(f *Frame, d SignInData) templ.Component {
 	})
 }
 
-// passkeyForm is a form whose button a script takes over: it asks the browser for a passkey and then posts the
+// passkeyForm is a form whose button runs a script: it asks the browser for a passkey and then posts the
 // form. Browsers offer passkeys to scripts alone.
 //
 //go:noinline
@@ -315,7 +315,7 @@ func passkeyForm(f *Frame, action, to, kind, options, state, label string) templ
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 22, "<span>A passkey needs JavaScript, because browsers hand passkeys to scripts alone. Switch it on for this site and load the page again.</span></p></form>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 22, "<span>Passkeys need JavaScript. Enable it for this site and reload the page.</span></p></form>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -323,7 +323,7 @@ func passkeyForm(f *Frame, action, to, kind, options, state, label string) templ
 	})
 }
 
-// InvitationData is what the page of an invitation needs.
+// InvitationData is the data of the page of an invitation.
 type InvitationData struct {
 	Token     string
 	Publisher string
@@ -332,7 +332,7 @@ type InvitationData struct {
 	Until     string
 	Options   string
 	State     string
-	Off       string // why there can be no passkeys; "": there can
+	Off       string // why passkeys are not possible; "": they are
 }
 
 //go:noinline
@@ -453,7 +453,7 @@ func Invitation(f *Frame, d InvitationData) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		} else {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 32, "<p>Your device makes a passkey for you. You sign in with it from then on, by fingerprint, face or PIN. There is no password.</p>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 32, "<p>Your device creates a passkey. You sign in with it by fingerprint, face or PIN. You need no password.</p>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -477,7 +477,7 @@ func Invitation(f *Frame, d InvitationData) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = input(f.input("enrol", Input{Name: "name", Label: "Your name", Value: d.Name, Required: true, Complete: "name", Hint: "As your colleagues and the audit will see it."})).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = input(f.input("enrol", Input{Name: "name", Label: "Your name", Value: d.Name, Required: true, Complete: "name", Hint: "Your colleagues and the audit log see this name."})).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -496,12 +496,12 @@ func Invitation(f *Frame, d InvitationData) templ.Component {
 	})
 }
 
-// LinkData is what the page of a sign-in link needs.
+// LinkData is the data of the page of a sign-in link.
 type LinkData struct {
 	Token     string
 	Publisher string // its name; "": the whole service
 	Role      operate.Role
-	At        bool // the script posts the form at once
+	At        bool // the script posts the form immediately
 	Until     string
 }
 
@@ -620,8 +620,8 @@ func Link(f *Frame, d LinkData) templ.Component {
 	})
 }
 
-// GoingOn is shown for a moment to a browser that came by a link from elsewhere. Browsers send the cookie of the
-// console only from pages of its own.
+// GoingOn is shown for a moment to a browser that followed a link from another site. Browsers send the
+// console's cookie only from its own pages.
 //
 //go:noinline
 func GoingOn(f *Frame) templ.Component {
@@ -658,7 +658,7 @@ func GoingOn(f *Frame) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 47, "\">Go on to the console</a></p></section></div>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 47, "\">Continue to the console</a></p></section></div>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -666,7 +666,7 @@ func GoingOn(f *Frame) templ.Component {
 	})
 }
 
-// ProblemData is a page that says why there is no other page.
+// ProblemData is a page with an error.
 type ProblemData struct {
 	Heading, Text string
 	Tone          string
@@ -776,14 +776,14 @@ func Problem(f *Frame, d ProblemData) templ.Component {
 	})
 }
 
-// AccountData is what the page about the one who is signed in needs.
+// AccountData is the data of the account page.
 type AccountData struct {
 	Until    string
 	Passkeys []operate.Passkey // of a member
-	Options  string            // for one more; "": there can be none
+	Options  string            // for another passkey; "": not possible
 	State    string
 
-	SignInFirst bool // before one more can be made
+	SignInFirst bool // required before another passkey
 
 	Sessions []SignedIn // of a member
 }
@@ -793,8 +793,8 @@ type SignedIn struct {
 	ID      string
 	Since   time.Time
 	Seen    time.Time
-	Passkey operate.Passkey // with which they signed in
-	Current bool            // it is the one that looks
+	Passkey operate.Passkey // used to sign in
+	Current bool            // this browser's session
 }
 
 //go:noinline
@@ -819,7 +819,7 @@ func Account(f *Frame, d AccountData) templ.Component {
 			templ_7745c5c3_Var36 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 55, "<h1>You</h1><section class=\"card\"><dl class=\"facts\"><div><dt>Name</dt><dd>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 55, "<h1>Your account</h1><section class=\"card\"><dl class=\"facts\"><div><dt>Name</dt><dd>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -832,7 +832,7 @@ func Account(f *Frame, d AccountData) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 56, "</dd></div><div><dt>Signed in by</dt><dd>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 56, "</dd></div><div><dt>Signed in with</dt><dd>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -866,14 +866,14 @@ func Account(f *Frame, d AccountData) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 61, "</dd></div><div><dt>Signed out</dt><dd>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 61, "</dd></div><div><dt>Session ends</dt><dd>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var39 string
-		templ_7745c5c3_Var39, templ_7745c5c3_Err = templ.JoinStringErrs("on " + d.Until + " UTC, or after an hour without use")
+		templ_7745c5c3_Var39, templ_7745c5c3_Err = templ.JoinStringErrs("on " + d.Until + " UTC, or after an hour of inactivity")
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `signin.templ`, Line: 210, Col: 87}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `signin.templ`, Line: 210, Col: 91}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var39))
 		if templ_7745c5c3_Err != nil {
@@ -884,7 +884,7 @@ func Account(f *Frame, d AccountData) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		if f.Who.Kind == operate.KindMember {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 63, "<section aria-labelledby=\"passkeys\"><h2 id=\"passkeys\">Your passkeys</h2><div class=\"table\"><table><thead><tr><th scope=\"col\">Name</th><th scope=\"col\">Made</th><th scope=\"col\">Last used</th><th scope=\"col\"><span class=\"unseen\">What to do</span></th></tr></thead> <tbody>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 63, "<section aria-labelledby=\"passkeys\"><h2 id=\"passkeys\">Your passkeys</h2><div class=\"table\"><table><thead><tr><th scope=\"col\">Name</th><th scope=\"col\">Created</th><th scope=\"col\">Last used</th><th scope=\"col\"><span class=\"unseen\">Actions</span></th></tr></thead> <tbody>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -902,7 +902,7 @@ func Account(f *Frame, d AccountData) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 65, "</td><td data-label=\"Made\">")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 65, "</td><td data-label=\"Created\">")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -975,7 +975,7 @@ func Account(f *Frame, d AccountData) templ.Component {
 					return templ_7745c5c3_Err
 				}
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 72, "</tbody></table></div><p class=\"hint\">With a second passkey, on another device, you are not locked out when you lose one.</p>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 72, "</tbody></table></div><p class=\"hint\">With a second passkey on another device, you can still sign in if you lose one.</p>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -1006,7 +1006,7 @@ func Account(f *Frame, d AccountData) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 75, "\">Sign in again, and add one</a></p>")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 75, "\">Sign in again to add one</a></p>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -1024,7 +1024,7 @@ func Account(f *Frame, d AccountData) templ.Component {
 						}()
 					}
 					ctx = templ.InitializeContext(ctx)
-					templ_7745c5c3_Err = input(f.input("add-passkey", Input{Name: "name", Label: "Name", Optional: true, Hint: "Such as the device. Left empty: Passkey 2, and so on."})).Render(ctx, templ_7745c5c3_Buffer)
+					templ_7745c5c3_Err = input(f.input("add-passkey", Input{Name: "name", Label: "Name", Optional: true, Hint: "For example the device. Leave empty for a default name, such as Passkey 2."})).Render(ctx, templ_7745c5c3_Buffer)
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}
@@ -1035,7 +1035,7 @@ func Account(f *Frame, d AccountData) templ.Component {
 					return templ_7745c5c3_Err
 				}
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 76, "</section><section aria-labelledby=\"everywhere\"><h2 id=\"everywhere\">Where you are signed in</h2><div class=\"table\"><table><thead><tr><th scope=\"col\">Since</th><th scope=\"col\">Last used</th><th scope=\"col\">By</th><th scope=\"col\"><span class=\"unseen\">What to do</span></th></tr></thead> <tbody>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 76, "</section><section aria-labelledby=\"everywhere\"><h2 id=\"everywhere\">Where you are signed in</h2><div class=\"table\"><table><thead><tr><th scope=\"col\">Since</th><th scope=\"col\">Last used</th><th scope=\"col\">Passkey</th><th scope=\"col\"><span class=\"unseen\">Actions</span></th></tr></thead> <tbody>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -1063,14 +1063,14 @@ func Account(f *Frame, d AccountData) templ.Component {
 						return templ_7745c5c3_Err
 					}
 				}
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 80, "</td><td data-label=\"By\">")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 80, "</td><td data-label=\"Passkey\">")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
 				var templ_7745c5c3_Var46 string
 				templ_7745c5c3_Var46, templ_7745c5c3_Err = templ.JoinStringErrs(passkeyName(s.Passkey))
 				if templ_7745c5c3_Err != nil {
-					return templ.Error{Err: templ_7745c5c3_Err, FileName: `signin.templ`, Line: 277, Col: 52}
+					return templ.Error{Err: templ_7745c5c3_Err, FileName: `signin.templ`, Line: 277, Col: 57}
 				}
 				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var46))
 				if templ_7745c5c3_Err != nil {
@@ -1126,7 +1126,7 @@ func Account(f *Frame, d AccountData) templ.Component {
 					return templ_7745c5c3_Err
 				}
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 85, "</tbody></table></div><p class=\"hint\">If you do not know one of them, sign it out, and remove the passkey by which it came. Signing out everywhere ends this session too.</p>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 85, "</tbody></table></div><p class=\"hint\">If you do not recognise a session, sign it out and remove its passkey. Signing out everywhere also ends this session.</p>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -21,12 +21,12 @@ var js []byte
 type Asset struct {
 	Path        string
 	ContentType string
-	ETag        string // quoted, as the header wants it
-	Body        []byte // not to be changed
+	ETag        string // in quotes, as in the header
+	Body        []byte // must not be changed
 }
 
-// AssetsPath begins the path of every asset. The rest of the path changes with the content, so that browsers
-// may keep an asset for ever.
+// AssetsPath is the prefix of every asset's path. The rest of the path changes with the content, so that
+// browsers may cache an asset indefinitely.
 const AssetsPath = Root + "/assets/"
 
 var (

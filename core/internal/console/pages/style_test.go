@@ -143,7 +143,7 @@ func TestContrast(t *testing.T) {
 }
 
 // Every probe of the signed test has a name for people, and lines of code in every language.
-func TestEveryProbeIsExplained(t *testing.T) {
+func TestProbes_Explained(t *testing.T) {
 	for _, p := range webhook.Probes("a secret that is long enough", webhook.Event{}, at0) {
 		a, ok := troubleshooting.For(p.Name)
 		if asked[p.Name] == "" || !ok {

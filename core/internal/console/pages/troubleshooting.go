@@ -6,13 +6,13 @@ import (
 	"github.com/verge-id/verge/core/webhook"
 )
 
-// asked says what each probe asks of a receiver. What to mend, package mend says.
+// asked contains the behaviour that each probe tests. Package troubleshooting has the advice.
 var asked = map[string]string{
-	webhook.ProbeGood:               "Accepts a good event",
-	webhook.ProbeBadSignature:       "Refuses a wrong signature",
-	webhook.ProbeStaleTimestamp:     "Refuses an old event",
-	webhook.ProbeDifferingTimestamp: "Refuses two different timestamps",
-	webhook.ProbeAlteredBody:        "Refuses an altered body",
+	webhook.ProbeGood:               "Accepts a valid event",
+	webhook.ProbeBadSignature:       "Rejects a wrong signature",
+	webhook.ProbeStaleTimestamp:     "Rejects an old event",
+	webhook.ProbeDifferingTimestamp: "Rejects two different timestamps",
+	webhook.ProbeAlteredBody:        "Rejects an altered body",
 }
 
 func askedOf(p operate.ProbeReport) string {
@@ -22,8 +22,8 @@ func askedOf(p operate.ProbeReport) string {
 	return p.Name
 }
 
-// elsewhere is what to do about a probe that failed for another reason than the receiver's check of
-// signatures. "": the check is to blame, as far as one can tell.
+// elsewhere returns the advice for a probe that failed for another reason than the receiver's check of
+// signatures. "": the check is the likely reason.
 func elsewhere(r *operate.TestReport, p operate.ProbeReport) string {
 	if p.Status == 0 {
 		return causeAdvice(operate.Attempt{Cause: p.Reason})
@@ -36,14 +36,14 @@ func elsewhere(r *operate.TestReport, p operate.ProbeReport) string {
 	case p.Name == good.Name:
 		return text
 	}
-	return "The same answer as to the good event. Mend that first."
+	return "The same response as for the valid event. Fix this first."
 }
 
-// adviceFor is what to do about a probe that failed.
+// adviceFor returns the advice for a failed probe.
 func adviceFor(p operate.ProbeReport) troubleshooting.Advice {
 	a, ok := troubleshooting.For(p.Name)
 	if !ok {
-		a.Text = "The answer was not the one that is wanted."
+		a.Text = "The response was not the expected one."
 	}
 	return a
 }

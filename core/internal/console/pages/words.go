@@ -67,7 +67,8 @@ func tokenBadges(now time.Time, t operate.OperatorToken) []labelled {
 	return []labelled{{Good, "Active"}}
 }
 
-// revocable: the token of the configuration is changed there, and one that is over need not be revoked.
+// revocable reports whether a token can be revoked. The token of the configuration is changed there, and an
+// expired token need not be revoked.
 func revocable(now time.Time, t operate.OperatorToken) bool {
 	return t.ID != operate.ConfiguredToken && t.Revoked == nil && (t.Expires == nil || now.Before(*t.Expires))
 }
@@ -82,7 +83,7 @@ func done(steps []operate.Step) (n int) {
 	return n
 }
 
-// stepState says whether a step is done, is the next one, or comes later.
+// stepState returns whether a step is done, next or later.
 func stepState(steps []operate.Step, n int) string {
 	if steps[n].Done {
 		return "done"
@@ -93,51 +94,50 @@ func stepState(steps []operate.Step, n int) string {
 	return "later"
 }
 
-// words are what a page says of a step to go live.
+// words are the texts of a step to go live.
 type words struct {
 	title, text, act string
-	op               operate.Right // that the step needs
+	op               operate.Right // required for the step
 }
 
 // stepWords are the steps to go live.
 var stepWords = map[string]words{
 	operate.StepIntegration: {"Create an integration",
-		"It says what users have to prove, and by which methods.",
+		"It defines what users have to prove, and with which methods.",
 		"Create an integration", operate.CreateIntegration},
-	operate.StepWebhook: {"Make its webhook ready",
-		"Set where events go, put the secret into your receiver, and run the signed test until it passes. " +
-			"It shows what to mend. Without a receiver, choose in the integration that no events are sent.",
+	operate.StepWebhook: {"Set up its webhook",
+		"Enter the URL of your receiver, add the secret to it, and run the signed test until it passes. " +
+			"The test shows what to fix. If you have no receiver, switch events off in the integration.",
 		"Set up the webhook", operate.StageWebhook},
 	operate.StepKey: {"Create a secret key",
 		"Your server starts sessions with it.",
 		"Create a key", operate.CreateKey},
 	operate.StepSession: {"Complete a session",
-		"Start a test session in the test console, and approve it in the tab that opens. That " +
-			"needs no server of your own. Or start one from your server. It counts within a minute.",
+		"Start a test session in the test console, and approve it in the tab that opens. This " +
+			"needs no server. Or start a session from your server. It is counted within a minute.",
 		"Open the test console", operate.StartTestSession},
 	operate.StepMethod: {"Choose a method that verifies people",
-		"The sandbox verifies no user. Put other methods in its place, in the settings of the " +
-			"integration. Its webhook stays ready.",
+		"The sandbox does not verify real users. Replace it with other methods in the settings of the " +
+			"integration. The webhook stays ready.",
 		"Choose methods", operate.ChangeIntegration},
 }
 
-// fromServer are the words of the step session where no test session can be started.
+// fromServer are the words of the step session if no test session can be started.
 var fromServer = words{"Complete a session",
-	"Start one from your server with the secret key, and go through it yourself. It counts within a minute.",
-	"See the call", operate.ListKeys}
+	"Start a session from your server with the secret key, and complete it. It is counted within a minute.",
+	"Show the call", operate.ListKeys}
 
-// onlyReal are the words of the step method where the service has no sandbox.
+// onlyReal are the words of the step method if the service has no sandbox.
 var onlyReal = words{"Offer a method that verifies people",
-	"Every method of this service does. The step is done with the first integration that is ready.",
+	"All methods of this service do. This step is done when the first integration is ready.",
 	"Go to the integrations", operate.ListIntegrations}
 
 // inDev are the words of the step method in development, where it is never done.
 var inDev = words{title: "Choose a method that verifies people",
-	text: "This service is for development: its methods pretend, and users are not verified. Go live " +
-		"with a service in production, with methods of its own."}
+	text: "This service is for development: its methods do not verify real users. To go live, use a " +
+		"production service with its own methods."}
 
-// wordsOf returns what a page says of a step. A publisher without an integration can still make one for
-// tests.
+// wordsOf returns the texts of a step. A publisher without an integration can still create one for tests.
 func wordsOf(d OverviewData, s operate.Step) words {
 	testable := s.Integration != "" || d.Sandbox && !begun(d.Steps)
 	switch {
@@ -151,7 +151,7 @@ func wordsOf(d OverviewData, s operate.Step) words {
 	return stepWords[s.Name]
 }
 
-// stepPath is where a step is done.
+// stepPath returns the path of the page for a step.
 func stepPath(f *Frame, s operate.Step) string {
 	switch s.Name {
 	case operate.StepIntegration:
@@ -190,12 +190,13 @@ func plus(more bool) string {
 	return ""
 }
 
-// undeliveredPath leads to an integration's deliveries in a state.
+// undeliveredPath returns the path of an integration's deliveries in a state.
 func undeliveredPath(publisher string, i operate.IntegrationUndelivered, state string) string {
 	return with(PublisherPath(publisher, "deliveries"), "integration", i.Integration, "state", state)
 }
 
-// proves says what an integration demands. The challenge age is of estimates, which are no L2.
+// proves returns the proof that an integration requires. The challenge age applies to estimates, which L2
+// does not accept.
 func proves(i operate.Integration) string {
 	proof := "a proof of " + strconv.Itoa(i.Minimum()) + " or older"
 	if i.Level == "L2" {
@@ -204,7 +205,8 @@ func proves(i operate.Integration) string {
 	return i.Level + ": an estimate of at least " + strconv.Itoa(i.ChallengeAge) + ", or " + proof
 }
 
-// proved says what a user had to do in a session. The challenge age is of estimates alone, and L2 takes none.
+// proved returns the proof that a session required. The challenge age applies to estimates, which L2 does not
+// accept.
 func proved(s operate.Session) string {
 	if s.Level == "L2" {
 		return "L2: a proof of the integration's minimum age"
@@ -213,21 +215,21 @@ func proved(s operate.Session) string {
 		", or a proof of the integration's minimum age"
 }
 
-// testedWords says when a webhook was tested, and how that went.
+// testedWords returns the time and the result of the last webhook test.
 func testedWords(now time.Time, r *operate.Readiness) string {
 	switch {
 	case r == nil:
-		return "none since the webhook was set or changed"
+		return "none since the webhook was set up or changed"
 	case r.Ready:
 		return ago(now, r.At) + ", passed"
 	}
 	return ago(now, r.At) + ", failed"
 }
 
-// begun reports whether a publisher has anything yet.
+// begun reports whether a publisher has an integration.
 func begun(steps []operate.Step) bool { return len(steps) > 0 && steps[0].Done }
 
-// passkeyName is what a passkey is called. Earlier releases gave no names.
+// passkeyName returns the name of a passkey. Earlier releases stored no names.
 func passkeyName(p operate.Passkey) string {
 	if p.Name == "" {
 		return "Passkey"
@@ -242,7 +244,7 @@ func eventsWord(i operate.Integration) string {
 	return "sent to the webhook"
 }
 
-// offers are the names of an integration's methods.
+// offers returns the names of an integration's methods.
 func offers(i operate.Integration) string { return strings.Join(i.Offers(), ", ") }
 
 func orNone(text string) string {
@@ -304,7 +306,7 @@ type moment struct {
 	href              string // the event's id
 }
 
-// failedStep names the method that had no success, and the setting that caused it.
+// failedStep describes a failed step: the method, and the setting that caused it.
 func failedStep(s operate.SessionStep) string {
 	text := "Method " + s.Method + ": " + strings.ReplaceAll(s.Result, "_", " ")
 	if s.Setting != "" {
@@ -316,7 +318,7 @@ func failedStep(s operate.SessionStep) string {
 	return text
 }
 
-// momentsOf tells a session in the order of time.
+// momentsOf returns the events of a session in the order of time.
 func momentsOf(s operate.Session) []moment {
 	moments := []moment{{at: s.Started, tone: Idle, text: "Started"}}
 	if s.Ended != nil {
@@ -339,17 +341,17 @@ func momentsOf(s operate.Session) []moment {
 	return moments
 }
 
-// What there is to choose from.
+// The options of selects.
 var (
-	eventOptions = []Option{{"", "Send events"}, {"1", "Send none: my server asks for each outcome"}}
+	eventOptions = []Option{{"", "Send events"}, {"1", "Send no events: my server requests each outcome"}}
 
-	secretOptions = []Option{{"new", "A new one, shown once"}, {"keep", "The present one"}}
+	secretOptions = []Option{{"new", "A new secret, shown once"}, {"keep", "The current secret"}}
 
 	stateOptions = []Option{{"", "All states"}, {operate.DeliveryDelivered, "Delivered"},
-		{operate.DeliveryWaiting, "Waiting"}, {operate.DeliveryDead, "Given up"}}
+		{operate.DeliveryWaiting, "Waiting"}, {operate.DeliveryDead, "Failed"}}
 
-	operatorOptions = []Option{{string(operate.RoleOperator), "Operator: sees and changes everything"},
-		{string(operate.RoleViewer), "Viewer: looks, changes nothing"}}
+	operatorOptions = []Option{{string(operate.RoleOperator), "Operator: full access"},
+		{string(operate.RoleViewer), "Viewer: read only"}}
 
 	eventTypes = func() (all []Option) {
 		for _, t := range webhook.Types() {
@@ -379,12 +381,12 @@ func offValue(i operate.Integration) string {
 func webhookHint(i operate.Integration) string {
 	switch {
 	case i.Webhook.URL == "":
-		return "With the first URL you get a secret, shown once."
+		return "When you save the first URL, you receive a secret. It is shown once."
 	case i.Ready:
-		return "A change here holds at once, and stops new sessions in production until the signed " +
-			"test has passed again. To change it without interruption, stage it on the page Webhook."
+		return "A change takes effect immediately, and stops new sessions in production until the signed " +
+			"test passes again. To change it without interruption, stage it on the page Webhook."
 	}
-	return "The secret stays as it is."
+	return "The secret does not change."
 }
 
 // tiles are the outcomes that the overview shows. The codes of failures are one tile.
@@ -421,7 +423,7 @@ func usageTitle(d UsageData) string {
 	return "Sessions of " + d.Integration.Name
 }
 
-// exchangeTone is the tone of an answer to a test event.
+// exchangeTone returns the tone of the response to a test event.
 func exchangeTone(x operate.Exchange) string {
 	if x.Delivered {
 		return Good
@@ -429,26 +431,26 @@ func exchangeTone(x operate.Exchange) string {
 	return Bad
 }
 
-// passkeysCounted says how many passkeys users have.
+// passkeysCounted describes the number of users' passkeys.
 func passkeysCounted(u operate.UserPasskeys) string {
 	switch {
 	case u.More && u.Count == 0:
-		return "So many passkeys of this publisher's sites have ended that the others are not counted here."
+		return "Too many passkeys of this publisher's sites have ended to count the others here."
 	case u.More:
 		return "Users have more than " + strconv.Itoa(u.Count) +
-			" passkeys that they made at this publisher's sites."
+			" passkeys that were created at this publisher's sites."
 	case u.Count == 0:
-		return "No user has a passkey that was made at this publisher's sites."
+		return "No user has a passkey that was created at this publisher's sites."
 	case u.Count == 1:
-		return "One user's passkey was made at this publisher's sites."
+		return "One passkey of a user was created at this publisher's sites."
 	}
-	return strconv.Itoa(u.Count) + " passkeys of users were made at this publisher's sites."
+	return strconv.Itoa(u.Count) + " passkeys of users were created at this publisher's sites."
 }
 
-// webhookAct is what a link to the webhook of an integration that is not ready says.
+// webhookAct returns the text of the link to the webhook of an integration that is not ready.
 func webhookAct(i operate.Integration) string {
 	if i.Webhook.URL == "" {
-		return "Set the webhook"
+		return "Set up the webhook"
 	}
 	return "Go to the test"
 }
@@ -471,23 +473,23 @@ func secondCall(baseURL string) string {
 		"  -d '{\"result_token\":\"'\"$RESULT_TOKEN\"'\"}'"
 }
 
-// unfetched says of a result that nobody has fetched whether that is still possible.
+// unfetched describes a result that was not fetched, and whether this is still possible.
 func unfetched(now time.Time, s operate.Session) string {
 	if s.Ended != nil && now.Sub(*s.Ended) > token.ResultLife {
-		return "not fetched within the 5 minutes from completion"
+		return "not fetched within 5 minutes after completion"
 	}
-	return "not fetched yet: your server has 5 minutes from completion"
+	return "not fetched yet: your server has 5 minutes after completion"
 }
 
-// reasonWords say why an event was given up or put off.
+// reasonWords are the reasons why an event failed or is postponed.
 var reasonWords = map[string]string{
-	"refused":     "the receiver refused it",
-	"exhausted":   "every attempt has failed",
-	"no_target":   "the integration is archived, or sends no events any more",
-	"test":        "a test event has one attempt",
-	"no_secret":   "this service cannot read the webhook's secret, which its operator has to mend",
-	"key_awaited": "this service waits for a key of its own",
-	"unreadable":  "this service cannot read the event any more",
+	"refused":     "the receiver rejected it",
+	"exhausted":   "all attempts failed",
+	"no_target":   "the integration is archived or no longer sends events",
+	"test":        "a test event is sent only once",
+	"no_secret":   "this service cannot read the webhook's secret; its operator must fix this",
+	"key_awaited": "this service is waiting for one of its keys",
+	"unreadable":  "this service can no longer read the event",
 }
 
 func reasonWord(reason string) string {
@@ -497,7 +499,7 @@ func reasonWord(reason string) string {
 	return reason
 }
 
-// invitedRole is the role that the form to invite begins with: the first member has to invite the others.
+// invitedRole returns the preselected role of an invitation: the first member must be able to invite others.
 func invitedRole(d MembersData) string {
 	if len(d.Items) == 0 && len(d.Invitations) == 0 {
 		return string(operate.RoleAdmin)
@@ -505,10 +507,10 @@ func invitedRole(d MembersData) string {
 	return string(operate.RoleDeveloper)
 }
 
-// webhookStep says what is to be done before an integration is ready. The integration's name follows.
+// webhookStep returns the next step for an integration that is not ready. The integration's name follows.
 func webhookStep(i operate.Integration) string {
 	if i.Webhook.URL == "" {
-		return "Set the webhook of "
+		return "Set up the webhook of "
 	}
 	return "Test the webhook of "
 }

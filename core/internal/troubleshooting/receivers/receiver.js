@@ -1,5 +1,5 @@
 // A webhook receiver for Node 18 and later, without a framework.
-// WEBHOOK_SECRET is the secret of the integration; PORT is where to listen.
+// WEBHOOK_SECRET is the secret of the integration; PORT is the port to listen on.
 // [check]
 const crypto = require('node:crypto');
 // [/check]
@@ -8,10 +8,10 @@ const http = require('node:http');
 const secret = process.env.WEBHOOK_SECRET;
 
 // [check]
-// check returns what is wrong with a request, or undefined if it is good. signature and timestamp are its headers
+// check returns the reason to reject a request, or undefined. signature and timestamp are its headers
 // X-Service-Signature and X-Service-Timestamp, body is a Buffer with its raw bytes, and now is in Unix seconds.
 function check(secret, signature, timestamp, body, now) {
-  if (!secret) return 'there is no secret';
+  if (!secret) return 'the secret is missing';
   if (!signature || signature.length > 1024) return 'the signature header is missing or too long';
   const fields = new Map();
   for (const element of signature.split(',')) {
@@ -25,11 +25,11 @@ function check(secret, signature, timestamp, body, now) {
   if (!/^[0-9a-f]{64}$/i.test(v1)) return 'v1 of the signature header is not 64 hexadecimal digits';
 
   // [differing_timestamp]
-  if (timestamp !== undefined && timestamp !== t) return 'X-Service-Timestamp is not t';
+  if (timestamp !== undefined && timestamp !== t) return 'X-Service-Timestamp differs from t';
   // [end]
 
   // [good]
-  // secret is the one of this integration; body is a Buffer with the raw bytes.
+  // secret is the secret of this integration; body is a Buffer with the raw bytes.
   const expected = crypto.createHmac('sha256', secret).update(t + '.').update(body).digest();
   // [end]
 
@@ -39,7 +39,7 @@ function check(secret, signature, timestamp, body, now) {
   // [end]
 
   // [stale_timestamp]
-  // now is in Unix seconds, Date.now() / 1000. t is that of X-Service-Signature.
+  // now is in Unix seconds, Date.now() / 1000. t is from X-Service-Signature.
   if (Math.abs(Math.floor(now) - Number(t)) > 300) return 'the signature is too old';
   // [end]
 }
@@ -47,7 +47,7 @@ function check(secret, signature, timestamp, body, now) {
 
 const server = http.createServer(async (request, response) => {
   // [altered_body]
-  // Take the bytes as they came, before anything parses them.
+  // Use the raw bytes, before anything parses them.
   // Express: app.post('/hook', express.raw({ type: '*/*' }), …) and then request.body, not express.json().
   // Next.js: Buffer.from(await request.arrayBuffer()), not await request.json().
   const chunks = [];
@@ -60,7 +60,7 @@ const server = http.createServer(async (request, response) => {
   if (wrong) return response.writeHead(401).end(wrong);
 
   const event = JSON.parse(body.toString('utf8'));
-  // Put the event into a queue, once for each idempotency_key.
+  // Add the event to a queue, once for each idempotency_key.
   console.log(event.type, event.idempotency_key);
   response.writeHead(204).end();
 });

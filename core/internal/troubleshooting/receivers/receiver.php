@@ -4,12 +4,12 @@
 $secret = getenv('WEBHOOK_SECRET');
 
 // [check]
-// check returns what is wrong with a request, or null if it is good. $signature and $timestamp are its headers
+// check returns the reason to reject a request, or null. $signature and $timestamp are its headers
 // X-Service-Signature and X-Service-Timestamp, $body is its raw bytes, and $now is in Unix seconds.
 function check(string $secret, ?string $signature, ?string $timestamp, string $body, int $now): ?string
 {
     if ($secret === '') {
-        return 'there is no secret';
+        return 'the secret is missing';
     }
     if ($signature === null || strlen($signature) > 1024) {
         return 'the signature header is missing or too long';
@@ -30,12 +30,12 @@ function check(string $secret, ?string $signature, ?string $timestamp, string $b
 
     // [differing_timestamp]
     if ($timestamp !== null && $timestamp !== $t) {
-        return 'X-Service-Timestamp is not t';
+        return 'X-Service-Timestamp differs from t';
     }
     // [end]
 
     // [good]
-    // $secret is the one of this integration; $body is the raw bytes.
+    // $secret is the secret of this integration; $body contains the raw bytes.
     $expected = hash_hmac('sha256', $t . '.' . $body, $secret);
     // [end]
 
@@ -46,7 +46,7 @@ function check(string $secret, ?string $signature, ?string $timestamp, string $b
     // [end]
 
     // [stale_timestamp]
-    // $now is in Unix seconds, time(). $t is that of X-Service-Signature.
+    // $now is in Unix seconds, time(). $t is from X-Service-Signature.
     if (abs($now - (int) $t) > 300) {
         return 'the signature is too old';
     }
@@ -56,7 +56,7 @@ function check(string $secret, ?string $signature, ?string $timestamp, string $b
 // [/check]
 
 // [altered_body]
-// Take the bytes as they came, before anything parses them.
+// Use the raw bytes, before anything parses them.
 // Laravel and Symfony: $request->getContent(), not $request->json() or $request->all().
 $body = file_get_contents('php://input');
 // [end]
@@ -69,6 +69,6 @@ if ($wrong !== null) {
     exit($wrong);
 }
 $event = json_decode($body, true);
-// Put the event into a queue, once for each idempotency_key.
+// Add the event to a queue, once for each idempotency_key.
 error_log($event['type'] . ' ' . $event['idempotency_key']);
 http_response_code(204);

@@ -1,5 +1,5 @@
 # A webhook receiver for Python 3.8 and later, without a framework.
-# WEBHOOK_SECRET is the secret of the integration; PORT is where to listen.
+# WEBHOOK_SECRET is the secret of the integration; PORT is the port to listen on.
 # [check]
 import hashlib
 import hmac
@@ -16,11 +16,11 @@ SECRET = os.environ["WEBHOOK_SECRET"]
 
 
 # [check]
-# check returns what is wrong with a request, or None if it is good. signature and timestamp are its headers
+# check returns the reason to reject a request, or None. signature and timestamp are its headers
 # X-Service-Signature and X-Service-Timestamp, body is its raw bytes, and now is in Unix seconds.
 def check(secret, signature, timestamp, body, now):
     if not secret:
-        return "there is no secret"
+        return "the secret is missing"
     if not signature or len(signature) > 1024:
         return "the signature header is missing or too long"
     fields = {}
@@ -35,11 +35,11 @@ def check(secret, signature, timestamp, body, now):
 
     # [differing_timestamp]
     if timestamp is not None and timestamp != t:
-        return "X-Service-Timestamp is not t"
+        return "X-Service-Timestamp differs from t"
     # [end]
 
     # [good]
-    # secret is the one of this integration; body is the raw bytes.
+    # secret is the secret of this integration; body contains the raw bytes.
     expected = hmac.new(secret.encode(), t.encode() + b"." + body, hashlib.sha256).hexdigest()
     # [end]
 
@@ -49,7 +49,7 @@ def check(secret, signature, timestamp, body, now):
     # [end]
 
     # [stale_timestamp]
-    # now is in Unix seconds, time.time(). t is that of X-Service-Signature.
+    # now is in Unix seconds, time.time(). t is from X-Service-Signature.
     if abs(int(now) - int(t)) > 300:
         return "the signature is too old"
     # [end]
@@ -60,13 +60,13 @@ def check(secret, signature, timestamp, body, now):
 class Receiver(BaseHTTPRequestHandler):
     def do_POST(self):
         # [altered_body]
-        # Take the bytes as they came, before anything parses them.
+        # Use the raw bytes, before anything parses them.
         # Flask: request.get_data(), not request.json. Django: request.body.
         # FastAPI: await request.body(), not a parameter of a model.
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         # [end]
 
-        # A header that came twice has both values.
+        # A duplicate header has both values.
         signature, timestamp = (", ".join(self.headers.get_all(name, [])) or None
                                 for name in ("X-Service-Signature", "X-Service-Timestamp"))
         wrong = check(SECRET, signature, timestamp, body, time.time())
@@ -74,7 +74,7 @@ class Receiver(BaseHTTPRequestHandler):
             self.answer(401, wrong)
             return
         event = json.loads(body)
-        # Put the event into a queue, once for each idempotency_key.
+        # Add the event to a queue, once for each idempotency_key.
         print(event["type"], event["idempotency_key"])
         self.answer(204, "")
 

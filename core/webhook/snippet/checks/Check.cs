@@ -6,12 +6,12 @@ using System.Text.RegularExpressions;
 
 static class WebhookCheck
 {
-    // Check returns what is wrong with a request, or null if it is good. signature and timestamp are its headers
+    // Check returns the reason to reject a request, or null. signature and timestamp are its headers
     // X-Service-Signature and X-Service-Timestamp, body is its raw bytes, and now is in Unix seconds.
     // ASP.NET Core: copy Request.Body to a MemoryStream, before anything binds it to a model.
     public static string Check(string secret, string signature, string timestamp, byte[] body, long now)
     {
-        if (string.IsNullOrEmpty(secret)) return "there is no secret";
+        if (string.IsNullOrEmpty(secret)) return "the secret is missing";
         if (signature == null || signature.Length > 1024) return "the signature header is missing or too long";
 
         var fields = new Dictionary<string, string>();
@@ -25,7 +25,7 @@ static class WebhookCheck
         fields.TryGetValue("v1", out var v1);
         if (!Regex.IsMatch(t ?? "", @"\A(0|[1-9][0-9]{0,11})\z")) return "t of the signature header is not a time";
         if (!Regex.IsMatch(v1 ?? "", @"\A[0-9a-fA-F]{64}\z")) return "v1 of the signature header is not hexadecimal";
-        if (timestamp != null && timestamp != t) return "X-Service-Timestamp is not t";
+        if (timestamp != null && timestamp != t) return "X-Service-Timestamp differs from t";
 
         var signed = new byte[t.Length + 1 + body.Length];
         Encoding.ASCII.GetBytes(t + ".", 0, t.Length + 1, signed, 0);
