@@ -11,19 +11,19 @@ import (
 
 type applyCmd struct {
 	File   string `arg:"" type:"path" help:"Configuration file (TOML), as \"verge serve\" reads it."`
-	DryRun bool   `help:"Say what would change, and change nothing."`
+	DryRun bool   `help:"Show the changes without applying them."`
 	asking
 }
 
 // Help is shown by `verge apply --help`.
 func (applyCmd) Help() string {
-	return `Puts the [[publishers]] and [[integrations]] of the file into a running server and
-says what has changed. What the file names is managed by the file from then on:
-the console and the other commands show it and do not change it. What an earlier
-file named and this one does not is archived, as is what has archived = true. Look
-at --dry-run first. Everything else stays as it is.
+	return `Applies the [[publishers]] and [[integrations]] of the file to a running server and
+prints the changes. After that, the file manages them: the console and the other
+commands show them but cannot change them. Publishers and integrations that an
+earlier file contained and this one does not are archived, and so are those with
+archived = true. Check --dry-run first. All others stay unchanged.
 
-Webhook secrets are read here, from secret_file and secret_env. The other
+Webhook secrets are read on this machine, from secret_file and secret_env. The other
 settings of the file are not used.
 
 Examples:
@@ -46,9 +46,9 @@ func (c *applyCmd) Run(ctx context.Context, p *program) error {
 		printDifferences(p, answer.Differences)
 		switch {
 		case len(answer.Differences) == 0:
-			fmt.Fprintf(p.stdout, "The server has all of %s already.\n", c.File)
+			fmt.Fprintf(p.stdout, "No changes: the server already matches %s.\n", c.File)
 		case c.DryRun:
-			fmt.Fprintln(p.stdout, "This is what would change. Nothing was changed.")
+			fmt.Fprintln(p.stdout, "Dry run: no changes were applied.")
 		default:
 			fmt.Fprintln(p.stdout, "Applied.")
 		}

@@ -10,19 +10,19 @@ import (
 )
 
 type auditCmd struct {
-	List   auditListCmd   `cmd:"" does:"listAudit" default:"withargs" help:"List who changed what. This is the default."`
+	List   auditListCmd   `cmd:"" does:"listAudit" default:"withargs" help:"List changes and their authors. This is the default."`
 	Verify auditVerifyCmd `cmd:"" help:"Check the audit lines of log files for gaps and changes."`
 }
 
 type auditListCmd struct {
-	Publisher string `placeholder:"PUB_ID" help:"Only what concerns this publisher."`
-	After     string `placeholder:"CURSOR" help:"Go on where a list has ended."`
+	Publisher string `placeholder:"PUB_ID" help:"Only entries of this publisher."`
+	After     string `placeholder:"CURSOR" help:"Continue after the end of an earlier list."`
 	asking
 }
 
 // Help is shown by `verge audit list --help`.
 func (auditListCmd) Help() string {
-	return `Lists who changed what in the last year, the latest first, 100 entries at a time.
+	return `Lists the changes of the last year and their authors, the latest first, 100 at a time.
 
 Examples:
 
@@ -43,7 +43,7 @@ func (c *auditListCmd) Run(ctx context.Context, p *program) error {
 		return printJSON(p, page)
 	}
 	if len(page.Entries) == 0 {
-		fmt.Fprintln(p.stdout, "Nothing was changed.")
+		fmt.Fprintln(p.stdout, "No changes.")
 		return nil
 	}
 	for _, e := range page.Entries {
@@ -84,7 +84,7 @@ func ofPublisher(id string) string {
 	return "of " + id
 }
 
-// changeWords says what a field was and is, in a line that fits.
+// changeWords returns the old and the new value of a field, in one line that fits.
 func changeWords(c operate.AuditChange) string {
 	const most = 38
 	return dash(cut(c.From, most)) + " → " + dash(cut(c.To, most))

@@ -14,12 +14,11 @@ type auditVerifyCmd struct {
 
 // Help is shown by `verge audit verify --help`.
 func (auditVerifyCmd) Help() string {
-	return `Reads a log and checks the lines "audit", one of which is written for each entry of
-the audit. The lines of an instance are a chain of hashes, so a line that is missing,
-changed or in another place is reported. The end of a chain cannot be checked: compare
-the last entries with "verge audit".
+	return `Checks the "audit" lines of a log, which has one for each audit entry. The lines of
+an instance form a hash chain: a missing, changed or moved line is reported. The end
+of a chain cannot be checked: compare the last entries with "verge audit".
 
-Exit code 1: something was found, or there is no such line.
+Exit code 1: a line is missing, changed or moved, or the log has no audit lines.
 
 Example:
 
@@ -46,7 +45,7 @@ func (c *auditVerifyCmd) Run(p *program) error {
 	return nil
 }
 
-// maxLogLine is the longest line of a log that is read: an entry has at most 32 KiB.
+// maxLogLine is the maximum length of a log line: an entry has at most 32 KiB.
 const maxLogLine = 256 << 10
 
 func verifyFile(p *program, name string, chain *core.AuditChain, found *int) error {

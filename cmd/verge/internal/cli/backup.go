@@ -19,14 +19,14 @@ import (
 
 // backups makes backups of a bolt store for operators, while the server uses it.
 type backups struct {
-	store *bolt.Store // nil: the store is another
+	store *bolt.Store // nil: the store is of another kind
 	at    kvadapters.Address
 	log   *slog.Logger
 	now   func() time.Time
-	one   sync.Mutex // held by the backup that is being made
+	one   sync.Mutex // held by the backup in progress
 }
 
-// own makes a backup at admin.BackupPath.
+// own creates a backup at admin.BackupPath.
 func (b *backups) adminEndpoint() edge.AdminEndpoint {
 	return edge.AdminEndpoint{Answer: b.answer,
 		Operations: map[string]operate.Operation{"POST": operate.BackupMake}}
@@ -36,22 +36,22 @@ func (b *backups) answer(ctx context.Context, c *edge.Call) (any, *web.Error) {
 	switch {
 	case b.store == nil:
 		return nil, &web.Error{Code: web.BackupRefused, Message: "The store is " + string(b.at.Kind) +
-			" and not bolt: it has ways of its own to make a backup. OPERATING.md names them, " +
+			", not bolt: use its own backup tools. OPERATING.md lists them " +
 			"under \"Backup\"."}
 	case !b.one.TryLock():
 		return nil, &web.Error{Code: web.Unavailable, RetryAfter: 5,
-			Message: "Another backup is being made; try again when that is over."}
+			Message: "Another backup is in progress; try again when it is finished."}
 	}
 	defer b.one.Unlock()
 	path := b.at.Path + ".backup-" + b.now().UTC().Format("20060102T150405Z")
 	made, err := b.store.Backup(ctx, path)
 	if err != nil {
-		b.log.Error("there is no backup", "error", err.Error(), "request_id", c.ID)
+		b.log.Error("backup failed", "error", err.Error(), "request_id", c.ID)
 		return nil, &web.Error{Code: web.Unavailable, RetryAfter: 60,
-			Message: "The backup could not be made. The server's log says why."}
+			Message: "The backup failed. The server's log has the reason."}
 	}
 	c.Changed = path
-	b.log.Info("a backup was made", "path", path, "items", made.Items, "tasks", made.Tasks, "bytes",
+	b.log.Info("backup created", "path", path, "items", made.Items, "tasks", made.Tasks, "bytes",
 		made.Bytes, "operator", c.Operator, "request_id", c.ID)
 	return admin.BackupMade{Path: path, Taken: made.Taken, Items: made.Items, Tasks: made.Tasks,
 		Bytes: made.Bytes}, nil
@@ -64,14 +64,13 @@ type kvBackupCmd struct {
 
 // Help is shown by "verge kv backup --help".
 func (kvBackupCmd) Help() string {
-	return `Has a running server write what its bolt store holds, at one instant, to a new
-file beside the store. The server goes on meanwhile. The file is whole and
-checked, has the mode 0600, and holds nothing that was deleted. Its name is
-printed. Move it to another machine, apart from the key ring: both together open
-everything.
+	return `Makes a running server write a snapshot of its bolt store to a new file next to the
+store, without an interruption. The file is complete and checked, has mode 0600, and
+contains no deleted data. The command prints its name. Move it to another machine,
+and keep it apart from the key ring: both together open all data.
 
-A shared store (Redis, PostgreSQL) has its own means; OPERATING.md names
-them, under "Backup". "verge kv restore" puts a backup back.
+For a shared store (Redis, PostgreSQL), use the database's own tools; see "Backup"
+in OPERATING.md. "verge kv restore" restores a backup.
 
 Example, as root on the server's machine:
 
@@ -90,7 +89,7 @@ func (c *kvBackupCmd) Run(ctx context.Context, p *program) error {
 	if c.JSON {
 		return printJSON(p, made)
 	}
-	// The name is alone on stdout, so that a script can take it from there.
+	// Print only the name to stdout, so that a script can use it.
 	fmt.Fprintln(p.stdout, made.Path)
 	fmt.Fprintf(p.stderr, "%d items and %d tasks, %d bytes, as of %s.\n", made.Items, made.Tasks, made.Bytes,
 		made.Taken.UTC().Format(time.RFC3339))
@@ -98,22 +97,22 @@ func (c *kvBackupCmd) Run(ctx context.Context, p *program) error {
 }
 
 type kvRestoreCmd struct {
-	Backup string `arg:"" type:"path" help:"The backup's file. It stays as it is."`
+	Backup string `arg:"" type:"path" help:"The backup's file. It is not changed."`
 	Store  string `arg:"" optional:"" name:"url" env:"VERGE_KV" help:"bolt:FILE, the store to replace. Default: the configuration's kv."`
 
-	Config string `type:"path" placeholder:"FILE" env:"VERGE_CONFIG" help:"A server's configuration file, whose kv is taken."`
+	Config string `type:"path" placeholder:"FILE" env:"VERGE_CONFIG" help:"A server's configuration file; its kv is used."`
 }
 
 // Help is shown by "verge kv restore --help".
 func (kvRestoreCmd) Help() string {
-	return `Puts a backup of a bolt store in the place of the store's file. Stop the server
-first: the command refuses a store that is in use. Run it as the server's user,
-who must be able to read the file. It checks the backup before it changes
-anything, and keeps the file that is there under another name.
+	return `Replaces the file of a bolt store with a backup. Stop the server first: the command
+fails if the store is in use. Run it as the server's user, who must be able to read
+the backup. The backup is checked first, and the old file is kept under another
+name.
 
-The store forgets what happened since the backup. The command says until when the
-server must stay stopped, so that nothing from before can be used twice, and what
-to look at. OPERATING.md explains it, under "Backup".
+All changes since the backup are lost. The command prints how long the server must
+stay stopped so that no result or session can be used twice, and what to check. See
+"Backup" in OPERATING.md.
 
 Example:
 
@@ -130,7 +129,7 @@ func (c *kvRestoreCmd) Run(ctx context.Context, p *program) error {
 		return usageError{err}
 	}
 	if at.Kind != kvadapters.Bolt {
-		return usagef("the store is %s and not bolt: restore it with its own means", at.Kind)
+		return usagef("the store is %s, not bolt: restore it with its own tools", at.Kind)
 	}
 	now := p.Now()
 	r, err := bolt.Restore(ctx, c.Backup, at.Path, now)
@@ -144,7 +143,7 @@ func (c *kvRestoreCmd) Run(ctx context.Context, p *program) error {
 	}
 	fmt.Fprintln(p.stdout, ".")
 	if r.Replaced != "" {
-		fmt.Fprintf(p.stdout, "The file that was there is %s now.\n", r.Replaced)
+		fmt.Fprintf(p.stdout, "The old file is now %s.\n", r.Replaced)
 	}
 	fmt.Fprintf(p.stdout, `
 Start the server not before %s. By then every session and result

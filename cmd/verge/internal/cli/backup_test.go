@@ -237,7 +237,7 @@ func TestBackupAndRestoreByCommand(t *testing.T) {
 		t.Fatalf("kv restore: exit code %d: %s", code, said)
 	}
 	for _, says := range []string{"Start the server not before ",
-		"The file that was there is " + path + ".replaced-"} {
+		"The old file is now " + path + ".replaced-"} {
 		if !strings.Contains(said, says) {
 			t.Errorf("it does not say %q: %s", says, said)
 		}
@@ -267,8 +267,8 @@ func TestBackupsThatAreRefused(t *testing.T) {
 		says   string
 	}{
 		{"a store that others share", nil, kvadapters.Address{Kind: kvadapters.Redis}, 409,
-			"The store is redis and not bolt"},
-		{"a disk that fails", store, kvadapters.Address{Path: nowhere}, 503, "The server's log says why"},
+			"The store is redis, not bolt"},
+		{"a disk that fails", store, kvadapters.Address{Path: nowhere}, 503, "The server's log has the reason"},
 	} {
 		var log lines
 		b := &backups{store: c.store, at: c.at, now: time.Now,
@@ -329,7 +329,7 @@ func TestARestoreNeedsARingOfItsTime(t *testing.T) {
 	old := readRing(t, site.ring).Keys[0].ID
 	must("keyring", "rotate", site.ring, "--seals-in", "0s")
 	must("kv", "restore", backup, "bolt:"+path)
-	if code, said := check(); code != exitOK || !strings.Contains(said, "is good") {
+	if code, said := check(); code != exitOK || !strings.Contains(said, "is valid") {
 		t.Errorf("a ring rotated since: exit code %d: %s", code, said)
 	}
 	kept, err := os.ReadFile(site.ring)
@@ -337,7 +337,7 @@ func TestARestoreNeedsARingOfItsTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	must("keyring", "retire", site.ring, old, "--force")
-	if code, said := check(); code != exitUsage || !strings.Contains(said, "is no place for this key ring") {
+	if code, said := check(); code != exitUsage || !strings.Contains(said, "has another key ring") {
 		t.Errorf("a ring without a key of the backup's time: exit code %d: %s", code, said)
 	}
 	if err := os.WriteFile(site.ring, kept, 0o600); err != nil {

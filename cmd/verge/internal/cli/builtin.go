@@ -12,7 +12,7 @@ import (
 	"github.com/verge-id/verge/edge/modules"
 )
 
-// builtIn holds the module that `make wasm` puts there. Without `make wasm` there is none.
+// builtIn has the module that `make wasm` puts there. Without `make wasm`, the folder is empty.
 //
 //go:embed all:module
 var builtIn embed.FS
@@ -22,10 +22,10 @@ const (
 	builtInSource = "built in"
 )
 
-var errNotBuiltIn = errors.New("this binary has no module built in: " +
-	"`make build` builds one that has, or name a file with --module")
+var errNotBuiltIn = errors.New("this binary has no built-in module: " +
+	"run `make build` to build one, or give a file with --module")
 
-// builtInModule returns the module that is part of this binary. It is trusted as the binary is.
+// builtInModule returns the module that is part of this binary. It is trusted like the binary.
 func builtInModule() (modules.Module, error) { return builtInOf(builtIn) }
 
 func builtInOf(fsys fs.FS) (modules.Module, error) {

@@ -10,17 +10,17 @@ import (
 	"github.com/verge-id/verge/core/operate"
 )
 
-// asking are the last flags of a command that asks a server.
+// asking has the last flags of a command that calls a server.
 type asking struct {
 	JSON bool `help:"Print JSON."`
 	serverFlags
 }
 
-// changing are the last flags of a command that changes a thing with a version. IfVersion guards the change
+// changing has the last flags of a command that changes a versioned object. IfVersion guards the change
 // against a lost update.
 type changing struct {
 	JSON      bool   `help:"Print JSON."`
-	IfVersion string `placeholder:"VERSION" help:"Change it only if this is still its version, as \"show\" prints it. Default: whatever version it has."`
+	IfVersion string `placeholder:"VERSION" help:"Change it only if it still has this version, as \"show\" prints it. Default: any version."`
 	serverFlags
 }
 
@@ -56,7 +56,7 @@ func callWith[In, Out any](ctx context.Context, p *program, c flags, e *operate.
 	return print(out)
 }
 
-// list is call for all pages of a list.
+// list calls all pages of a list.
 func list[In, T any](ctx context.Context, p *program, c flags, e *operate.Endpoint[In, operate.Page[T]],
 	print func([]T) error) error {
 	client, err := c.client(p)

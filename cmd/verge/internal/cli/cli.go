@@ -12,52 +12,52 @@ import (
 )
 
 // cli is the whole command line. The commands of a group are in the file of the group. The tag does of a
-// command names the endpoints of package operate that it asks.
+// command names the endpoints of package operate that it calls.
 type cli struct {
 	Dev   devCmd   `cmd:"" group:"run" help:"Run everything on this machine: service, sandbox, demo shop, webhook inbox."`
 	Serve serveCmd `cmd:"" group:"run" help:"Run the service with a configuration file."`
-	Init  initCmd  `cmd:"" group:"files" help:"Make every file that a first server needs."`
+	Init  initCmd  `cmd:"" group:"files" help:"Create the files for a first server."`
 
-	Publisher   publisherCommands   `cmd:"" group:"operate" help:"Look after publishers."`
-	Integration integrationCommands `cmd:"" group:"operate" help:"Look at integrations, change them, and test their webhooks."`
-	Delivery    deliveryCommands    `cmd:"" group:"operate" help:"Look after webhook events that were not delivered."`
+	Publisher   publisherCommands   `cmd:"" group:"operate" help:"Manage publishers."`
+	Integration integrationCommands `cmd:"" group:"operate" help:"Manage integrations and test their webhooks."`
+	Delivery    deliveryCommands    `cmd:"" group:"operate" help:"List and resend webhook events."`
 	Key         keyCommands         `cmd:"" group:"operate" help:"Create, list and revoke API keys."`
-	Session     sessionCommands     `cmd:"" group:"operate" help:"Find a session, or try one."`
+	Session     sessionCommands     `cmd:"" group:"operate" help:"Show a session, or start a test session."`
 	Event       eventCommands       `cmd:"" group:"operate" help:"Send test events."`
 	Passkey     passkeyCommands     `cmd:"" group:"operate" help:"Count or end the passkeys of a publisher's users."`
-	Member      memberCommands      `cmd:"" group:"operate" help:"Look after the people who use the console."`
+	Member      memberCommands      `cmd:"" group:"operate" help:"Manage the people who use the console."`
 	Operator    operatorCommands    `cmd:"" group:"operate" help:"Create, list and revoke operator tokens."`
 	Report      reportCmd           `cmd:"" does:"readReport" group:"operate" help:"Write a signed report for regulators."`
 	Usage       usageCmd            `cmd:"" does:"readUsage" group:"operate" help:"Count sessions by day and outcome."`
-	Audit       auditCmd            `cmd:"" group:"operate" help:"Show the audit: each change with its author."`
+	Audit       auditCmd            `cmd:"" group:"operate" help:"Show the audit log: each change and its author."`
 	Apply       applyCmd            `cmd:"" does:"applySite" group:"operate" help:"Apply a configuration file to a running server."`
 
 	Module moduleCommands `cmd:"" group:"operate" help:"Replace and sign modules, for the engine wasm."`
 
 	Keyring struct {
 		Generate keyringGenerateCmd `cmd:"" help:"Write a new key ring."`
-		Rotate   keyringRotateCmd   `cmd:"" help:"Put a fresh key first. What older keys sealed stays good."`
-		Retire   keyringRetireCmd   `cmd:"" help:"Remove a key that nothing alive needs any more."`
+		Rotate   keyringRotateCmd   `cmd:"" help:"Add a new active key. Data of older keys stays valid."`
+		Retire   keyringRetireCmd   `cmd:"" help:"Remove a key that is no longer needed."`
 		List     keyringListCmd     `cmd:"" help:"List the ids and times of a ring's keys."`
-		Adopt    keyringAdoptCmd    `cmd:"" help:"Make the store accept a new ring in place of a lost one."`
-	} `cmd:"" group:"files" help:"Make and change key ring files."`
+		Adopt    keyringAdoptCmd    `cmd:"" help:"Make the store accept a new ring instead of a lost one."`
+	} `cmd:"" group:"files" help:"Create and change key ring files."`
 	Listen  listenCmd `cmd:"" group:"develop" help:"Post test events to a receiver on this machine."`
 	Webhook struct {
 		Verify webhookVerifyCmd `cmd:"" help:"Check the signature of a saved webhook request."`
-		Secret webhookSecretCmd `cmd:"" help:"Make a random webhook secret."`
-	} `cmd:"" group:"files" help:"Check saved webhook requests; make a secret."`
+		Secret webhookSecretCmd `cmd:"" help:"Create a random webhook secret."`
+	} `cmd:"" group:"files" help:"Check saved webhook requests; create a secret."`
 	Replay replayCmd `cmd:"" group:"files" help:"Run recorded transcripts through an engine and show the first difference."`
 
-	KV kvCommands `cmd:"" name:"kv" group:"stores" help:"Check a store before Verge runs on it. Back up and restore a bolt store."`
+	KV kvCommands `cmd:"" name:"kv" group:"stores" help:"Check a store before use. Back up and restore a bolt store."`
 
-	Method methodCommands `cmd:"" group:"methods" help:"Look at methods, and ask their other sides before users do."`
+	Method methodCommands `cmd:"" group:"methods" help:"List methods, and test the connections to their providers."`
 
 	Completion completionCmd `cmd:"" group:"about" help:"Print a script that completes commands in your shell."`
 	Complete   completeCmd   `cmd:"" hidden:""`
 	Man        manCmd        `cmd:"" group:"about" help:"Write manual pages of all commands."`
 
-	Version versionCmd `cmd:"" group:"about" help:"Say which build this is, like --version."`
-	Help    helpCmd    `cmd:"" group:"about" help:"Say how a command is used."`
+	Version versionCmd `cmd:"" group:"about" help:"Show the version, like --version."`
+	Help    helpCmd    `cmd:"" group:"about" help:"Show help for a command."`
 }
 
 // about heads `verge --help`.
@@ -65,30 +65,30 @@ const about = `Verge verifies ages and identity documents on behalf of publisher
 
 Start here:
 
-    verge dev                                 # then click on the address it prints
-    verge help dev                            # how any command is used
+    verge dev                                 # then open the address that it prints
+    verge help dev                            # help for a command
 
 On a server:
 
-    verge init --group verge                  # makes /etc/verge and what belongs there
+    verge init --group verge                  # creates the files in /etc/verge
     verge serve --config /etc/verge/verge.toml --check
     verge method check bankid --config /etc/verge/verge.toml
     verge serve --config /etc/verge/verge.toml
 
-Operators' commands ask a running server's admin listener. In the directory of a
+Operators' commands call a running server's admin listener. In the directory of a
 running "verge dev" they find it; for any other server, set VERGE_ADMIN_URL and
-VERGE_OPERATOR_TOKEN. "verge help publisher" lists what is below "publisher".
+VERGE_OPERATOR_TOKEN. "verge help publisher" lists the commands of "publisher".
 
-Your shell completes commands: see "verge help completion".
+For shell completion, see "verge help completion".
 
-Exit codes: 0 it worked, 1 it failed, 2 the command line or the configuration is wrong.`
+Exit codes: 0 success, 1 failure, 2 invalid command line or configuration.`
 
 var groups = []kong.Group{
 	{Key: "run", Title: "Run:"},
 	{Key: "operate", Title: "Operate a running server:"},
 	{Key: "develop", Title: "Write a receiver:"},
-	{Key: "files", Title: "Work on files, without a server:"},
-	{Key: "stores", Title: "Check a store, back it up:"},
+	{Key: "files", Title: "Work with files, without a server:"},
+	{Key: "stores", Title: "Check and back up a store:"},
 	{Key: "methods", Title: "Set up methods:"},
 	{Key: "about", Title: "About:"},
 	{Key: "server", Title: "Which server:"},
@@ -104,7 +104,7 @@ func execute(ctx context.Context, args []string, p *program) error {
 	switch {
 	case len(args) == 0:
 		args = []string{"--help"}
-	case len(args) == 1 && args[0] == "--version": // a global flag would hide that of `module sign`
+	case len(args) == 1 && args[0] == "--version": // a global flag would hide the flag of `module sign`
 		args = []string{"version"}
 	}
 	command, err := parser.Parse(args)
@@ -148,8 +148,8 @@ func (c *helpCmd) Run(ctx context.Context, p *program) error {
 	return execute(ctx, append(c.Command, "--help"), p)
 }
 
-// explain returns the error for a mistyped flag or command. It says what was probably meant, or
-// which other command has something of that name. All other errors keep the parser's words.
+// explain returns the error for a mistyped flag or command. It suggests a similar name, or another command
+// with that name. All other errors keep the parser's text.
 func explain(app *kong.Application, err error) error {
 	var parse *kong.ParseError
 	if !errors.As(err, &parse) {
@@ -199,7 +199,7 @@ func missing(c *kong.Context, text string) (hints []string) {
 }
 
 // stoppedAt returns the command that the parser had reached, and the flag or argument that this
-// command does not have. The word is "" if something else is wrong.
+// command does not have. The word is "" for other errors.
 func stoppedAt(app *kong.Application, c *kong.Context) (at *kong.Node, word string) {
 	at = app.Node
 	var rest []string
@@ -274,7 +274,7 @@ func commandsLike(app *kong.Application, at *kong.Node, word string) (hints []st
 	return didYouMean(meant)
 }
 
-// didYouMean asks whether one of these was meant. It returns nil for none.
+// didYouMean returns a suggestion of these names, or nil if there are none.
 func didYouMean(these []string) []string {
 	if len(these) == 0 {
 		return nil

@@ -10,8 +10,8 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// The scripts are our own, since all they do is ask `verge complete`: what there is to complete is in the
-// parser's model already, so a library would add dependencies and nothing else.
+// The scripts are our own, because they only call `verge complete`: the parser's model already has all
+// completions, so a library would only add dependencies.
 //
 //go:embed completion
 var completions embed.FS
@@ -37,7 +37,7 @@ func (c *completionCmd) Run(p *program) error {
 	return err
 }
 
-// completeCmd is what the scripts call.
+// completeCmd is the command that the scripts call.
 type completeCmd struct {
 	Words []string `arg:"" optional:"" help:"The words after verge, up to the one to complete, which may be empty."`
 }
@@ -53,11 +53,11 @@ func (c *completeCmd) Run(ctx context.Context, p *program) error {
 	return nil
 }
 
-// completion is a word that can stand at a place, and what it means.
+// completion is a possible word, and its description.
 type completion struct{ word, help string }
 
-// complete returns what the last of the words can become, in the order of names. Nothing is an invitation to
-// the shell to complete the name of a file.
+// complete returns the completions of the last word, in the order of names. If there are none, the shell
+// completes file names.
 func complete(app *kong.Application, words []string) []completion {
 	if len(words) == 0 {
 		words = []string{""}

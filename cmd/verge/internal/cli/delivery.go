@@ -14,31 +14,31 @@ import (
 
 // deliveryCommands are the commands of `verge delivery`.
 type deliveryCommands struct {
-	List    deliveryListCmd    `cmd:"" does:"listDeliveries" help:"List the events that wait for a retry or are dead, with the reasons."`
+	List    deliveryListCmd    `cmd:"" does:"listDeliveries" help:"List events that wait for a retry or are dead, with the reasons."`
 	Summary deliverySummaryCmd `cmd:"" does:"listUndelivered" help:"Count undelivered events by publisher."`
 	Show    deliveryShowCmd    `cmd:"" does:"readDelivery" help:"Show every attempt to deliver an event."`
 	Resend  deliveryResendCmd  `cmd:"" does:"resend" help:"Send dead events again."`
 }
 
 type deliveryListCmd struct {
-	Integration string `placeholder:"UUID" help:"All events of this integration, also delivered ones, the latest first."`
+	Integration string `placeholder:"UUID" help:"All events of this integration, including delivered ones, the latest first."`
 	State       string `enum:",delivered,waiting,dead" default:"" placeholder:"STATE" help:"With --integration: only those that are delivered, waiting or dead."`
 	Type        string `placeholder:"TYPE" help:"With --integration: only events of this type, such as verification.completed."`
-	After       string `placeholder:"CURSOR" help:"With --integration: go on where a list has ended."`
+	After       string `placeholder:"CURSOR" help:"With --integration: continue after the end of an earlier list."`
 	asking
 }
 
 // Help is shown by `verge delivery list --help`.
 func (deliveryListCmd) Help() string {
-	return `Lists the events that were not delivered, with what came back last.
+	return `Lists undelivered events with the last response or error.
 
-After a failed attempt an event waits for the next one on the schedule. It is
-given up when the receiver refuses it (4xx) or every attempt has failed. Then it
-stays in this list for 30 days, and "verge delivery resend" sends it again. An
-event that was never tried is not in the list.
+After a failed attempt, an event waits for the next attempt on the schedule. It is
+dead when the receiver rejects it (4xx) or the last attempt has failed. Dead events
+stay in this list for 30 days, and "verge delivery resend" sends them again. Events
+without an attempt are not listed.
 
-With --integration it lists every event of the integration that was tried in the
-last 7 days, 50 at a time.
+With --integration, all events of the integration with an attempt in the last 7 days
+are listed, 50 at a time.
 
 Examples:
 
@@ -49,9 +49,9 @@ Examples:
 // listedDelivery is one line of --json.
 type listedDelivery struct {
 	State  string `json:"state"`            // operate.DeliveryDead or operate.DeliveryWaiting
-	Reason string `json:"reason,omitempty"` // of a dead one
+	Reason string `json:"reason,omitempty"` // of a dead event
 	operate.WaitingEvent
-	Due *time.Time `json:"due,omitempty"` // of one that waits
+	Due *time.Time `json:"due,omitempty"` // of a waiting event
 }
 
 func (c *deliveryListCmd) Run(ctx context.Context, p *program) error {
@@ -77,7 +77,7 @@ func (c *deliveryListCmd) Run(ctx context.Context, p *program) error {
 		return printJSON(p, allDeliveries(dead, waiting))
 	}
 	if len(dead)+len(waiting) == 0 {
-		fmt.Fprintln(p.stdout, "No event has been given up, and none waits for a retry.")
+		fmt.Fprintln(p.stdout, "No dead events, and none waiting for a retry.")
 		return nil
 	}
 	if len(waiting) > 0 {
@@ -88,10 +88,10 @@ func (c *deliveryListCmd) Run(ctx context.Context, p *program) error {
 		fmt.Fprintln(p.stdout)
 	}
 	if len(dead) == 0 {
-		fmt.Fprintln(p.stdout, "No event has been given up.")
+		fmt.Fprintln(p.stdout, "No dead events.")
 		return nil
 	}
-	fmt.Fprintln(p.stdout, "Given up:")
+	fmt.Fprintln(p.stdout, "Dead:")
 	return printTable(p, deadHeads, deadRows(dead))
 }
 
@@ -132,16 +132,16 @@ func allDeliveries(dead []operate.DeadEvent, waiting []operate.WaitingEvent) []l
 
 type deliveryResendCmd struct {
 	Events      []string `arg:"" optional:"" name:"event" help:"Ids of events, evt_…"`
-	All         bool     `help:"All that \"verge delivery list\" shows as given up."`
-	Integration string   `placeholder:"UUID" help:"Whose events they are. Then one that waits for a retry is sent now."`
-	JSON        bool     `help:"Print JSON: what became of each event."`
+	All         bool     `help:"All dead events, as \"verge delivery list\" shows them."`
+	Integration string   `placeholder:"UUID" help:"The integration of the events. With it, a waiting event is sent immediately."`
+	JSON        bool     `help:"Print the result for each event as JSON."`
 	serverFlags
 }
 
 // Help is shown by `verge delivery resend --help`.
 func (deliveryResendCmd) Help() string {
-	return `Each event starts again at the beginning of the schedule, with the same id and
-the same bytes. Receivers recognise repeated events by idempotency_key.
+	return `Each event restarts its retry schedule, with the same id and the same bytes.
+Receivers recognise repeated events by idempotency_key.
 
 Examples:
 
@@ -185,16 +185,16 @@ func (c *deliveryResendCmd) Run(ctx context.Context, p *program) error {
 		}
 	}
 	if len(c.Events) == 0 && !c.JSON {
-		fmt.Fprintln(p.stdout, "No event has been given up.")
+		fmt.Fprintln(p.stdout, "No dead events.")
 	}
 	return errors.Join(c.tell(p, all), failed)
 }
 
-// resent is what became of an event that was to be sent again.
+// resent is the result of resending an event.
 type resent struct {
 	Event  string `json:"event"`
 	Status string `json:"status"`          // scheduled, or the code of the error
-	Error  string `json:"error,omitempty"` // why it is not sent
+	Error  string `json:"error,omitempty"` // the reason why it is not sent
 }
 
 const scheduled = "scheduled"

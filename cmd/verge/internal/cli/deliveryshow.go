@@ -23,7 +23,7 @@ func (c *deliveryListCmd) ofIntegration(ctx context.Context, p *program, client 
 		return printJSON(p, page)
 	}
 	if len(page.Deliveries) == 0 {
-		fmt.Fprintln(p.stdout, "There is no such event of the last 7 days.")
+		fmt.Fprintln(p.stdout, "No such event in the last 7 days.")
 	} else if err := printTable(p, deliveryHeads, deliveryRows(page.Deliveries)); err != nil {
 		return err
 	}
@@ -44,10 +44,10 @@ func deliveryRows(all []operate.Delivery) (rows [][]string) {
 	return rows
 }
 
-// typePrefix begins the type of every event.
+// typePrefix is the prefix of every event type.
 const typePrefix = "verification."
 
-// eventType adds what people may leave out of a type.
+// eventType adds the prefix to a short type.
 func eventType(given string) string {
 	if given == "" || strings.HasPrefix(given, typePrefix) {
 		return given
@@ -55,7 +55,7 @@ func eventType(given string) string {
 	return typePrefix + given
 }
 
-// shortType is the type of an event for a table.
+// shortType returns the type of an event for a table.
 func shortType(d operate.Delivery) string {
 	short := strings.TrimPrefix(d.Type, typePrefix)
 	if d.Test {
@@ -64,7 +64,7 @@ func shortType(d operate.Delivery) string {
 	return short
 }
 
-// lastAttempt says what came back last.
+// lastAttempt returns the last response in words.
 func lastAttempt(d operate.Delivery) string {
 	if len(d.Attempts) == 0 {
 		return ""
@@ -81,13 +81,13 @@ func cameBack(a operate.Attempt) string {
 
 type deliveryShowCmd struct {
 	Event       string `arg:"" help:"The event, evt_…, or its place in \"verge delivery list --json\"."`
-	Integration string `required:"" placeholder:"UUID" help:"Whose event it is."`
+	Integration string `required:"" placeholder:"UUID" help:"The integration of the event."`
 	asking
 }
 
 // Help is shown by `verge delivery show --help`.
 func (deliveryShowCmd) Help() string {
-	return `Shows every attempt to deliver an event: when, what came back, and how long it
+	return `Shows every attempt to deliver an event: its time, the response and how long it
 took. The body is shown without publisher_state and external_user_id.
 
 Example:
@@ -121,7 +121,7 @@ func (c *deliveryShowCmd) Run(ctx context.Context, p *program) error {
 	f.add("created", words.When(d.Created))
 	f.add("next attempt", whenever(d.Due))
 	if d.Unrecorded > 0 {
-		f.add("earlier", strconv.Itoa(d.Unrecorded)+" attempts, of which nothing is kept")
+		f.add("earlier", strconv.Itoa(d.Unrecorded)+" attempts without records")
 	}
 	if err := f.print(p); err != nil {
 		return err
@@ -146,11 +146,11 @@ const attemptHeads = "ATTEMPT AT|CAME BACK|TOOK"
 
 func took(ms int64) string { return (time.Duration(ms) * time.Millisecond).String() }
 
-// pagesToSearch is how many pages findDelivery reads: 2,000 events.
+// pagesToSearch is the number of pages that findDelivery reads: 2,000 events.
 const pagesToSearch = 40
 
-// findDelivery finds an event of an integration by its place or by its id. By its id it finds the latest
-// events only, because nothing in the store leads from the id to the place.
+// findDelivery finds an event of an integration by its place or by its id. By its id it finds only the latest
+// events, because the store has no index of ids.
 func findDelivery(ctx context.Context, client *adminclient.Client, integration, id string) (
 	*operate.Delivery, error) {
 	if !strings.HasPrefix(id, "evt_") {

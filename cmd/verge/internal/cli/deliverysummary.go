@@ -14,9 +14,9 @@ type deliverySummaryCmd struct {
 
 // Help is shown by `verge delivery summary --help`.
 func (deliverySummaryCmd) Help() string {
-	return `Tells of each integration with undelivered events how many wait for a retry and
-how many were given up. The publisher with the oldest waiting event comes first.
-A "+" says that there are more than were counted.
+	return `Counts the events of each integration that wait for a retry and that are dead. The
+publisher with the oldest waiting event comes first. A "+" means that there are
+more.
 
 Example:
 
@@ -26,7 +26,7 @@ Example:
 func (c *deliverySummaryCmd) Run(ctx context.Context, p *program) error {
 	return call(ctx, p, c, operate.ListUndelivered, func(all *operate.Undelivered) error {
 		if len(all.Publishers) == 0 {
-			fmt.Fprintln(p.stdout, "No event has been given up, and none waits for a retry.")
+			fmt.Fprintln(p.stdout, "No dead events, and none waiting for a retry.")
 			return nil
 		}
 		if err := printTable(p, summaryHeads, summaryRows(all.Publishers)); err != nil {
@@ -41,7 +41,7 @@ func (c *deliverySummaryCmd) Run(ctx context.Context, p *program) error {
 
 const summaryHeads = "PUBLISHER|INTEGRATION|WAITING|DEAD|OLDEST WAITING|NEWEST DEAD"
 
-// summaryRows has one row for each integration. The times are those of the publisher.
+// summaryRows has one row for each integration. The times are the publisher's.
 func summaryRows(all []operate.PublisherUndelivered) (rows [][]string) {
 	for _, p := range all {
 		for _, i := range p.Integrations {
@@ -52,7 +52,7 @@ func summaryRows(all []operate.PublisherUndelivered) (rows [][]string) {
 	return rows
 }
 
-// leastCount writes a count that may be the least.
+// leastCount writes a count that may be a minimum.
 func leastCount(n int, more bool) string {
 	if more && n > 0 {
 		return strconv.Itoa(n) + "+"

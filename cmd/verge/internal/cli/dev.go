@@ -23,42 +23,43 @@ import (
 )
 
 type devCmd struct {
-	Addr      string `default:"127.0.0.1:8080" env:"VERGE_DEV_ADDR" help:"Where the service listens. Port 0 takes a free one."`
-	DemoAddr  string `default:"127.0.0.1:8090" env:"VERGE_DEV_DEMO_ADDR" help:"Where the demo shop and its webhook inbox listen."`
-	AdminAddr string `default:"127.0.0.1:0" env:"VERGE_DEV_ADMIN_ADDR" help:"Where the operators' API listens."`
-	OpsAddr   string `default:"127.0.0.1:0" env:"VERGE_DEV_OPS_ADDR" help:"Where metrics and health are."`
+	Addr      string `default:"127.0.0.1:8080" env:"VERGE_DEV_ADDR" help:"Address of the service. Port 0 selects a free port."`
+	DemoAddr  string `default:"127.0.0.1:8090" env:"VERGE_DEV_DEMO_ADDR" help:"Address of the demo shop and its webhook inbox."`
+	AdminAddr string `default:"127.0.0.1:0" env:"VERGE_DEV_ADMIN_ADDR" help:"Address of the operators' API."`
+	OpsAddr   string `default:"127.0.0.1:0" env:"VERGE_DEV_OPS_ADDR" help:"Address of metrics and health."`
 
-	Engine string `default:"native" env:"VERGE_DEV_ENGINE" help:"What runs the core: native, or wasm, as a WebAssembly guest."`
-	Module string `placeholder:"FILE" type:"path" env:"VERGE_DEV_MODULE" help:"The guest to run with --engine wasm. Default: the one built in."`
-	KV     string `name:"kv" default:"bolt" env:"VERGE_DEV_KV" help:"What keeps the state: bolt (a file in the data directory), memory, miniredis (a Redis within this process), or a redis:// or postgres:// URL."`
-	Data   string `default:".verge" type:"path" env:"VERGE_DEV_DATA" help:"Data directory: state, key ring and the seeded values. Delete it to start afresh."`
+	Engine string `default:"native" env:"VERGE_DEV_ENGINE" help:"Engine that runs the core: native, or wasm (a WebAssembly guest)."`
+	Module string `placeholder:"FILE" type:"path" env:"VERGE_DEV_MODULE" help:"Module for --engine wasm. Default: the built-in one."`
+	KV     string `name:"kv" default:"bolt" env:"VERGE_DEV_KV" help:"Store: bolt (a file in the data directory), memory, miniredis (a Redis in this process), or a redis:// or postgres:// URL."`
+	Data   string `default:".verge" type:"path" env:"VERGE_DEV_DATA" help:"Data directory: state, key ring and the seeded values. Delete it to start from scratch."`
 
 	Methods     string   `placeholder:"FILE" type:"path" env:"VERGE_DEV_METHODS" help:"Methods in addition to the demo's methods: a TOML file with [[methods]], as in the configuration of serve."`
-	WebhookURL  string   `name:"webhook-url" placeholder:"URL" env:"VERGE_DEV_WEBHOOK_URL" help:"Where webhooks go. Default: the demo shop's inbox."`
-	RedirectURI []string `name:"redirect-uri" sep:"none" placeholder:"URL" help:"Where your OpenID client wants users back. Each integration becomes a client of the OpenID provider. May be repeated."`
+	WebhookURL  string   `name:"webhook-url" placeholder:"URL" env:"VERGE_DEV_WEBHOOK_URL" help:"URL for webhooks. Default: the demo shop's inbox."`
+	RedirectURI []string `name:"redirect-uri" sep:"none" placeholder:"URL" help:"Redirect URI of your OpenID client. Each integration becomes a client of the OpenID provider. May be repeated."`
 	ReadyFile   string   `placeholder:"PATH" type:"path" env:"VERGE_DEV_READY_FILE" help:"Write addresses, ids and keys here as JSON as soon as the service accepts requests."`
-	LogFile     string   `placeholder:"FILE" env:"VERGE_DEV_LOG_FILE" help:"Where the log goes: a file, or - for standard error. Default: dev.log in the data directory, empty at each start."`
-	LogLevel    string   `default:"info" enum:"debug,info,warn,error" env:"VERGE_DEV_LOG_LEVEL" help:"Least serious log lines to write: ${enum}."`
+	LogFile     string   `placeholder:"FILE" env:"VERGE_DEV_LOG_FILE" help:"Log file, or - for standard error. Default: dev.log in the data directory, emptied at each start."`
+	LogLevel    string   `default:"info" enum:"debug,info,warn,error" env:"VERGE_DEV_LOG_LEVEL" help:"Minimum log level: ${enum}."`
 }
 
 // Help is shown by `verge dev --help`.
 func (devCmd) Help() string {
-	return `One process with nothing to install: the service, its store, and a demo shop with
-an inbox that shows the webhooks it gets. The shop offers four methods, and none
-verifies anybody: the sandbox, a bank that pretends (OpenID Connect), the camera
-with an estimator that pretends, and a wallet that pretends (OpenID4VP). On the
-pages of the bank, the estimator and the wallet you choose what they answer.
+	return `Runs everything in one process, with nothing to install: the service, its store, and
+a demo shop with an inbox for webhooks. The shop offers four demo methods: the
+sandbox, a bank (OpenID Connect), a camera with an age estimator, and a wallet
+(OpenID4VP). All are simulated: you choose the outcome in the sandbox and on the
+pages of the bank, the estimator and the wallet. They verify no one.
 
-There is a publisher with its keys, two integrations for the sandbox, one for
-each other method, and one with all of them, where whoever was verified can make a
-passkey and go on with it the next time. They stay the same as long as the data
-directory does.
+It creates a publisher with its keys, two integrations for the sandbox, one for each
+other method, and one with all methods. In that one, users can create a passkey
+after a verification and use it the next time. All of this is kept in the data
+directory.
 
---methods adds methods of your own. FILE is TOML, with [[methods]] as "verge serve
---example" shows. Each method gets an integration and a choice in the shop.
+--methods adds your own methods. FILE is TOML with [[methods]], as in "verge serve
+--example". Each method gets an integration and an entry in the shop.
 
-The service is at http://localhost, because passkeys need a name. If --addr names
-another host, it is there. Rate limits are those of production. SIGTERM or Ctrl-C drains and exits with 0.
+The service is at http://localhost, because passkeys need a host name. If --addr
+names another host, that host is used. Rate limits are the same as in production.
+SIGTERM or Ctrl-C stops it after the current requests, with exit code 0.
 
 Examples:
 
@@ -148,8 +149,8 @@ func (c *devCmd) Run(ctx context.Context, p *program) (err error) {
 	if err != nil {
 		return err
 	}
-	// Whoever holds the store is the one whose ready files count; those of a
-	// process that was killed go before anybody could take them for ours.
+	// The process with the store owns the ready files. Remove those of a killed process before a client can
+	// read them.
 	for _, path := range readyFiles {
 		if err := p.FS.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return errors.Join(fmt.Errorf("an old ready file is in the way: %w", err), in.Close())
@@ -178,10 +179,10 @@ func (c *devCmd) Run(ctx context.Context, p *program) (err error) {
 	served := make(chan error, 1)
 	go func() {
 		served <- in.Run(ctx)
-		cancel(nil) // if nobody asked it to stop, it failed, and the rest stops too
+		cancel(nil) // without a stop request it has failed, and the rest stops too
 	}()
 
-	// The listeners accept already, so a client that reads the ready file gets an answer.
+	// The listeners already accept, so a client that reads the ready file gets a response.
 	for _, path := range readyFiles {
 		if err := ready.write(p.FS, path); err != nil {
 			cancel(fmt.Errorf("ready file: %w", err))
@@ -195,7 +196,7 @@ func (c *devCmd) Run(ctx context.Context, p *program) (err error) {
 		p.FS.Remove(path)
 	}
 	err = <-served
-	// The shop ends last, because its inbox receives the webhooks that are still under way.
+	// The shop ends last, because its inbox receives the webhooks in flight.
 	stop, done := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer done()
 	err = errors.Join(err, shop.Shutdown(stop))
@@ -217,8 +218,7 @@ func (c *devCmd) store() (kvadapters.Address, error) {
 	return at, nil
 }
 
-// devListeners are bound before anything else is made, so that URLs have the addresses that were
-// really taken.
+// devListeners are bound first, so that URLs have the real addresses.
 type devListeners struct{ public, demo, admin, ops net.Listener }
 
 func (l *devListeners) listen(c *devCmd) (err error) {
@@ -248,7 +248,7 @@ func (l *devListeners) listen(c *devCmd) (err error) {
 	return nil
 }
 
-// close closes the listeners when dev ends before it serves. Closing twice does no harm.
+// close closes the listeners when dev ends before it serves. It can be called twice.
 func (l *devListeners) close() {
 	for _, open := range []net.Listener{l.public, l.demo, l.admin, l.ops} {
 		if open != nil {
@@ -258,7 +258,7 @@ func (l *devListeners) close() {
 }
 
 // signIn returns a function that creates a link which signs one browser in to the console as the operator.
-// The demo shop has a page that makes one for each visit, so that the address in the terminal works at any
+// The demo shop has a page that creates one at each visit, so that the address in the terminal works at any
 // time. It is nil, and the page does not exist, if another machine can reach any of the addresses.
 func (l *devListeners) signIn(ready readyFile) func(context.Context) (string, error) {
 	if len(l.exposed()) > 0 {
@@ -266,7 +266,7 @@ func (l *devListeners) signIn(ready readyFile) func(context.Context) (string, er
 	}
 	return func(ctx context.Context) (string, error) {
 		client, err := adminclient.New(adminclient.Config{URL: ready.AdminURL, Token: ready.OperatorToken,
-			// A drain would wait for a connection that is kept.
+			// A drain would wait for an idle connection.
 			HTTP: &http.Client{Transport: &http.Transport{DisableKeepAlives: true},
 				Timeout: 5 * time.Second}})
 		if err != nil {
@@ -281,7 +281,7 @@ func (l *devListeners) signIn(ready readyFile) func(context.Context) (string, er
 	}
 }
 
-// logPath returns where the log goes, "-" for standard error.
+// logPath returns the path of the log, or "-" for standard error.
 func (c *devCmd) logPath() string {
 	if c.LogFile == "" {
 		return filepath.Join(c.Data, logFile)

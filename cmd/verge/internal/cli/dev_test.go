@@ -435,7 +435,7 @@ func TestWelcome(t *testing.T) {
 		if shown := strings.Contains(stdout.String(), s.SecretKey); shown != terminal {
 			t.Errorf("contract 13: on a terminal: %v, the secret key is shown: %v", terminal, shown)
 		}
-		const want = "or click       http://127.0.0.1:8090/console   signs you in, at any time\n"
+		const want = "or open        http://127.0.0.1:8090/console   signs you in, at any time\n"
 		if !strings.Contains(stdout.String(), want) {
 			t.Errorf("the welcome does not say %q: %s", want, stdout)
 		}

@@ -14,13 +14,13 @@ import (
 	"github.com/verge-id/verge/testharness/wallettest"
 )
 
-// plan checks what dev reads from files of the developer's, before anything is made or bound.
+// plan checks the developer's files before anything is created or bound.
 func (c *devCmd) plan(p *program) (plan, error) {
 	checked, err := config.ReadMethods(&p.System, c.Methods, ownMethods)
 	return plan{Plan: checked, now: p.Now, random: p.Random}, misuse(err)
 }
 
-// methods adds the demo's methods to those of pl, and reads the seeds. It returns all methods, and fills
+// methods adds the demo's methods to pl's methods, and reads the seeds. It returns all methods, and fills
 // ready with the seeds.
 func (c *devCmd) methods(p *program, pl *plan, ready *readyFile) (seedFile, method.Catalog, error) {
 	names := slices.Clone(ownMethods)
@@ -41,7 +41,7 @@ func (c *devCmd) methods(p *program, pl *plan, ready *readyFile) (seedFile, meth
 	return kept, methods, wrong.Err()
 }
 
-// counterparts are the secrets that the demo's methods and their pretended other sides share.
+// counterparts are the secrets that the demo's methods share with their simulated providers.
 func (s seedFile) counterparts() *demo.Secrets {
 	return &demo.Secrets{Bank: s.BankSecret, Camera: s.CameraToken, Issuer: s.issuer}
 }
@@ -50,7 +50,7 @@ func (s seedFile) counterparts() *demo.Secrets {
 var ownMethods = []string{sandbox.Name, demo.BankMethod, demo.CameraMethod, demo.WalletMethod}
 
 // site returns the publisher of `verge dev` and its integrations: the two of the sandbox, one for each other
-// method, and one with all methods that can prove that somebody is an adult, where passkeys count. ids has
+// method, and one with all methods that can prove an adult age, with passkeys enabled. ids has
 // the id of each method's integration.
 func (s seeds) site(methods method.Catalog, ids map[string]string, webhookURL, shop string) integration.Site {
 	publisher := integration.SitePublisher{ID: s.PublisherID, Name: "Oak & Ember (demo)", Accent: demo.Accent,
@@ -80,10 +80,10 @@ func (s seeds) site(methods method.Catalog, ids map[string]string, webhookURL, s
 	return site
 }
 
-// adult is the age that dev's integrations want proven where a method can prove it.
+// adult is the age that dev's integrations require if a method can prove it.
 const adult = 18
 
-// provenAge is the highest age up to adult that a method can prove.
+// provenAge returns the highest age up to adult that a method can prove.
 func provenAge(m method.Entry) int {
 	if m.Of.Oldest != nil {
 		if oldest := m.Of.Oldest(m.Config); oldest > 0 && oldest < adult {
@@ -93,7 +93,7 @@ func provenAge(m method.Entry) int {
 	return adult
 }
 
-// challengeAge is that of dev's integrations of a level.
+// challengeAge returns the challenge age of dev's integrations of a level.
 func challengeAge(level string) int {
 	if level == "L1" {
 		return 25 // an estimate needs a margin
@@ -105,18 +105,18 @@ func titleOf(m method.Entry) string {
 	return cmp.Or(m.TitleIn(language.Default), m.Name)
 }
 
-// offers are the integrations as the shop offers them.
+// offers returns the integrations as the shop offers them.
 func (s seeds) offers(methods method.Catalog, ids map[string]string) []demo.Offer {
 	offers := []demo.Offer{
-		{IntegrationID: s.IntegrationID, Title: "Sandbox, in place of an estimate",
-			Text: "Level L1 · you choose how it ends"},
-		{IntegrationID: s.IntegrationIDL2, Title: "Sandbox, in place of a document",
-			Text: "Level L2 · you choose how it ends"},
+		{IntegrationID: s.IntegrationID, Title: "Sandbox instead of an estimate",
+			Text: "Level L1 · you choose the outcome"},
+		{IntegrationID: s.IntegrationIDL2, Title: "Sandbox instead of a document",
+			Text: "Level L2 · you choose the outcome"},
 	}
 	texts := map[string]string{
-		demo.BankMethod:   "you sign in at a pretend bank",
-		demo.CameraMethod: "a pretend estimator gets your picture",
-		demo.WalletMethod: "a pretend wallet shares your age",
+		demo.BankMethod:   "you sign in at a simulated bank",
+		demo.CameraMethod: "a simulated estimator gets your picture",
+		demo.WalletMethod: "a simulated wallet shares your age",
 	}
 	for _, m := range methods {
 		if m.Name == sandbox.Name {
@@ -130,5 +130,5 @@ func (s seeds) offers(methods method.Catalog, ids map[string]string) []demo.Offe
 			Text: "Level " + m.Level + " · " + text})
 	}
 	return append(offers, demo.Offer{IntegrationID: s.IntegrationIDAll, Title: "Let me choose",
-		Text: "Level L1 · Verge offers all of these, and a passkey the next time"})
+		Text: "Level L1 · Verge offers all methods, and a passkey the next time"})
 }

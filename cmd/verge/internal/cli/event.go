@@ -18,15 +18,15 @@ type eventCommands struct {
 
 type eventTriggerCmd struct {
 	Type        string `arg:"" help:"Type of the event: started, completed, failed, expired or cancelled."`
-	Integration string `required:"" placeholder:"UUID" help:"The integration whose webhook gets it."`
+	Integration string `required:"" placeholder:"UUID" help:"The integration whose webhook receives it."`
 	asking
 }
 
 // Help is shown by `verge event trigger --help`.
 func (eventTriggerCmd) Help() string {
-	return `Sends the receiver an event marked as a test, signed and delivered as real events
-are, and shows the request, the answer and what it means. It is sent once. The
-exit code is 0 if the receiver took it, 1 if not.
+	return `Sends the receiver one event that is marked as a test, signed and delivered like a
+real one, and shows the request, the response and its meaning. There are no retries.
+The exit code is 0 if the receiver accepted the event, 1 if not.
 
 Examples:
 
@@ -61,7 +61,7 @@ func (c *eventTriggerCmd) Run(ctx context.Context, p *program) error {
 // eventTypes are the types of events without their prefix.
 var eventTypes = []string{"started", "completed", "failed", "expired", "cancelled"}
 
-// checkEventType returns an error that names the type which was probably meant.
+// checkEventType returns an error that suggests a similar type.
 func checkEventType(given string) error {
 	short := strings.TrimPrefix(given, typePrefix)
 	if slices.Contains(eventTypes, short) {
@@ -73,7 +73,7 @@ func checkEventType(given string) error {
 			hint = fmt.Sprintf("; did you mean %s?", t)
 		}
 	}
-	return usagef("there is no such event type: %q%s; the types are %s", given, hint,
+	return usagef("unknown event type %q%s; the types are %s", given, hint,
 		strings.Join(eventTypes, ", "))
 }
 
@@ -84,9 +84,9 @@ func printExchange(p *program, x *operate.Exchange) {
 	}
 	fmt.Fprintf(p.stdout, "\n%s\n\n", oneLine(x.RequestBody))
 	if x.Status == 0 {
-		fmt.Fprintf(p.stdout, "No answer after %s: %s.\n", took(x.TookMS), x.Cause)
+		fmt.Fprintf(p.stdout, "No response after %s: %s.\n", took(x.TookMS), x.Cause)
 	} else {
-		fmt.Fprintf(p.stdout, "Answer after %s: %d\n", took(x.TookMS), x.Status)
+		fmt.Fprintf(p.stdout, "Response after %s: %d\n", took(x.TookMS), x.Status)
 	}
 	if x.Body != "" {
 		more := ""

@@ -23,32 +23,32 @@ import (
 	"github.com/verge-id/verge/core/webhook"
 )
 
-// secretKeyVariable has the publisher's secret key. A flag would show it to everybody who lists processes.
+// secretKeyVariable has the publisher's secret key. A flag would show it in the list of processes.
 const secretKeyVariable = "VERGE_SECRET_KEY"
 
 type listenCmd struct {
-	Forward     string       `required:"" placeholder:"URL" help:"Where to post each event, such as http://localhost:3000/hook."`
-	URL         string       `name:"url" group:"server" placeholder:"URL" env:"VERGE_URL" help:"The service. Default: the \"verge dev\" which runs here."`
+	Forward     string       `required:"" placeholder:"URL" help:"URL to post events to, such as http://localhost:3000/hook."`
+	URL         string       `name:"url" group:"server" placeholder:"URL" env:"VERGE_URL" help:"URL of the service. Default: the \"verge dev\" that runs here."`
 	Integration string       `group:"server" placeholder:"UUID" env:"VERGE_INTEGRATION" help:"The integration. Default: the first one of that \"verge dev\"."`
 	KeyFile     string       `group:"server" placeholder:"FILE" help:"File with a secret key of the publisher. Or set $$VERGE_SECRET_KEY."`
-	ReadyFile   string       `group:"server" default:".verge/ready.json" type:"path" env:"VERGE_READY_FILE" help:"Ready file of the \"verge dev\" to ask if no URL is given."`
-	Since       config.Delay `placeholder:"TIME" help:"Begin with the events of the last time, such as 10m. Default: with new ones."`
+	ReadyFile   string       `group:"server" default:".verge/ready.json" type:"path" env:"VERGE_READY_FILE" help:"Ready file of the \"verge dev\" to use if no URL is given."`
+	Since       config.Delay `placeholder:"TIME" help:"Include earlier events, such as those of the last 10m. Default: only new events."`
 }
 
 // Help is shown by `verge listen --help`.
 func (listenCmd) Help() string {
 	return `Posts the test events of an integration to a receiver on this machine, until it is
-stopped. It asks the service's API with a secret key, so nobody has to reach this
-machine. "verge event trigger" and the console's test console send test events. The
-integration needs a webhook URL for that; it does not matter what answers there.
+stopped. It polls the service's API with a secret key, so this machine need not be
+reachable. Send test events with "verge event trigger" or in the console. The
+integration must have a webhook URL; the response from that URL does not matter.
 
-It signs the events with a secret of its own, which it prints. That one is the same
+Events are signed with a separate secret, which the command prints. It is the same
 each time for the same key and integration. The webhook secret of the integration is
-not used and not known here. Events lack external_user_id and publisher_state.
+not used. Events lack external_user_id and publisher_state.
 
-The service holds each request until there is an event, for 20 s at most. If it does
-not answer, or restarts, the next request asks for what has come since, and loses no
-event. What the receiver does not take is not sent again.
+Each request waits for an event for up to 20 s. If the service does not respond, or
+restarts, the next request includes the events since then, so none is lost. Events
+that the receiver does not accept are not sent again.
 
 Examples:
 
@@ -62,8 +62,8 @@ func (c *listenCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(p.stderr, "Listening to test events of %s at %s, and posting them to %s.\n"+
-		"Your receiver's webhook secret, for these events alone:\n", l.integration, l.base, l.forward)
+	fmt.Fprintf(p.stderr, "Forwarding test events of %s at %s to %s.\n"+
+		"Webhook secret for these events only:\n", l.integration, l.base, l.forward)
 	fmt.Fprintln(p.stdout, l.secret)
 	return l.run(ctx, time.Duration(c.Since))
 }
@@ -112,38 +112,38 @@ func (c *listenCmd) listener(p *program) (*listener, error) {
 			return nil, usagef("%s: %q is not a URL like http://localhost:3000/hook", flag, address)
 		}
 		if flag == "--url" && u.Scheme == "http" && !config.IsLoopback(net.JoinHostPort(u.Hostname(), "0")) {
-			return nil, usagef("--url: %q would send the secret key in the clear: use https", address)
+			return nil, usagef("--url: %q would send the secret key unencrypted: use https", address)
 		}
 	}
 	l.secret = listenSecret(l.key, l.integration)
 	return l, nil
 }
 
-// listenSecret is the secret that events are signed with here. Only a holder of the key can make it. The key
-// cannot be found from it.
+// listenSecret derives the secret that signs the events. Only a holder of the key can derive it. It does not
+// reveal the key.
 func listenSecret(key, integration string) string {
 	h := hmac.New(sha256.New, []byte(key))
 	h.Write([]byte("verge listen " + integration))
 	return "whsec_" + base64.StdEncoding.EncodeToString(h.Sum(nil))
 }
 
-// overlap is how much earlier than the latest event the next question begins (contract 49).
+// overlap is how much earlier than the latest event the next request begins (contract 49).
 const overlap = 5 * time.Minute
 
-// mostOfEvents limits an answer of the service. It has 500 events at most.
+// mostOfEvents limits a response of the service. It has at most 500 events.
 const mostOfEvents = 4 << 20
 
 const (
-	// preferWait is for how many seconds the service may hold a question. It holds none for longer.
+	// preferWait is the maximum wait of a request at the service, in seconds.
 	preferWait = 20
-	// askTime bounds a question, which the service may hold and then needs time to answer.
+	// askTime bounds a request, including the wait at the service.
 	askTime = (preferWait + 25) * time.Second
-	// askEach is the least time between two questions, where a service answers them at once. The limit of a
+	// askEach is the minimum time between two requests if the service responds immediately. The limit of a
 	// key allows twice as many.
 	askEach = time.Second
-	// lostMost is the longest pause between two questions to a service that does not answer.
+	// lostMost is the maximum pause between two requests if the service does not respond.
 	lostMost = 15 * time.Second
-	// postTime bounds the answer of the developer's receiver.
+	// postTime bounds the response of the developer's receiver.
 	postTime = 30 * time.Second
 )
 
@@ -155,7 +155,7 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// listener asks for test events and posts them.
+// listener polls for test events and posts them.
 type listener struct {
 	base, key, integration, forward, secret string
 
@@ -164,14 +164,14 @@ type listener struct {
 	sleep func(context.Context, time.Duration)
 	out   io.Writer
 
-	since time.Time            // where the next question begins
-	tag   string               // of the service's last answer from there on; "": there was none
+	since time.Time            // where the next request begins
+	tag   string               // of the service's last response since then; "": no response yet
 	seen  map[string]time.Time // the events since then, by id, and when they were created
 
-	failures int // since the service last answered
+	failures int // since the service last responded
 }
 
-// run goes on until ctx ends or the service refuses for good.
+// run returns when ctx ends or the service rejects the requests permanently.
 func (l *listener) run(ctx context.Context, back time.Duration) error {
 	for {
 		asked := l.now()
@@ -183,30 +183,30 @@ func (l *listener) run(ctx context.Context, back time.Duration) error {
 			return err
 		case err != nil:
 			if l.failures++; l.failures == 1 {
-				fmt.Fprintf(l.out, "The service does not answer: %v. Asking again until it does.\n", err)
+				fmt.Fprintf(l.out, "The service does not respond: %v. Retrying.\n", err)
 			}
 			pause = max(pause, min(askEach<<min(l.failures-1, 10), lostMost))
 		}
-		// A question that the service held needs no pause.
+		// A request that waited at the service needs no pause.
 		if pause = max(pause, askEach-l.now().Sub(asked)); pause > 0 {
 			l.sleep(ctx, pause)
 		}
 	}
 }
 
-// turn asks once and posts what is new. If it fails and pause is not zero, the same may work after that time.
+// turn polls once and posts new events. If it fails and pause is not zero, retry after that time.
 func (l *listener) turn(ctx context.Context, back time.Duration) (pause time.Duration, err error) {
 	first := l.since.IsZero()
 	since := l.since
 	if first {
-		since = l.now().Add(24 * time.Hour) // no event: the service only says what time it is
+		since = l.now().Add(24 * time.Hour) // no event: the response only has the service's time
 	}
 	answer, pause, err := l.ask(ctx, since)
 	if err != nil {
 		return pause, err
 	}
 	if l.failures > 0 {
-		fmt.Fprintln(l.out, "The service answers again.")
+		fmt.Fprintln(l.out, "The service responds again.")
 		l.failures = 0
 	}
 	if answer.unchanged {
@@ -219,23 +219,23 @@ func (l *listener) turn(ctx context.Context, back time.Duration) (pause time.Dur
 	for _, body := range answer.Events {
 		var e webhook.Event
 		if err := json.Unmarshal(body, &e); err != nil {
-			return 0, fmt.Errorf("the service's answer has an event that cannot be read: %w", err)
+			return 0, fmt.Errorf("the service's response has an invalid event: %w", err)
 		}
 		created, err := time.Parse(time.RFC3339, e.CreatedAt)
 		if err != nil {
-			return 0, fmt.Errorf("the service's answer has an event without a time: %w", err)
+			return 0, fmt.Errorf("the service's response has an event without a time: %w", err)
 		}
 		if _, known := l.seen[e.ID]; !known {
 			l.seen[e.ID] = created
 			l.post(ctx, e, body)
 		}
-		// All events up to here are known, so the next question may begin later.
+		// All events up to here are known, so the next request may begin later.
 		next := created.Add(-overlap)
 		if answer.More {
 			next = created
 		}
 		if next.After(l.since) {
-			l.since, answer.tag = next, "" // it was for another question
+			l.since, answer.tag = next, "" // it belongs to another request
 		}
 	}
 	l.tag = answer.tag
@@ -252,7 +252,7 @@ type testEvents struct {
 	Now    time.Time         `json:"now"`
 	More   bool              `json:"more"`
 
-	unchanged bool // the list is the one that l.tag stands for
+	unchanged bool // the list still has the tag l.tag
 	tag       string
 }
 
@@ -292,7 +292,7 @@ func (l *listener) ask(ctx context.Context, since time.Time) (answer testEvents,
 			Message string `json:"error"`
 		}
 		if json.Unmarshal(body, &refusal) != nil || refusal.Code == "" {
-			refusal.Code, refusal.Message = resp.Status, "this is no answer of Verge's API"
+			refusal.Code, refusal.Message = resp.Status, "the response is not from Verge's API"
 		}
 		if resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode >= 500 {
 			seconds, _ := strconv.Atoi(resp.Header.Get("Retry-After"))
@@ -301,13 +301,13 @@ func (l *listener) ask(ctx context.Context, since time.Time) (answer testEvents,
 		return answer, pause, fmt.Errorf("%s: %s", oneLine(refusal.Code), oneLine(refusal.Message))
 	}
 	if err := json.Unmarshal(body, &answer); err != nil {
-		return answer, 0, fmt.Errorf("the service's answer cannot be read: %w", err)
+		return answer, 0, fmt.Errorf("the service's response cannot be read: %w", err)
 	}
 	answer.tag = resp.Header.Get("Etag")
 	return answer, 0, nil
 }
 
-// maxReason is how much of a receiver's response is read for its reason.
+// maxReason is the maximum size of a receiver's response that is read for its reason.
 const maxReason = 1 << 10
 
 // reasonOf returns the first line of a response that rejects an event, since receivers put the reason there.
@@ -324,7 +324,7 @@ func reasonOf(resp *http.Response) string {
 	return ""
 }
 
-// post gives an event to the receiver, once.
+// post sends an event to the receiver, once.
 func (l *listener) post(ctx context.Context, e webhook.Event, body []byte) {
 	said := ""
 	ctx, cancel := context.WithTimeout(ctx, postTime)

@@ -162,9 +162,9 @@ func TestListenSurvivesARestart(t *testing.T) {
 	if got := in.types(); !slices.Equal(got, want) {
 		t.Errorf("contract 49: the receiver has %q, want %q", got, want)
 	}
-	// The service that drained may have been there again before the next question.
-	if n := strings.Count(stderr.String(), "answers again"); n < 1 || n > 2 {
-		t.Errorf("it says %d times that the service answers again, want once or twice: %s", n, stderr)
+	// The service that drained may have been available again before the next request.
+	if n := strings.Count(stderr.String(), "responds again"); n < 1 || n > 2 {
+		t.Errorf("it says %d times that the service responds again, want once or twice: %s", n, stderr)
 	}
 }
 
@@ -395,15 +395,15 @@ func TestListenLosesNothing(t *testing.T) {
 	if got := in.types(); !slices.Equal(got, []string{"b", "a", "c"}) {
 		t.Errorf("contract 49: the receiver has %q, want each event once: %s", got, &out)
 	}
-	for _, words := range []string{"does not answer", "answers again"} {
-		// Where the connection ends before an answer begins, net/http asks again by itself.
+	for _, words := range []string{"does not respond", "responds again"} {
+		// If the connection ends before a response begins, net/http repeats the request.
 		if n := strings.Count(out.String(), words); n != 2 {
 			t.Errorf("contract 49: %q is said %d times, and the service was away twice:\n%s", words, n, &out)
 		}
 	}
 	said := out.String()
-	if strings.Index(said, "answers again") > strings.Index(said, "evt_b") {
-		t.Errorf("it says only after the event that the service answers again:\n%s", said)
+	if strings.Index(said, "responds again") > strings.Index(said, "evt_b") {
+		t.Errorf("it says only after the event that the service responds again:\n%s", said)
 	}
 	if len(l.seen) != 2 {
 		t.Errorf("it remembers %v, and only b and c can come again", l.seen)
@@ -453,7 +453,7 @@ func TestListenRefuses(t *testing.T) {
 			"https://v.example"}, ""},
 		{"no integration", "no integration", []string{"--forward", "http://localhost:3000/", "--url",
 			"https://v.example"}, "k"},
-		{"a key in the clear", "in the clear", []string{"--forward", "http://localhost:3000/", "--url",
+		{"a key in the clear", "unencrypted", []string{"--forward", "http://localhost:3000/", "--url",
 			"http://v.example", "--integration", "i"}, "k"},
 		{"a time without a unit", `"10" is no duration: write it like`,
 			[]string{"--forward", "http://localhost:3000/", "--since", "10"}, "k"},

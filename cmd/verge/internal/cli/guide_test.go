@@ -149,11 +149,11 @@ func TestTheCommandsOfTheGuide(t *testing.T) {
 			strings.ReplaceAll(config, "\n   ", "\n") + "EOF\n" + commands(t, after, asksAnother...) +
 			"kill $!\nwait\n",
 			[]string{"Made in /etc/verge (mode 0640, for you and the group verge)",
-				"verge.toml is good: mode test", "verge.toml is good: mode production", "pub_first",
+				"verge.toml is valid: mode test", "verge.toml is valid: mode production", "pub_first",
 				"pub_example",
 				"5f0c6f0e-3c1c-4c6e-9a52-0d6a3a2f9b11"}},
 		"README.md": {commands(t, real, asksAnother...) + "kill $!\nwait\n",
-			[]string{"Made in ", "verge.toml is good: mode test", "pub_first"}},
+			[]string{"Made in ", "verge.toml is valid: mode test", "pub_first"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -22,21 +22,21 @@ import (
 )
 
 type initCmd struct {
-	Dir     string `arg:"" optional:"" default:"/etc/verge" type:"path" help:"Directory for the files. It is made if it is missing. Default: ${default}."`
-	BaseURL string `name:"base-url" default:"https://verify.example.com" placeholder:"URL" help:"Where users and publishers will reach the service."`
+	Dir     string `arg:"" optional:"" default:"/etc/verge" type:"path" help:"Directory for the files. It is created if it is missing. Default: ${default}."`
+	BaseURL string `name:"base-url" default:"https://verify.example.com" placeholder:"URL" help:"Public address of the service."`
 	Data    string `type:"path" placeholder:"DIR" help:"Directory of the store's file. Default: /var/lib/verge for /etc/verge, else DIR/data."`
-	Group   string `placeholder:"GROUP" help:"The group of the user that the server will run as. It may read the files, and you own them."`
+	Group   string `placeholder:"GROUP" help:"Group of the user that runs the server. The group can read the files, and you own them."`
 }
 
 // Help is shown by "verge init --help".
 func (initCmd) Help() string {
-	return `Makes what a first server needs: a key ring, an operator token, a webhook secret,
-and a configuration that names them and says what to change. It replaces no file:
-if one of them is there, the command makes none and says which.
+	return `Creates the files for a first server: a key ring, an operator token, a webhook
+secret, and a configuration that uses them and explains what to change. It
+overwrites no file: if one of them exists, the command lists it and creates none.
 
-Without --group, you alone can read the files, so the server has to run as you.
-With --group, they have mode 0640. The server accepts that if root owns them, so
-run the command as root.
+Without --group, only you can read the files, so the server must run as you. With
+--group, they have mode 0640. The server accepts this mode if root owns the files,
+so run the command as root.
 
 Examples:
 
@@ -50,7 +50,7 @@ var firstConfig string
 var firstTemplate = template.Must(template.New("first.toml").
 	Funcs(template.FuncMap{"quote": strconv.Quote}).Parse(firstConfig))
 
-// firstFile is a file that init makes.
+// firstFile is a file that init creates.
 type firstFile struct {
 	name, what string
 	content    []byte
@@ -59,7 +59,7 @@ type firstFile struct {
 func (c *initCmd) Run(p *program) error {
 	c.BaseURL = strings.TrimSuffix(c.BaseURL, "/")
 	for _, wrong := range (core.Config{BaseURL: c.BaseURL, Test: true}).Validate() {
-		if wrong.Member == "BaseURL" { // a server would refuse it; the other members come later
+		if wrong.Member == "BaseURL" { // a server would reject it; the other members come later
 			return usagef("--base-url: %s", wrong.Text)
 		}
 	}
@@ -91,8 +91,8 @@ func (c *initCmd) Run(p *program) error {
 		}
 	}
 	if there != nil {
-		return fmt.Errorf("%s: there already, and nothing was made or changed; "+
-			"name another directory, or move what is there", strings.Join(there, ", "))
+		return fmt.Errorf("%s: already exists, so no file was created or changed; "+
+			"choose another directory, or move the existing files", strings.Join(there, ", "))
 	}
 	if err := c.write(p, files, gid); err != nil {
 		return err
@@ -101,7 +101,7 @@ func (c *initCmd) Run(p *program) error {
 	return nil
 }
 
-// files returns what to write.
+// files returns the files to write.
 func (c *initCmd) files(p *program) ([]firstFile, error) {
 	ring, err := token.GenerateKeyring(p.Random, p.Now())
 	if err != nil {
@@ -133,15 +133,15 @@ func (c *initCmd) files(p *program) ([]firstFile, error) {
 		return nil, err
 	}
 	return []firstFile{
-		{"keyring.json", "the key ring, which makes every token: keep a copy in a safe place", ringJSON},
+		{"keyring.json", "the key ring for all tokens: keep a copy in a safe place", ringJSON},
 		{"operator-token", "your credential for the operators' commands and the console",
 			fmt.Appendf(nil, "%x\n", random)},
 		{"webhook-secret", "signs webhooks: give it to the publisher", []byte(secret + "\n")},
-		{"verge.toml", "the configuration, without any secret", []byte(config.String())},
+		{"verge.toml", "the configuration, without secrets", []byte(config.String())},
 	}, nil
 }
 
-// write makes the directories and the files. If it fails, it removes the files that it has made.
+// write creates the directories and the files. If it fails, it removes the files that it has created.
 func (c *initCmd) write(p *program, files []firstFile, gid int) (err error) {
 	var made []string
 	defer func() {
@@ -156,7 +156,7 @@ func (c *initCmd) write(p *program, files []firstFile, gid int) (err error) {
 		}
 		if errors.Is(err, os.ErrPermission) {
 			err = fmt.Errorf(
-				"%w: run it as root, or name a directory of your own, as in `verge init ./first`", err)
+				"%w: run it as root, or choose your own directory, as in `verge init ./first`", err)
 		}
 	}()
 	if err := p.FS.MkdirAll(c.Dir, 0o755); err != nil {
@@ -195,9 +195,9 @@ func (c *initCmd) write(p *program, files []firstFile, gid int) (err error) {
 	return nil
 }
 
-// say tells what was made and what comes next.
+// say prints the created files and the next steps.
 func (c *initCmd) say(p *program, files []firstFile) {
-	mode := "mode 0600, for you alone"
+	mode := "mode 0600, for you only"
 	if c.Group != "" {
 		mode = "mode 0640, for you and the group " + c.Group
 	}
@@ -209,21 +209,21 @@ func (c *initCmd) say(p *program, files []firstFile) {
 	fmt.Fprintf(p.stdout, `The store's file will be in %[3]s.
 
 Next:
-  %[1]s serve --config %[2]s --check     # says what is wrong, and changes nothing
-  %[1]s serve --config %[2]s &           # serves in mode test: the sandbox verifies no user
+  %[1]s serve --config %[2]s --check     # checks the configuration
+  %[1]s serve --config %[2]s &           # mode test: the sandbox verifies no user
   export VERGE_ADMIN_URL=http://127.0.0.1:8081 VERGE_OPERATOR_TOKEN_FILE=%[4]s
-  %[1]s key create --publisher pub_first       # while it serves; the key is shown once
+  %[1]s key create --publisher pub_first       # while it runs; the key is shown once
   %[1]s integration list
 
-You sign in to the console, %[5]s/console, with the operator token.
-Then change %[2]s: it says what production needs.
-Under systemd, the unit goes to /etc/systemd/system/verge.service, with
+Sign in to the console, %[5]s/console, with the operator token.
+Then edit %[2]s: its comments explain what production needs.
+For systemd, save the unit as /etc/systemd/system/verge.service, with
   ExecStart=%[6]s serve --config %[2]s
 `, p.name, config, c.Data, filepath.Join(c.Dir, "operator-token"), strings.TrimSuffix(c.BaseURL, "/"),
 		ownPath())
 }
 
-// ownPath is the path of this program.
+// ownPath returns the path of this program.
 func ownPath() string {
 	if path, err := os.Executable(); err == nil {
 		return path
@@ -238,8 +238,8 @@ func groupID(group string) (int, error) {
 	}
 	found, err := user.LookupGroup(group)
 	if err != nil {
-		return 0, fmt.Errorf("there is no group %q; `useradd --system %s` makes a user and a "+
-			"group of that name",
+		return 0, fmt.Errorf("group %q does not exist; `useradd --system %s` creates a user and a "+
+			"group with that name",
 			group, group)
 	}
 	return strconv.Atoi(found.Gid)

@@ -19,22 +19,22 @@ import (
 	"github.com/verge-id/verge/kvadapters/bolt"
 )
 
-// plan is a checked configuration, and what a running service needs beside it.
+// plan is a checked configuration, and the other values that a running service needs.
 type plan struct {
 	config.Plan
 
 	public, admin, ops net.Listener // nil admin or ops: none
 
-	tracer trace.TracerProvider // nil: there is none
+	tracer trace.TracerProvider // nil: no traces
 
-	usageEach time.Duration // between two records of usage; zero: edge's
+	usageEach time.Duration // between two writes of usage; zero: edge's default
 
 	log    *slog.Logger
 	now    func() time.Time
 	random io.Reader
 }
 
-// boltDisk is the disk of a bolt store. Tests replace it by one that fails.
+// boltDisk is the disk of a bolt store. Tests replace it with one that fails.
 var boltDisk bolt.Disk
 
 // instance is a service and the modules that its engine runs.

@@ -17,16 +17,16 @@ type integrationCommands struct {
 	Show    integrationShowCmd    `cmd:"" does:"readIntegration" help:"Show one integration."`
 	Create  integrationCreateCmd  `cmd:"" does:"createIntegration" help:"Create an integration."`
 	Change  integrationChangeCmd  `cmd:"" does:"changeIntegration" help:"Change an integration. The change takes effect immediately."`
-	Archive integrationArchiveCmd `cmd:"" does:"archiveIntegration" help:"Archive an integration. It starts no further session."`
-	Stage   integrationStageCmd   `cmd:"" does:"stageWebhook" help:"Add a second webhook, which replaces the present one after its test."`
-	Drop    integrationDropCmd    `cmd:"" does:"dropStaged" help:"Forget the staged webhook."`
-	Rotate  integrationRotateCmd  `cmd:"" does:"rotateSecret" help:"Make a new webhook secret. It is shown once."`
+	Archive integrationArchiveCmd `cmd:"" does:"archiveIntegration" help:"Archive an integration. It can start no more sessions."`
+	Stage   integrationStageCmd   `cmd:"" does:"stageWebhook" help:"Stage a second webhook, which replaces the current one after its test."`
+	Drop    integrationDropCmd    `cmd:"" does:"dropStaged" help:"Discard the staged webhook."`
+	Rotate  integrationRotateCmd  `cmd:"" does:"rotateSecret" help:"Create a new webhook secret. It is shown once."`
 	Test    integrationTestCmd    `cmd:"" does:"testWebhook" help:"Run the signed webhook test of an integration and record its result."`
 }
 
 type integrationListCmd struct {
-	Publisher string `placeholder:"PUB_ID" help:"Only those of this publisher."`
-	Name      string `placeholder:"TEXT" help:"Only those with this text in their name or id."`
+	Publisher string `placeholder:"PUB_ID" help:"Only integrations of this publisher."`
+	Name      string `placeholder:"TEXT" help:"Only integrations with this text in their name or id."`
 	asking
 }
 
@@ -34,7 +34,7 @@ func (c *integrationListCmd) Run(ctx context.Context, p *program) error {
 	return list(ctx, p, c, operate.ListIntegrations, func(all []operate.Integration) error {
 		if len(all) == 0 {
 			fmt.Fprintln(p.stdout,
-				"There are no integrations. `verge integration create` makes one, and so does "+
+				"No integrations. Create one with `verge integration create`, or with "+
 					"[[integrations]] in the server's configuration.")
 			return nil
 		}
@@ -53,7 +53,7 @@ func integrationRows(all []operate.Integration) (rows [][]string) {
 	return rows
 }
 
-// readyOf reports whether an integration is ready, with the exceptions that a reader of a list has to know.
+// readyOf reports whether an integration is ready, and if it is archived or no longer in the file.
 func readyOf(i integration.Integration, ready bool) string {
 	switch {
 	case i.Archived != nil:
@@ -64,7 +64,7 @@ func readyOf(i integration.Integration, ready bool) string {
 	return yesNo(ready)
 }
 
-// attemptsOf says how many failed attempts a user has. The service's setting is not known here.
+// attemptsOf returns the number of failed attempts in words. The service's setting is not known here.
 func attemptsOf(i integration.Integration) string {
 	if i.Attempts == 0 {
 		return "the service's"
@@ -91,21 +91,21 @@ func yesNo(b bool) string {
 
 type integrationTestCmd struct {
 	ID     string `arg:"" help:"The integration, as \"verge integration list\" shows it."`
-	Staged bool   `help:"Test what is staged. If it passes, it takes the place of the present webhook."`
+	Staged bool   `help:"Test the staged webhook. If it passes, it replaces the current webhook."`
 	asking
 }
 
 // Help is shown by `verge integration test --help`.
 func (integrationTestCmd) Help() string {
-	return `The server sends a correctly signed event marked as a test, which the receiver
-must accept, and then four requests that it must refuse with 401: a bad
-signature, a stale timestamp, a differing X-Service-Timestamp, an altered body.
-If the first gets no answer, the others are not sent. The server records the
-result: in production an integration that is not ready starts no session. The
-exit code is 0 if it is ready, 1 if not.
+	return `The server sends a correctly signed event that is marked as a test and must be
+accepted, and then four requests that the receiver must reject with 401: a bad
+signature, a stale timestamp, a different X-Service-Timestamp, an altered body. If
+there is no response to the first, the others are not sent. The server records the
+result: in production, an integration that is not ready starts no sessions. The exit
+code is 0 if it is ready, 1 if not.
 
-With --staged the requests go to the staged webhook, with its secret. If it is
-ready, it takes the place of the present one.
+With --staged, the requests go to the staged webhook, with its secret. If it is
+ready, it replaces the current webhook.
 
 Examples:
 
@@ -139,7 +139,7 @@ func (c *integrationTestCmd) Run(ctx context.Context, p *program) error {
 const probeHeads = "PROBE|WANTED|CAME BACK"
 
 func printReport(p *program, report *operate.TestReport) error {
-	if len(report.Probes) == 1 { // the receiver was not reached, and the reasons say it all
+	if len(report.Probes) == 1 { // the receiver was not reached; the reasons explain it
 		fmt.Fprintf(p.stdout, "NOT_READY:\n  %s\nThe other probes were not sent.\n",
 			strings.Join(report.Reasons, "\n  "))
 		return nil
@@ -158,7 +158,7 @@ func printReport(p *program, report *operate.TestReport) error {
 	if report.Ready {
 		fmt.Fprintln(p.stdout, "\nReady.")
 		if report.Promoted {
-			fmt.Fprintln(p.stdout, "The staged webhook has taken the place of the earlier one.")
+			fmt.Fprintln(p.stdout, "The staged webhook has replaced the earlier one.")
 		}
 		return nil
 	}
@@ -166,6 +166,6 @@ func printReport(p *program, report *operate.TestReport) error {
 	for _, reason := range report.Reasons {
 		fmt.Fprintln(p.stdout, "  "+reason)
 	}
-	fmt.Fprintln(p.stdout, "With --json you see each request and answer.")
+	fmt.Fprintln(p.stdout, "Use --json to see each request and response.")
 	return nil
 }

@@ -100,19 +100,20 @@ var objectFlag = kong.TypeMapper(reflect.TypeFor[*map[string]json.RawMessage](),
 		return err
 	}))
 
-// integrationFlags are the settings of an integration. An omitted one keeps its value, or has its default.
+// integrationFlags are the settings of an integration. An omitted setting keeps its value, or has its
+// default.
 type integrationFlags struct {
 	operate.IntegrationInput
 	hookFlags
-	WebhookOff bool `help:"Send no events, and forget the webhook's URL."`
+	WebhookOff bool `help:"Send no events, and remove the webhook's URL."`
 }
 
 // hookFlags are the webhook of an integration, or one to stage.
 type hookFlags struct {
-	WebhookURL *string `name:"webhook-url" placeholder:"URL" help:"Where events go: https."`
-	SecretFile string  `xor:"secret" placeholder:"FILE" help:"File with the webhook secret, mode 0600 (\"verge webhook secret\" makes one)."`
+	WebhookURL *string `name:"webhook-url" placeholder:"URL" help:"URL for events: https."`
+	SecretFile string  `xor:"secret" placeholder:"FILE" help:"File with the webhook secret, mode 0600 (create it with \"verge webhook secret\")."`
 	SecretEnv  string  `xor:"secret" placeholder:"NAME" help:"Environment variable with the webhook secret."`
-	NewSecret  bool    `xor:"secret" help:"Have a webhook secret made. It is printed once."`
+	NewSecret  bool    `xor:"secret" help:"Generate a webhook secret. It is printed once."`
 }
 
 func (f *hookFlags) request(p *program) (operate.WebhookInput, error) {
@@ -130,7 +131,7 @@ func (f *hookFlags) request(p *program) (operate.WebhookInput, error) {
 func (f *integrationFlags) request(p *program) (operate.IntegrationInput, error) {
 	r := f.IntegrationInput
 	if f.WebhookOff && f.hookFlags != (hookFlags{}) {
-		return r, usagef("--webhook-off goes with no other flag of the webhook: choose one")
+		return r, usagef("--webhook-off excludes the other webhook flags: choose one")
 	}
 	if r.MethodSettings != nil && *r.MethodSettings == nil {
 		r.MethodSettings = nil
@@ -144,7 +145,7 @@ func (f *integrationFlags) request(p *program) (operate.IntegrationInput, error)
 }
 
 type integrationCreateCmd struct {
-	Publisher string `required:"" placeholder:"PUB_ID" help:"Whose integration it is."`
+	Publisher string `required:"" placeholder:"PUB_ID" help:"The publisher of the integration."`
 	Name      string `required:"" help:"Its name, 1 to 100 characters."`
 	integrationFlags
 	asking
@@ -152,10 +153,10 @@ type integrationCreateCmd struct {
 
 // Help is shown by `verge integration create --help`.
 func (integrationCreateCmd) Help() string {
-	return `An integration is how a publisher has users verified: to what level, by which
-methods, and where the events go. If it has a webhook and you give no secret, one
-is made and printed once. In production it starts no session until "verge
-integration test" says that it is ready.
+	return `An integration defines how a publisher's users are verified: the level, the methods,
+and where events are sent. If it has a webhook and you give no secret, a secret is
+generated and printed once. In production it starts no sessions until "verge
+integration test" reports that it is ready.
 
 Examples:
 
@@ -171,43 +172,44 @@ func (c *integrationCreateCmd) Run(ctx context.Context, p *program) error {
 	}
 	ask.Publisher, ask.Name = c.Publisher, &c.Name
 	return callWith(ctx, p, c, operate.CreateIntegration, ask, func(made *operate.Changed) error {
-		// The id is alone on stdout, so that a script can take it from there.
+		// Print only the id to stdout, so that a script can use it.
 		fmt.Fprintln(p.stdout, made.ID)
-		fmt.Fprintf(p.stderr, "The integration %s is made.\n", oneLine(made.Name))
+		fmt.Fprintf(p.stderr, "Created the integration %s.\n", oneLine(made.Name))
 		tellSecret(p, made)
 		switch {
 		case made.Ready:
 		case made.Webhook.URL == "":
-			fmt.Fprintf(p.stderr, "It is not ready yet: it has no webhook. Give it one, or say that it "+
-				"sends no events:\n    verge integration change %s --webhook-url URL\n"+
+			fmt.Fprintf(p.stderr, "It is not ready yet: it has no webhook. Set one, or switch "+
+				"webhooks off:\n    verge integration change %s --webhook-url URL\n"+
 				"    verge integration change %s --webhook-off\n", made.ID, made.ID)
 		default:
-			fmt.Fprintf(p.stderr, "It is not ready yet: put the secret into the receiver, then run\n"+
+			fmt.Fprintf(p.stderr, "It is not ready yet: save the secret in the receiver, then run\n"+
 				"    verge integration test %s\n", made.ID)
 		}
 		return nil
 	})
 }
 
-// tellSecret prints a webhook secret that was made for a person to read.
+// tellSecret prints a new webhook secret for a person to read.
 func tellSecret(p *program, made *operate.Changed) {
 	if made.Secret != "" {
-		fmt.Fprintf(p.stderr, "Its webhook secret is shown only this time: %s\n", made.Secret)
+		fmt.Fprintf(p.stderr, "Its webhook secret is shown only once: %s\n", made.Secret)
 	}
 }
 
 type integrationChangeCmd struct {
 	ID   string  `arg:"" help:"The integration."`
-	Name *string `help:"Its name from now on."`
+	Name *string `help:"New name."`
 	integrationFlags
 	changing
 }
 
 // Help is shown by `verge integration change --help`.
 func (integrationChangeCmd) Help() string {
-	return `Changes what you give and leaves the rest. A change holds at once. A new webhook
-URL or secret resets readiness, so production starts no session until the next
-test: "verge integration stage" is the way without that pause.
+	return `Changes the settings that you give and keeps the others. Changes take effect
+immediately. A new webhook URL or secret resets readiness, so that in production no
+sessions start until the next test. Use "verge integration stage" to avoid this
+pause.
 
 Examples:
 
@@ -222,19 +224,19 @@ func (c *integrationChangeCmd) Run(ctx context.Context, p *program) error {
 	}
 	ask.Name = c.Name
 	if empty(ask) {
-		return usagef("say what to change, for example --challenge-age 30")
+		return usagef("no changes given; for example: --challenge-age 30")
 	}
 	return callWith(ctx, p, c, operate.ChangeIntegration, operate.IntegrationUpdate{
 		Versioned: operate.Versioned{ID: c.ID, Version: c.IfVersion}, IntegrationInput: ask}, p.printChanged)
 }
 
-// empty reports whether a request changes nothing.
+// empty reports whether a request has no changes.
 func empty(ask any) bool {
 	b, err := json.Marshal(ask)
 	return err == nil && string(b) == "{}"
 }
 
-// printChanged prints an integration after a change, and the secret if one was made.
+// printChanged prints an integration after a change, and a new secret.
 func (p *program) printChanged(changed *operate.Changed) error {
 	if err := p.printIntegration(&changed.Integration); err != nil {
 		return err
@@ -250,8 +252,8 @@ type integrationArchiveCmd struct {
 
 // Help is shown by `verge integration archive --help`.
 func (integrationArchiveCmd) Help() string {
-	return `An archived integration starts no session. Sessions under way end as they would,
-and their events are delivered. Nothing takes it out of the archive.
+	return `An archived integration starts no sessions. Active sessions continue, and their
+events are delivered. This cannot be undone.
 
 Example:
 
@@ -260,7 +262,7 @@ Example:
 
 func (c *integrationArchiveCmd) Run(ctx context.Context, p *program) error {
 	return call(ctx, p, c, operate.ArchiveIntegration, func(gone *operate.Integration) error {
-		fmt.Fprintf(p.stdout, "%s (%s) is archived. It starts no session from now on.\n", gone.ID,
+		fmt.Fprintf(p.stdout, "%s (%s) is archived. It can start no more sessions.\n", gone.ID,
 			oneLine(gone.Name))
 		return nil
 	})
@@ -274,10 +276,10 @@ type integrationStageCmd struct {
 
 // Help is shown by `verge integration stage --help`.
 func (integrationStageCmd) Help() string {
-	return `Puts another webhook URL, another secret or both beside the present ones. Events
-still go to the present URL, signed with the present secret. When "verge
-integration test --staged" finds the staged webhook ready, it takes the place of
-the present one. "verge integration drop" forgets it.
+	return `Adds a second webhook URL, a second secret, or both, next to the current ones.
+Events still go to the current URL, signed with the current secret. When "verge
+integration test --staged" passes, the staged webhook replaces the current one.
+"verge integration drop" discards it.
 
 Examples:
 
@@ -291,13 +293,13 @@ func (c *integrationStageCmd) Run(ctx context.Context, p *program) error {
 		return err
 	}
 	if empty(ask) {
-		return usagef("say what to stage: --webhook-url, or a secret with --new-secret, --secret-file " +
+		return usagef("nothing to stage: give --webhook-url, or a secret with --new-secret, --secret-file " +
 			"or --secret-env")
 	}
 	in := operate.StagedWebhook{Versioned: operate.Versioned{ID: c.ID, Version: c.IfVersion},
 		WebhookInput: ask}
 	return callWith(ctx, p, c, operate.StageWebhook, in, func(changed *operate.Changed) error {
-		fmt.Fprintf(p.stdout, "Staged. Nothing has changed for events yet. To take it over, run\n"+
+		fmt.Fprintf(p.stdout, "Staged. Events do not change yet. To switch to the staged webhook, run\n"+
 			"    verge integration test %s --staged\n", changed.ID)
 		tellSecret(p, changed)
 		return nil
@@ -311,22 +313,22 @@ type integrationDropCmd struct {
 
 func (c *integrationDropCmd) Run(ctx context.Context, p *program) error {
 	return call(ctx, p, c, operate.DropStaged, func(changed *operate.Integration) error {
-		fmt.Fprintln(p.stdout, "Nothing is staged any more. The present webhook goes on as before.")
+		fmt.Fprintln(p.stdout, "The staged webhook is discarded. The current webhook stays in use.")
 		return nil
 	})
 }
 
 type integrationRotateCmd struct {
 	ID     string `arg:"" help:"The integration."`
-	AtOnce bool   `help:"Replace the present secret now, which resets readiness. Default: stage the new one beside it."`
+	AtOnce bool   `help:"Replace the current secret immediately, which resets readiness. Default: stage the new one."`
 	changing
 }
 
 // Help is shown by `verge integration rotate --help`.
 func (integrationRotateCmd) Help() string {
-	return `Makes a new webhook secret and prints it once. It is staged: the present secret
-goes on signing until "verge integration test --staged" has found that the
-receiver accepts the new one. Use --at-once if the present secret has leaked.
+	return `Creates a new webhook secret and prints it once. It is staged: the current secret
+signs events until "verge integration test --staged" has confirmed that the receiver
+accepts the new one. Use --at-once if the current secret has leaked.
 
 Examples:
 
@@ -337,13 +339,13 @@ Examples:
 func (c *integrationRotateCmd) Run(ctx context.Context, p *program) error {
 	in := operate.Rotation{Versioned: operate.Versioned{ID: c.ID, Version: c.IfVersion}, Staged: !c.AtOnce}
 	return callWith(ctx, p, c, operate.RotateSecret, in, func(changed *operate.Changed) error {
-		// The secret is alone on stdout, so that a script can take it from there.
+		// Print only the secret to stdout, so that a script can use it.
 		fmt.Fprintln(p.stdout, changed.Secret)
 		staged := " --staged"
 		if c.AtOnce {
 			staged = ""
 		}
-		fmt.Fprintf(p.stderr, "This is the only time that it is shown. Put it into the receiver, then run\n"+
+		fmt.Fprintf(p.stderr, "The secret is shown only once. Save it in the receiver, then run\n"+
 			"    verge integration test %s%s\n", changed.ID, staged)
 		return nil
 	})

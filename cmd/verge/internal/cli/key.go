@@ -19,16 +19,16 @@ type keyCommands struct {
 }
 
 type keyCreateCmd struct {
-	Publisher   string          `required:"" placeholder:"PUB_ID" help:"Whose key it is."`
-	Integration string          `placeholder:"UUID" help:"Make a public key of this integration, for browsers. Without it: a secret key, for servers."`
-	Expires     config.Duration `placeholder:"90d" help:"When it ends by itself, counted from now. Default: it never does."`
+	Publisher   string          `required:"" placeholder:"PUB_ID" help:"The publisher of the key."`
+	Integration string          `placeholder:"UUID" help:"Create a public key of this integration, for browsers. Without it: a secret key, for servers."`
+	Expires     config.Duration `placeholder:"90d" help:"Time until the key expires. Default: it never expires."`
 	asking
 }
 
 // Help is shown by `verge key create --help`.
 func (keyCreateCmd) Help() string {
-	return `The key is printed once. The server keeps only its hash. A publisher can have
-several keys, so to rotate one, create the next, deploy it, and revoke the old
+	return `The key is printed once. The server stores only its hash. A publisher can have
+several keys. To rotate a key, create another one, deploy it, and revoke the old
 one.
 
 Examples:
@@ -39,16 +39,16 @@ Examples:
 
 func (c *keyCreateCmd) Run(ctx context.Context, p *program) error {
 	return call(ctx, p, c, operate.CreateKey, func(created *operate.CreatedKey) error {
-		// The key is alone on stdout, so that a script can take it from there.
+		// Print only the key to stdout, so that a script can use it.
 		fmt.Fprintln(p.stdout, created.Key)
-		fmt.Fprintf(p.stderr, "%s, %s. This is the only time that it is shown.\n",
+		fmt.Fprintf(p.stderr, "%s, %s. The key is shown only once.\n",
 			created.Info.ID, keyEnd(created.Info.Key, p.Now()))
 		return nil
 	})
 }
 
 type keyListCmd struct {
-	Publisher string `placeholder:"PUB_ID" help:"Only those of this publisher."`
+	Publisher string `placeholder:"PUB_ID" help:"Only keys of this publisher."`
 	asking
 }
 
@@ -76,7 +76,7 @@ func keyRows(keys []operate.Key, now time.Time) (rows [][]string) {
 	return rows
 }
 
-// keyEnd says whether a key can be used, and for how long.
+// keyEnd returns whether a key is valid, and for how long, in words.
 func keyEnd(k integration.Key, now time.Time) string {
 	switch {
 	case k.Revoked != nil:

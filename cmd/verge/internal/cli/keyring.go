@@ -13,14 +13,14 @@ import (
 )
 
 type keyringGenerateCmd struct {
-	File string `arg:"" help:"Where to write the ring. It must not exist yet."`
+	File string `arg:"" help:"File to create for the ring. It must not exist yet."`
 }
 
 // Help is shown by `verge keyring generate --help`.
 func (keyringGenerateCmd) Help() string {
-	return `The ring seals every session and token. Whoever has it can forge them all, so
-keep it like a TLS private key. Back it up: without it every session under way is
-lost, and every webhook secret has to be set again.
+	return `The ring encrypts and signs all sessions and tokens. Anyone who has it can forge
+them, so protect it like a TLS private key. Back it up: without it, all active
+sessions are lost, and every webhook secret must be set again.
 
 Example:
 
@@ -29,8 +29,8 @@ Example:
 
 func (c *keyringGenerateCmd) Run(p *program) error {
 	if _, err := p.FS.Stat(c.File); err == nil {
-		return fmt.Errorf("%s is there already and is left as it is; "+
-			"`verge keyring rotate %s` puts a fresh key into it", c.File, c.File)
+		return fmt.Errorf("%s already exists and was not changed; "+
+			"`verge keyring rotate %s` adds a new key to it", c.File, c.File)
 	}
 	ring, err := token.GenerateKeyring(p.Random, p.Now())
 	if err != nil {
@@ -45,18 +45,18 @@ func (c *keyringGenerateCmd) Run(p *program) error {
 
 type keyringRotateCmd struct {
 	File    string       `arg:"" help:"The ring."`
-	SealsIn config.Delay `default:"60s" help:"How long the new key waits before it seals. Every instance must have the file by then."`
+	SealsIn config.Delay `default:"60s" help:"Time until the new key becomes active. Every instance must have the file by then."`
 }
 
 // Help is shown by `verge keyring rotate --help`.
 func (keyringRotateCmd) Help() string {
-	return `The new key waits before it seals, so that every instance has read it before the
-first token is sealed with it. Bring the file to every host within that time.
-Running servers read it by themselves. Sessions and tokens that older keys sealed
-stay valid for as long as those keys are in the ring.
+	return `The new key waits before it becomes active, so that every instance has read it
+before the first token uses it. Copy the file to every host within that time.
+Running servers read it automatically. Sessions and tokens of older keys stay valid
+while those keys are in the ring.
 
-An instance that gets the file too late is not ready until it has it: /readyz,
-its log and the metric verge_keyring_missing_keys say so.
+An instance that gets the file too late is not ready until it has it. /readyz, the
+log and the metric verge_keyring_missing_keys report this.
 
 Examples:
 
@@ -80,38 +80,38 @@ func (c *keyringRotateCmd) Run(p *program) error {
 	}
 	if time.Duration(c.SealsIn) < keyset.Settle {
 		fmt.Fprintf(p.stdout,
-			"Key %s seals %s after the first running server has read %s. Bring the file to "+
-				"every instance at once: one that gets it later is not ready until then. To have "+
-				"time for that, leave --seals-in out.\n"+
-				"Key %s opens what it sealed for as long as it is in the ring.\n",
+			"Key %s becomes active %s after the first running server has read %s. Copy the file "+
+				"to every instance immediately: one that gets it later is not ready until then. For "+
+				"more time, omit --seals-in.\n"+
+				"Key %s still opens its own data while it is in the ring.\n",
 			ring.Keys[0].ID, keyset.Settle, c.File, ring.Keys[1].ID)
 		return nil
 	}
-	fmt.Fprintf(p.stdout, "Key %s seals from %s on. Bring %s to every instance by then; "+
-		"running servers read it by themselves.\n"+
-		"Key %s seals until then, and opens what it sealed for as long as it is in the ring.\n",
+	fmt.Fprintf(p.stdout, "Key %s becomes active at %s. Copy %s to every instance by then; "+
+		"running servers read it automatically.\n"+
+		"Key %s is active until then, and still opens its own data while it is in the ring.\n",
 		ring.Keys[0].ID, words.When(ring.Keys[0].SealsFrom), c.File, ring.Keys[1].ID)
 	return nil
 }
 
-// sealsInMost catches a mistyped time, which would put a rotation off for ever.
+// sealsInMost catches a mistyped time, which would postpone a rotation indefinitely.
 const sealsInMost = config.Delay(30 * 24 * time.Hour)
 
 type keyringRetireCmd struct {
 	File  string          `arg:"" help:"The ring."`
 	Key   string          `arg:"" help:"Id of the key, as \"verge keyring list\" shows it."`
-	Life  config.Duration `placeholder:"30d" help:"How long outcomes are kept: the server's outcome_life. Default: what it is if the configuration does not say."`
-	Force bool            `help:"Retire it all the same. Sessions that it authenticates are lost."`
+	Life  config.Duration `placeholder:"30d" help:"How long outcomes are kept: the server's outcome_life. Default: the default of that setting."`
+	Force bool            `help:"Retire it even if it is needed. Sessions that it authenticates are lost."`
 }
 
 // Help is shown by `verge keyring retire --help`.
 func (keyringRetireCmd) Help() string {
-	return `The command refuses while anybody can still ask for a session that the key
-authenticates, or send an event again that the key sealed. That ends when the
-outcomes of the key's last sessions, and its last events that were given up, are
-forgotten. The servers seal webhook secrets again once a new key seals. The file
-keeps the id of a retired key, so that an instance that lacks the key does not
-count as one that lags behind. Bring the file to every instance.
+	return `The command fails while clients can still use a session that the key authenticates,
+or resend an event that the key encrypted. This ends when the outcomes of the key's
+last sessions and its last dead events have expired. Servers encrypt webhook secrets
+again when a new key becomes active. The file keeps the id of a retired key, so that
+an instance without that key is not reported as out of date. Copy the file to every
+instance.
 
 Example:
 
@@ -130,14 +130,13 @@ func (c *keyringRetireCmd) Run(p *program) error {
 	if err := writeKeyring(p, c.File, ring); err != nil {
 		return err
 	}
-	fmt.Fprintf(p.stdout, "Key %s is gone from %s; a running server forgets it within seconds.\n", c.Key,
+	fmt.Fprintf(p.stdout, "Removed key %s from %s; running servers drop it within seconds.\n", c.Key,
 		c.File)
 	return nil
 }
 
-// retireMargin is how much later than its key's replacement the last outcome or dead event of a key can begin
-// its time of being kept. It covers the life of a session, the retries of an event, and what a server seals
-// before it reads the rotated ring.
+// retireMargin is the maximum time between the replacement of a key and its last outcome or dead event. It
+// covers the life of a session, the retries of an event, and the time until a server reads the rotated ring.
 const retireMargin = core.SessionLife + 24*time.Hour
 
 type keyringListCmd struct {
@@ -147,7 +146,7 @@ type keyringListCmd struct {
 
 const keyringHeads = "KEY|FINGERPRINT|CREATED|SEALS FROM|UNTIL|NOW"
 
-// listedKey is everything about a key but the secret.
+// listedKey has all data of a key except the secret.
 type listedKey struct {
 	ID          string     `json:"id"`
 	Fingerprint string     `json:"fingerprint"`
@@ -203,4 +202,4 @@ func writeKeyring(p *program, path string, ring token.Keyring) error {
 	return config.WritePrivate(p.FS, path, b)
 }
 
-// when writes a time as tables show it.
+// when formats a time for tables.

@@ -12,35 +12,33 @@ import (
 
 // kvCommands are the commands of `verge kv`.
 type kvCommands struct {
-	Check   kvCheckCmd   `cmd:"" help:"Prove on your own store what Verge relies on, and clean up."`
+	Check   kvCheckCmd   `cmd:"" help:"Test on your own store the guarantees that Verge needs, and clean up."`
 	Backup  kvBackupCmd  `cmd:"" does:"backup.make" help:"Create a backup of a running server's bolt store."`
-	Restore kvRestoreCmd `cmd:"" help:"Put a backup of a bolt store back, while no server runs."`
+	Restore kvRestoreCmd `cmd:"" help:"Restore a backup of a bolt store, while no server runs."`
 }
 
 type kvCheckCmd struct {
 	config.StoreFlags
 
-	Timeout config.Duration `default:"3m" help:"Give up, and clean up, after this time."`
-	JSON    bool            `name:"json" help:"Print JSON, all of it at the end."`
+	Timeout config.Duration `default:"3m" help:"Stop, and clean up, after this time."`
+	JSON    bool            `name:"json" help:"Print JSON, at the end."`
 }
 
 // Help is shown by `verge kv check --help`.
 func (kvCheckCmd) Help() string {
-	return `Proves on your own store what Verge relies on: that a write happens as a whole
-or not at all, that one of many contenders wins, that a read sees every write
-before it, and order, expiry, leases and rate counters. It measures round trips,
-expiry and clocks. It says what it could not prove, and what the servers'
-settings say about that. It takes about five seconds, or longer if the store is
-far away.
+	return `Tests on your own store the guarantees that Verge needs: atomic writes, one winner
+among concurrent writers, reads that see all earlier writes, order, expiry, leases
+and rate counters. It measures round trips, expiry and clocks. It lists the
+guarantees that it could not test, and the related settings of the servers. It takes
+about five seconds, or longer if the store is far away.
 
-The store may be in use. The check writes only in a scratch place of its own,
-beside Verge's data and within the same permissions, and removes it at the end,
-also after a failure or Ctrl-C. It sends some thousand small requests. With
-bolt:FILE it does not open the file: it makes a directory beside it, which shows
-what that disk can do.
+The store may be in use. The check writes only to a separate scratch area, next to
+Verge's data and with the same permissions, and removes it at the end, even after a
+failure or Ctrl-C. It sends some thousand small requests. With bolt:FILE, it does
+not open the file: it creates a directory next to it to test the disk.
 
-Exit codes: 0 all promises hold, 1 one does not or the store cannot be reached,
-2 the command line is wrong or names nothing that can be checked.
+Exit codes: 0 all guarantees hold, 1 one does not or the store cannot be reached, 2
+the command line is wrong or names no store that can be checked.
 
 Examples:
 

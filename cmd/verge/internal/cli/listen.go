@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// listen opens addr; what names the flag or setting that holds it.
+// listen opens addr; what is the name of its flag or setting.
 func listen(addr, what string) (net.Listener, error) {
 	l, err := net.Listen("tcp", addr)
 	switch {
@@ -19,7 +19,7 @@ func listen(addr, what string) (net.Listener, error) {
 		return nil, fmt.Errorf("%s is in use by another program: choose another port with %s "+
 			"(port 0 takes any free one)", addr, what)
 	case errors.Is(err, syscall.EACCES):
-		return nil, fmt.Errorf("%s: no permission to listen there: a port below 1024 takes "+
+		return nil, fmt.Errorf("%s: no permission to listen: a port below 1024 needs "+
 			"CAP_NET_BIND_SERVICE, which edge/deploy/systemd/port-443.conf adds to the unit; or choose a "+
 			"higher port with %s",
 			addr, what)
@@ -30,7 +30,7 @@ func listen(addr, what string) (net.Listener, error) {
 	return nil, fmt.Errorf("%s: %w; set %s to an address and a port of this machine", addr, err, what)
 }
 
-// httpURL is where a client on this machine reaches l.
+// httpURL returns the URL of l for a client on this machine.
 func httpURL(l net.Listener) string {
 	at := netip.MustParseAddrPort(l.Addr().String())
 	ip := at.Addr()
@@ -40,8 +40,8 @@ func httpURL(l net.Listener) string {
 	return "http://" + netip.AddrPortFrom(ip, at.Port()).String()
 }
 
-// browserURL is where a browser on this machine reaches l, which listens at addr. It is localhost for
-// 127.0.0.1, because passkeys need a host with a name.
+// browserURL returns the URL of l, which listens at addr, for a browser on this machine. It has localhost for
+// 127.0.0.1, because passkeys need a host name.
 func browserURL(l net.Listener, addr string) string {
 	at := netip.MustParseAddrPort(l.Addr().String())
 	name, _, _ := net.SplitHostPort(addr)
@@ -55,7 +55,7 @@ func browserURL(l net.Listener, addr string) string {
 }
 
 // checkLocalhost returns an error if another program has the port of l on the other loopback address.
-// Browsers may take that one for localhost.
+// Browsers may use that one for localhost.
 func checkLocalhost(l net.Listener) error {
 	at := netip.MustParseAddrPort(l.Addr().String())
 	if at.Addr() != ipv4Loopback {
@@ -65,7 +65,7 @@ func checkLocalhost(l net.Listener) error {
 	free, err := net.Listen("tcp", other)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return fmt.Errorf(
-			"%s is in use by another program, which would get what browsers send to localhost: "+
+			"%s is in use by another program, which would receive requests to localhost: "+
 				"choose another port with --addr", other)
 	}
 	if err != nil {

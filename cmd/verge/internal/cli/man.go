@@ -11,13 +11,13 @@ import (
 )
 
 type manCmd struct {
-	Dir string `arg:"" type:"path" help:"Directory for the pages. It is made if it is missing."`
+	Dir string `arg:"" type:"path" help:"Directory for the pages. It is created if it is missing."`
 }
 
 // Help is shown by `verge man --help`.
 func (manCmd) Help() string {
-	return `Writes a manual page for each command: verge.1, verge-serve.1, verge-kv-backup.1
-and so on. They say what "verge help" says.
+	return `Writes a manual page for each command: verge.1, verge-serve.1, verge-kv-backup.1 and
+so on. They have the same text as "verge help".
 
 Example:
 
@@ -92,13 +92,13 @@ func commandPage(leaf *kong.Node, version string) string {
 		}
 	}
 	m.section("EXIT STATUS")
-	m.text("0: it worked. 1: it failed. 2: the command line or the configuration is wrong.")
+	m.text("0: success. 1: failure. 2: invalid command line or configuration.")
 	m.section("SEE ALSO")
 	m.words("verge(1)")
 	return m.String()
 }
 
-// commandOf is how a command is called, without its arguments.
+// commandOf returns the name of a command, without its arguments.
 func commandOf(leaf *kong.Node) string { return strings.TrimSpace(commandName(leaf)) }
 
 func commandName(n *kong.Node) string {
@@ -117,7 +117,7 @@ func variablesOf(tag *kong.Tag) string {
 	return " Variable: " + strings.Join(tag.Envs, ", ") + "."
 }
 
-// manual is a page in the language of man(7).
+// manual is a page in the format of man(7).
 type manual struct{ strings.Builder }
 
 func (m *manual) line(s string) { m.WriteString(s + "\n") }
@@ -138,7 +138,7 @@ func (m *manual) item(name, text string) {
 	m.words(text)
 }
 
-// text writes paragraphs. A line that is indented stays as it is, as an example.
+// text writes paragraphs. Indented lines are examples and stay unchanged.
 func (m *manual) text(s string) {
 	example := false
 	for line := range strings.SplitSeq(strings.TrimSpace(s), "\n") {

@@ -12,33 +12,33 @@ import (
 
 // memberCommands are the commands of `verge member`.
 type memberCommands struct {
-	List     memberListCmd     `cmd:"" does:"listMembers,listInvitations" help:"List the members of a publisher, and who is invited."`
-	Invite   memberInviteCmd   `cmd:"" does:"invite" help:"Make an invitation. Its link is shown once."`
-	Uninvite memberUninviteCmd `cmd:"" does:"withdrawInvitation" help:"Withdraw an invitation that is not used yet."`
-	Role     memberRoleCmd     `cmd:"" does:"changeRole" help:"Give a member another role."`
+	List     memberListCmd     `cmd:"" does:"listMembers,listInvitations" help:"List the members of a publisher, and open invitations."`
+	Invite   memberInviteCmd   `cmd:"" does:"invite" help:"Create an invitation. Its link is shown once."`
+	Uninvite memberUninviteCmd `cmd:"" does:"withdrawInvitation" help:"Withdraw an unused invitation."`
+	Role     memberRoleCmd     `cmd:"" does:"changeRole" help:"Change the role of a member."`
 	SignOut  memberSignOutCmd  `cmd:"" does:"signOutMember" name:"sign-out" help:"End all sessions of a member."`
 	Remove   memberRemoveCmd   `cmd:"" does:"removeMember" help:"Remove a member."`
 	Link     memberLinkCmd     `cmd:"" does:"createLink" help:"Create a link that signs in to the console once."`
 }
 
 type memberListCmd struct {
-	Publisher string `required:"" placeholder:"PUB_ID" help:"Whose members they are."`
+	Publisher string `required:"" placeholder:"PUB_ID" help:"The publisher of the members."`
 	asking
 }
 
 // Help is shown by `verge member list --help`.
 func (memberListCmd) Help() string {
-	return `Lists the people who work for a publisher in the console, and the invitations that
-nobody has used yet. SESSIONS is in how many browsers each is signed in: "verge
-member sign-out" ends them. A dash is for who may not end them. --json also has
-the passkeys.
+	return `Lists the people who work for a publisher in the console, and open invitations.
+SESSIONS is the number of browsers in which each member is signed in: "verge member
+sign-out" ends these sessions. It is a dash if your role may not end them. --json
+also lists the passkeys.
 
 Example:
 
     verge member list --publisher pub_example`
 }
 
-// listedMembers is what `verge member list --json` prints.
+// listedMembers is the output of `verge member list --json`.
 type listedMembers struct {
 	Members     []operate.Member     `json:"members"`
 	Invitations []operate.Invitation `json:"invitations"`
@@ -62,7 +62,7 @@ func (c *memberListCmd) Run(ctx context.Context, p *program) error {
 		return printJSON(p, all)
 	}
 	if len(all.Members) == 0 {
-		fmt.Fprintf(p.stdout, "%s has no members. `verge member invite` invites the first.\n", c.Publisher)
+		fmt.Fprintf(p.stdout, "%s has no members. Invite one with `verge member invite`.\n", c.Publisher)
 	} else {
 		if err := printTable(p, memberHeads, memberRows(all.Members)); err != nil {
 			return err
@@ -103,18 +103,18 @@ func invitationRows(all []operate.Invitation) (rows [][]string) {
 
 type memberInviteCmd struct {
 	Publisher string `required:"" placeholder:"PUB_ID" help:"The publisher."`
-	Role      string `required:"" enum:"admin,developer,viewer" placeholder:"ROLE" help:"What they may do: ${enum}."`
-	Name      string `help:"Who is invited, for the list."`
+	Role      string `required:"" enum:"admin,developer,viewer" placeholder:"ROLE" help:"Permissions: ${enum}."`
+	Name      string `help:"Name of the invited person, for the list."`
 	asking
 }
 
 // Help is shown by `verge member invite --help`.
 func (memberInviteCmd) Help() string {
-	return `Prints a link for one person. It works once, for 24 hours. Whoever opens it makes a
-passkey and is a member from then on, so send it to that person alone.
+	return `Prints a link for one person. It works once, within 24 hours. Anyone who opens it
+can create a passkey and becomes a member, so send it to that person only.
 
-An admin does everything. A developer neither manages members nor archives. A
-viewer changes nothing.
+An admin can do everything. A developer cannot manage members or archive. A viewer
+can only read.
 
 Example:
 
@@ -123,9 +123,9 @@ Example:
 
 func (c *memberInviteCmd) Run(ctx context.Context, p *program) error {
 	return call(ctx, p, c, operate.Invite, func(made *operate.Invitation) error {
-		// The link is alone on stdout, so that a script can take it from there.
+		// Print only the link to stdout, so that a script can use it.
 		fmt.Fprintln(p.stdout, made.Link)
-		fmt.Fprintf(p.stderr, "This link is shown only this time. It works once, until %s.\n",
+		fmt.Fprintf(p.stderr, "This link is shown only once. It works once, until %s.\n",
 			words.When(made.Expires))
 		return nil
 	})
@@ -139,20 +139,20 @@ type memberUninviteCmd struct {
 
 func (c *memberUninviteCmd) Run(ctx context.Context, p *program) error {
 	return call(ctx, p, c, operate.WithdrawInvitation, func(*operate.Done) error {
-		fmt.Fprintln(p.stdout, "The invitation is withdrawn. Its link does not work any more.")
+		fmt.Fprintln(p.stdout, "The invitation is withdrawn. Its link no longer works.")
 		return nil
 	})
 }
 
 type memberRoleCmd struct {
 	ID   string `arg:"" help:"The member, mem_…, as \"verge member list\" shows it."`
-	Role string `arg:"" enum:"admin,developer,viewer" help:"The role from now on: ${enum}."`
+	Role string `arg:"" enum:"admin,developer,viewer" help:"New role: ${enum}."`
 	asking
 }
 
 func (c *memberRoleCmd) Run(ctx context.Context, p *program) error {
 	return call(ctx, p, c, operate.ChangeRole, func(m *operate.Member) error {
-		fmt.Fprintf(p.stdout, "%s (%s) has the role %s from now on.\n", m.ID, oneLine(m.Name), m.Role)
+		fmt.Fprintf(p.stdout, "%s (%s) now has the role %s.\n", m.ID, oneLine(m.Name), m.Role)
 		return nil
 	})
 }
@@ -164,8 +164,8 @@ type memberSignOutCmd struct {
 
 // Help is shown by `verge member sign-out --help`.
 func (memberSignOutCmd) Help() string {
-	return `Ends all of the member's sessions in the console, on every device. The passkeys
-stay, so the member can sign in again. "verge member remove" ends that, too.
+	return `Ends all console sessions of the member, on every device. The passkeys stay valid,
+so the member can sign in again. To prevent that, use "verge member remove".
 
 Example:
 
@@ -192,16 +192,16 @@ func (c *memberRemoveCmd) Run(ctx context.Context, p *program) error {
 }
 
 type memberLinkCmd struct {
-	Publisher string `placeholder:"PUB_ID" help:"The publisher that the console shows. Without it: all of them, for an operator."`
-	Role      string `enum:"admin,developer,viewer,operator" placeholder:"ROLE" required:"" help:"What the link allows: admin, developer or viewer of a publisher; operator or viewer of all."`
-	Name      string `help:"Who it is for, for the audit."`
+	Publisher string `placeholder:"PUB_ID" help:"The publisher that the console shows. Default: all publishers, for an operator."`
+	Role      string `enum:"admin,developer,viewer,operator" placeholder:"ROLE" required:"" help:"Role of the browser: admin, developer or viewer of a publisher; operator or viewer of all."`
+	Name      string `help:"Name of the user, for the audit."`
 	asking
 }
 
 // Help is shown by `verge member link --help`.
 func (memberLinkCmd) Help() string {
-	return `Prints a link that signs one browser in to the console: once, within 5 minutes. A
-dashboard of your own can send its users there. Nobody becomes a member by it.
+	return `Prints a link that signs one browser in to the console once, within 5 minutes. Use
+it to send users of your own dashboard there. The link does not create a member.
 
 Examples:
 
@@ -211,15 +211,15 @@ Examples:
 
 func (c *memberLinkCmd) Run(ctx context.Context, p *program) error {
 	if c.Publisher == "" && c.Role != string(operate.RoleOperator) && c.Role != string(operate.RoleViewer) {
-		return usagef("--role %s is a role of a publisher's members: give --publisher as well", c.Role)
+		return usagef("--role %s is a role of a publisher's members: also give --publisher", c.Role)
 	}
 	if c.Publisher != "" && c.Role == string(operate.RoleOperator) {
-		return usagef("--role operator sees all publishers: leave --publisher out")
+		return usagef("--role operator is for all publishers: omit --publisher")
 	}
 	return call(ctx, p, c, operate.CreateLink, func(made *operate.SignInLink) error {
-		// The link is alone on stdout, so that a script can take it from there.
+		// Print only the link to stdout, so that a script can use it.
 		fmt.Fprintln(p.stdout, made.Link)
-		fmt.Fprintf(p.stderr, "This link is shown only this time. It works once, until %s.\n",
+		fmt.Fprintf(p.stderr, "This link is shown only once. It works once, until %s.\n",
 			words.When(made.Expires))
 		return nil
 	})

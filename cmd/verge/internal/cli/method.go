@@ -24,10 +24,10 @@ import (
 // methodCommands are the commands of `verge method`.
 type methodCommands struct {
 	List  methodListCmd  `cmd:"" does:"listMethods" help:"List the methods of a configuration and which integrations offer them."`
-	Check methodCheckCmd `cmd:"" help:"Ask a method's provider for its configuration, and list problems."`
+	Check methodCheckCmd `cmd:"" help:"Test the connection to a method's provider, and list problems."`
 	Proof methodProofCmd `cmd:"" help:"Verify a recorded response with a zero-knowledge proof."`
 
-	ListFetch methodListFetchCmd `cmd:"" name:"list-fetch" help:"Fetch and verify the trusted lists of a method, and store nothing."`
+	ListFetch methodListFetchCmd `cmd:"" name:"list-fetch" help:"Fetch and verify the trusted lists of a method without storing them."`
 	ListLoad  methodListLoadCmd  `cmd:"" does:"loadTrustList" name:"list-load" help:"Verify the trusted lists of a method, and load them into a Worker."`
 	DIDKeys   methodDIDKeysCmd   `cmd:"" name:"did-keys" help:"Fetch and verify the log of an issuer's DID, and print its keys for issuer_keys."`
 
@@ -41,7 +41,7 @@ type methodListCmd struct {
 
 // Help is shown by `verge method list --help`.
 func (methodListCmd) Help() string {
-	return `The methods are those of the configuration, which has to be good as a whole. An
+	return `Lists the methods of the configuration, which must be valid as a whole. An
 integration is counted for each method that it offers.
 
 Example:
@@ -56,7 +56,7 @@ type listedMethod struct {
 	Name  string `json:"name"`
 	Kind  string `json:"kind"`
 	Level string `json:"level"`
-	Title string `json:"title"` // the English one
+	Title string `json:"title"` // in English
 
 	Titles map[string]string `json:"titles,omitempty"` // by language
 
@@ -83,7 +83,7 @@ func (c *methodListCmd) Run(p *program) error {
 	return printTable(p, methodHeads, rows)
 }
 
-// methodPlan returns the plan of the configuration. Without a plan, the error is only that, and where a
+// methodPlan returns the plan of the configuration. Without a plan, the error also has the address at which a
 // running `verge dev` shows its methods.
 func (c *configFlags) methodPlan(p *program) (plan, error) {
 	if c.Config == "" && c.BaseURL == "" && c.KV == "" && c.Keyring == "" {
@@ -98,7 +98,7 @@ func (c *configFlags) methodPlan(p *program) (plan, error) {
 	return pl, err
 }
 
-// methods returns the methods of a plan that is good.
+// methods returns the methods of a valid plan.
 func (pl *plan) methods() method.Catalog {
 	catalog, _ := pl.Core.Catalog()
 	return catalog
@@ -132,39 +132,39 @@ type methodCheckCmd struct {
 
 // Help is shown by `verge method check --help`.
 func (methodCheckCmd) Help() string {
-	return `Asks the other side of a method, from this machine and as the server would: with
-the same key and secret, certificate authority and networks. No user takes part,
-and nobody is verified.
+	return `Sends requests to a method's provider from this machine as the server would: with
+the same key, secret, certificate authority and networks. No user takes part, and no
+one is verified.
 
-An OpenID provider is asked for its documents and its keys, whether it knows this
-client, and whether the return address is likely registered there. The scopes and
-claims of the method are compared with those that the provider announces. Which
-claims a user's login brings is only seen by signing in. An estimator
-gets one request without a picture, which it may count; what it makes of a
-picture is not tried. For wallets nobody can be asked: their trust anchors, and
-the key and the certificate of signed requests, are looked at. Their trusted lists
-are fetched and verified, and not stored.
+For an OpenID provider, the command fetches its documents and keys, and checks
+whether the provider knows this client and whether the return address is likely
+registered. It compares the scopes and claims of the method with those that the
+provider announces. Only a real login shows which claims it contains. An estimator
+gets one request without a picture, which it may count; estimates of pictures are
+not tested. Wallets cannot be asked: the command checks their trust anchors, and the
+key and certificate for signed requests. Their trusted lists are fetched and
+verified, but not stored.
 
-The exit code is 0 if nothing is wrong, 1 if something is, and 2 if the
-configuration is not good ("verge serve --check" says the same).
+The exit code is 0 if no problem was found, 1 if there is one, and 2 if the
+configuration is invalid ("verge serve --check" reports the same errors).
 
 Example:
 
     verge method check bankid --config /etc/verge/verge.toml`
 }
 
-// checkedMethod is what `verge method check --json` prints.
+// checkedMethod is the output of `verge method check --json`.
 type checkedMethod struct {
 	Name  string `json:"name"`
 	Kind  string `json:"kind"`
 	Level string `json:"level"`
 	Good  bool   `json:"good"`
-	Error string `json:"error,omitempty"` // why the method cannot work now
+	Error string `json:"error,omitempty"` // the reason why the method cannot work now
 	method.Report
 }
 
-// probes are how the other side of a method of each kind is asked what it offers. A kind that is not here
-// cannot be asked. They are no part of method.Kind, so that guests, which never ask, do not carry the code.
+// probes has the probe of each kind, which requests a provider's configuration. A kind without a probe cannot
+// be tested. Probes are not part of method.Kind, because guests never use them.
 var probes = map[string]method.Probe{
 	oidc.Kind.Name:      oidc.Probe,
 	estimator.Kind.Name: estimator.Probe,
@@ -184,7 +184,7 @@ func (c *methodCheckCmd) Run(ctx context.Context, p *program) error {
 	}
 	probe := probes[e.Kind]
 	if probe == nil {
-		return usagef("%s needs no check: a method of the kind %s asks no other server", e.Name, e.Kind)
+		return usagef("%s needs no check: methods of the kind %s use no other server", e.Name, e.Kind)
 	}
 	asks := method.Host{Now: pl.now, Random: pl.random, Fetch: egress.New(pl.Egress), Sign: pl.Signer.Sign,
 		Verify: signing.Verify}
@@ -207,22 +207,22 @@ func (c *methodCheckCmd) Run(ctx context.Context, p *program) error {
 	return nil
 }
 
-// advice says what to do about a request of a method that got no answer. It returns "" for other errors.
+// advice returns the fix for a request of a method without a response. It returns "" for other errors.
 func (pl *plan) advice(name string, err error) string {
 	var failed *host.FetchError
 	if !errors.As(err, &failed) {
 		return ""
 	}
-	do := "check whether a firewall blocks the way to it"
+	do := "check whether a firewall blocks the connection"
 	switch failed.Reason {
 	case host.FetchBlocked:
 		do = "use its public address"
 		if !pl.Egress.Methods[name].PrivateNetwork {
-			do += ", or, if it is in a private network of yours, set private_network = true in methods." +
+			do += ", or, if it is in your private network, set private_network = true in methods." +
 				name
 		}
 	case host.FetchTLS:
-		do = "if a private authority has signed its certificate, name the authority's file in methods." +
+		do = "if a private authority signed its certificate, set the authority's file in methods." +
 			name + ".ca"
 		if pl.TrustsNobody {
 			do = config.NoAuthorities
@@ -265,13 +265,13 @@ func (m checkedMethod) print(p *program, asJSON bool) error {
 	case m.Error != "":
 		fmt.Fprintf(p.stdout, "WRONG  %s\n\n%s cannot work now.\n", m.Error, m.Name)
 	case wrong > 0:
-		fmt.Fprintf(p.stdout, "\n%s is not good: see what is WRONG.\n", m.Name)
+		fmt.Fprintf(p.stdout, "\n%s has errors: see the lines with WRONG.\n", m.Name)
 	case warnings > 0:
-		fmt.Fprintf(p.stdout, "\n%s: nothing is wrong, but read each WARN.\n", m.Name)
+		fmt.Fprintf(p.stdout, "\n%s has no errors; read the lines with WARN.\n", m.Name)
 	case len(m.Unchecked) > 0:
-		fmt.Fprintf(p.stdout, "\n%s is good, as far as this can be checked.\n", m.Name)
+		fmt.Fprintf(p.stdout, "\n%s is valid, as far as this can be checked.\n", m.Name)
 	default:
-		fmt.Fprintf(p.stdout, "\n%s is good.\n", m.Name)
+		fmt.Fprintf(p.stdout, "\n%s is valid.\n", m.Name)
 	}
 	return nil
 }

@@ -19,11 +19,11 @@ type methodDIDKeysCmd struct {
 // Help is shown by `verge method did-keys --help`.
 func (methodDIDKeysCmd) Help() string {
 	return `Fetches the log of a DID (did:webvh 1.0), verifies each entry, and prints the keys
-of its document as a JWK Set, for issuer_keys of a wallet method. Compare the DID with
-the DID that the issuer publishes elsewhere: anyone can make a DID.
+of its document as a JWK Set, for issuer_keys of a wallet method. Compare the DID
+with the DID that the issuer publishes elsewhere: anyone can create a DID.
 
-Run it again when the issuer adds or removes keys, and restart Verge. A key that is
-removed ends the trust in documents that it has signed.
+Run it again when the issuer adds or removes keys, and restart Verge. Documents that
+were signed with a removed key are no longer accepted.
 
 Example:
 
@@ -41,10 +41,10 @@ func (c *methodDIDKeysCmd) Run(ctx context.Context, p *program) error {
 	}
 	l, err := webvh.Verify(c.DID, log, p.Now())
 	if err != nil {
-		return fmt.Errorf("the log of the DID is not accepted: %w", err)
+		return fmt.Errorf("the log of the DID is invalid: %w", err)
 	}
 	if len(l.Keys) == 0 {
-		return fmt.Errorf("the DID has no key on P-256, P-384 or P-521 that could verify a document")
+		return fmt.Errorf("the DID has no key on P-256, P-384 or P-521 for verifying documents")
 	}
 	fmt.Fprintf(p.stderr, "verified: %d entries, the last one of %s; %d keys, %d others skipped\n", l.Entries,
 		words.When(l.Updated), len(l.Keys), l.Skipped)

@@ -19,16 +19,16 @@ import (
 	"github.com/verge-id/verge/edge/listfetch"
 )
 
-// listSource names the lists of a method, and where they come from.
+// listSource selects lists of a method, and their source.
 type listSource struct {
 	Name   string `arg:"" help:"The method."`
 	Config string `required:"" type:"path" placeholder:"FILE" env:"VERGE_CONFIG" help:"Configuration file (TOML). Only the method's settings are used."`
-	List   string `placeholder:"NAME" help:"This list alone: its name, or its place. Default: all lists of the method."`
+	List   string `placeholder:"NAME" help:"Only this list: its name or position. Default: all lists of the method."`
 	From   string `type:"path" placeholder:"FILE" help:"Verify this file instead of fetching the list. Needs --list if the method has several."`
 	JSON   bool   `help:"Print JSON."`
 }
 
-// verifiedList is a list that was fetched and verified, or the reason why it was not.
+// verifiedList is a verified list, or the error.
 type verifiedList struct {
 	input operate.TrustListInput
 	used  int // certificates that the method can use
@@ -54,7 +54,7 @@ func (c *listSource) verified(ctx context.Context, p *program) (all []verifiedLi
 	case len(lists) == 0:
 		return nil, usagef("%s has no trusted lists; see trust_lists in `verge serve --example`", c.Name)
 	case len(lists) > 1 && c.From != "":
-		return nil, usagef("--from is one list, and %s has %d; choose one with --list", c.Name, len(lists))
+		return nil, usagef("--from is for one list, and %s has %d; choose with --list", c.Name, len(lists))
 	}
 	for _, l := range lists {
 		from := l
@@ -68,7 +68,7 @@ func (c *listSource) verified(ctx context.Context, p *program) (all []verifiedLi
 	return all, nil
 }
 
-// verifyList fetches a list, or reads its file, and verifies it. A list whose grace is over is no good one.
+// verifyList fetches a list, or reads its file, and verifies it. A list after its grace period is invalid.
 func (pl *plan) verifyList(ctx context.Context, p *program, e method.Entry, l method.TrustList) verifiedList {
 	source := listfetch.Source{Fetch: egress.New(pl.Egress), Now: pl.now,
 		ReadFile: func(path string, limit int) ([]byte, error) {
@@ -124,7 +124,7 @@ func (pl *plan) checkList(
 		)
 	default:
 		r.Good(
-			"trusted list %s is good: %d certificates are used, %d are skipped, next update %s",
+			"trusted list %s is valid: %d certificates are used, %d are skipped, next update %s",
 			l.Name,
 			v.used,
 			v.skipped(),
@@ -171,11 +171,11 @@ type methodListFetchCmd struct{ listSource }
 // Help is shown by `verge method list-fetch --help`.
 func (methodListFetchCmd) Help() string {
 	return `Fetches the trusted lists of a method as the server would, and verifies the
-signature, the signer and the dates. Nothing is stored, and no server is asked: the
-number is not compared with the stored list's number.
+signature, the signer and the dates. The lists are not stored, and no Verge server
+is used: the number is not compared with that of the stored list.
 
-The exit code is 0 if all lists are good, 1 if one is not, and 2 if the
-configuration is not good.
+The exit code is 0 if all lists are valid, 1 if one is not, and 2 if the
+configuration is invalid.
 
 Examples:
 
@@ -235,12 +235,12 @@ type methodListLoadCmd struct {
 // Help is shown by `verge method list-load --help`.
 func (methodListLoadCmd) Help() string {
 	return `For a Worker, which cannot fetch trusted lists itself: fetches the lists of a method
-here, verifies them, and loads them by the operators' API. Run it at least as often
-as the lists are updated, for example once a day. Every other server fetches its
-lists itself and rejects this.
+on this machine, verifies them, and loads them through the operators' API. Run it at
+least as often as the lists are updated, for example once a day. All other servers
+fetch their lists themselves and reject this request.
 
-The settings of the lists here and in the Worker must be the same. A list whose
-number is lower than the stored one's is rejected.
+The settings of the lists must be the same here and in the Worker. A list with a
+lower number than the stored one is rejected.
 
 Example:
 
@@ -287,9 +287,9 @@ type methodListShowCmd struct {
 
 // Help is shown by `verge method list-show --help`.
 func (methodListShowCmd) Help() string {
-	return `STATE is missing (none is stored), damaged (the stored one is not authentic), good,
-late (its next update is due) or too_old (its grace is over, and its certificates no
-longer count).
+	return `STATE is missing (not stored), damaged (the stored list is not authentic), good,
+late (its next update is due) or too_old (its grace period is over, and its
+certificates are no longer accepted).
 
 Example:
 
@@ -326,9 +326,9 @@ func listRows(all []operate.TrustList) (rows [][]string) {
 func listState(l operate.TrustList) string {
 	switch l.State {
 	case operate.ListMissing:
-		return "none is stored yet; the server fetches it when it starts"
+		return "not stored yet; the server fetches it when it starts"
 	case operate.ListDamaged:
-		return "the stored one is not authentic; the server fetches it again"
+		return "the stored list is not authentic; the server fetches it again"
 	}
 	text := fmt.Sprintf("number %d, %s, next update %s", l.Sequence,
 		words.HowMany(l.Entries, "certificate"), words.When(*l.NextUpdate))
@@ -336,7 +336,7 @@ func listState(l operate.TrustList) string {
 	case operate.ListLate:
 		return "late: " + text
 	case operate.ListTooOld:
-		return "too old, so its certificates do not count: " + text
+		return "too old, so its certificates are not accepted: " + text
 	}
 	return text
 }

@@ -18,21 +18,21 @@ import (
 
 type methodProofCmd struct {
 	File     string    `arg:"" type:"path" help:"The recorded response (JSON with Transcript and ZKDeviceResponseCBOR in base64)."`
-	Circuits string    `required:"" type:"path" placeholder:"DIR" help:"Folder with the circuits, each in a file of its name, with or without .circuit.zst."`
+	Circuits string    `required:"" type:"path" placeholder:"DIR" help:"Folder with the circuits, one file for each, with or without the extension .circuit.zst."`
 	Anchors  string    `required:"" type:"path" placeholder:"FILE" help:"Certificates of the issuers' authorities (PEM)."`
-	At       time.Time `placeholder:"TIME" help:"Time at which the certificates have to be valid, such as 2026-04-20T00:00:00Z. Default: now."`
+	At       time.Time `placeholder:"TIME" help:"Time at which the certificates must be valid, such as 2026-04-20T00:00:00Z. Default: now."`
 	JSON     bool      `help:"Print JSON."`
 }
 
 // Help is shown by `verge method proof --help`.
 func (methodProofCmd) Help() string {
-	return `Verifies a recorded response of a wallet that has a zero-knowledge proof (Longfellow),
-and prints the document type, the elements, the issuer, the timestamp and the
-verdict. No server is asked, and no session takes part. The timestamp is not
-compared with a clock: wallets round it, for example to the end of the day.
+	return `Verifies a recorded wallet response with a zero-knowledge proof (Longfellow), and
+prints the document type, the elements, the issuer, the timestamp and the verdict.
+It works offline and starts no session. The timestamp is not compared with a clock:
+wallets round it, for example to the end of the day.
 
-The proof shows the values of the elements, and that an issuer with such a
-certificate has signed them. It does not show their namespace.
+The proof shows the values of the elements, and that an issuer with this certificate
+signed them. It does not show their namespace.
 
 The exit code is 0 if the proof is accepted, and 1 if it is rejected.
 
@@ -57,7 +57,7 @@ func (c *methodProofCmd) Run(ctx context.Context, p *program) error {
 	}
 	var recorded struct{ Transcript, ZKDeviceResponseCBOR []byte }
 	if err := json.Unmarshal(file, &recorded); err != nil {
-		return usagef("%s is no recorded response: %v", c.File, err)
+		return usagef("%s is not a recorded response: %v", c.File, err)
 	}
 	anchors, err := p.readAtMost(c.Anchors, maxRecorded)
 	if err != nil {
@@ -126,6 +126,6 @@ func (c checkedProof) print(p *program, asJSON bool) error {
 		verdict = "rejected (" + c.Reason + ")"
 	}
 	all.add("verdict", verdict)
-	all.add("took", fmt.Sprintf("%.2f s, with the circuit's reading", c.Seconds))
+	all.add("took", fmt.Sprintf("%.2f s, including reading the circuit", c.Seconds))
 	return all.print(p)
 }

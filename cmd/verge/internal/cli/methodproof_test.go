@@ -67,7 +67,7 @@ func TestMethodProof(t *testing.T) {
 		{"no anchors", at + "--anchors /none.pem --circuits /circuits /response.json", 1,
 			[]string{"there is no certificate"}},
 		{"no JSON", at + good + "/broken.json", 2,
-			[]string{"is no recorded response"}},
+			[]string{"is not a recorded response"}},
 		{"too large", at + good + "/large.json", 2, []string{"is too large"}},
 		{"no folder", at + "--anchors /certs.pem --circuits /missing /response.json", 2,
 			[]string{"/missing"}},

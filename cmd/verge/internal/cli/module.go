@@ -16,26 +16,26 @@ import (
 // moduleCommands are the commands of `verge module`.
 type moduleCommands struct {
 	Show     moduleShowCmd     `cmd:"" does:"module.read" group:"operate" help:"Show a server's engine and module, and the last rejected module."`
-	Activate moduleActivateCmd `cmd:"" does:"module.activate" group:"operate" help:"Replace the module of a running server, losing no request."`
-	Digest   moduleDigestCmd   `cmd:"" group:"files" help:"Print the SHA-256 of a module, or of the one built in."`
+	Activate moduleActivateCmd `cmd:"" does:"module.activate" group:"operate" help:"Replace the module of a running server without losing requests."`
+	Digest   moduleDigestCmd   `cmd:"" group:"files" help:"Print the SHA-256 of a module, or of the built-in one."`
 	Keygen   moduleKeygenCmd   `cmd:"" group:"files" help:"Create a key that signs modules."`
 	Sign     moduleSignCmd     `cmd:"" group:"files" help:"Sign a module."`
 	Verify   moduleVerifyCmd   `cmd:"" group:"files" help:"Check a module against a key or a SHA-256."`
 }
 
 type moduleKeygenCmd struct {
-	File string `arg:"" help:"Where to write the private key. It must not exist yet."`
+	File string `arg:"" help:"File to create for the private key. It must not exist yet."`
 }
 
 // Help is shown by `verge module keygen --help`.
 func (moduleKeygenCmd) Help() string {
-	return `The command prints the public key. Pin it with module_key, and a server runs no
-module that this key has not signed. Keep the private key away from servers:
-whoever has it decides what they run.
+	return `The command prints the public key. If you pin it with module_key, the server runs
+only modules that this key has signed. Keep the private key away from servers:
+anyone who has it decides which code they run.
 
-Both are plain Ed25519 keys. The file is PKCS #8 in PEM, as "openssl genpkey
--algorithm ed25519" makes it too. The command prints the 32 bytes of the public
-key in base64.
+Both are plain Ed25519 keys. The file is PKCS #8 in PEM, like the output of "openssl
+genpkey -algorithm ed25519". The command prints the 32 bytes of the public key in
+base64.
 
 Example:
 
@@ -44,7 +44,7 @@ Example:
 
 func (c *moduleKeygenCmd) Run(p *program) error {
 	if _, err := p.FS.Stat(c.File); err == nil {
-		return fmt.Errorf("%s is there already and is left as it is", c.File)
+		return fmt.Errorf("%s already exists and was not changed", c.File)
 	}
 	public, private, err := ed25519.GenerateKey(p.Random)
 	if err != nil {
@@ -57,7 +57,7 @@ func (c *moduleKeygenCmd) Run(p *program) error {
 	if err := config.WritePrivate(p.FS, c.File, b); err != nil {
 		return err
 	}
-	// The key is alone on stdout, so that a script can take it from there.
+	// Print only the key to stdout, so that a script can use it.
 	fmt.Fprintln(p.stdout, modules.FormatPublicKey(public))
 	fmt.Fprintf(p.stderr, "Wrote the private key to %s (mode 0600). The public one, above, is "+
 		"for module_key.\n",
@@ -67,24 +67,24 @@ func (c *moduleKeygenCmd) Run(p *program) error {
 
 type moduleSignCmd struct {
 	Module  string `arg:"" help:"The module."`
-	Key     string `required:"" type:"path" placeholder:"FILE" help:"Private key, as \"verge module keygen\" makes it."`
-	Version int64  `required:"" placeholder:"N" help:"A whole number, larger than that of every module signed before."`
+	Key     string `required:"" type:"path" placeholder:"FILE" help:"Private key, as \"verge module keygen\" creates it."`
+	Version int64  `required:"" placeholder:"N" help:"A whole number, larger than in all earlier signatures."`
 }
 
 // Help is shown by `verge module sign --help`.
 func (moduleSignCmd) Help() string {
-	return `Writes the signature beside the module, as FILE.sig, where a server and
-"verge module activate" look for it.
+	return `Writes the signature to FILE.sig next to the module, where a server and "verge
+module activate" look for it.
 
-A server takes no version below module_min_version. By "verge module activate"
-it also takes none below the one that it runs. So nobody can bring back a module
-that was replaced for its faults. A date is a good version: 20261120.
+A server rejects a version below module_min_version. "verge module activate" also
+rejects a version below the active one, so that an attacker cannot reinstall an old
+module with a known vulnerability. A date is a good version: 20261120.
 
 The signature is Ed25519 over three lines, each with a line feed: "verge module,
 format 2", "sha256 " with the module's SHA-256 in hex, and "version " with the
 number. FILE.sig is one line: "verge-module-2", the number, and the 64 bytes in
-base64. A signature of an earlier release is the base64 alone. It has no version
-and counts as 0, so it is good only if module_min_version is not set.
+base64. A signature of an earlier release is only the base64. It counts as version
+0, so it is valid only if module_min_version is not set.
 
 Example:
 
@@ -103,7 +103,7 @@ func (c *moduleSignCmd) Run(p *program) error {
 	if err != nil {
 		return fmt.Errorf("--key: %s: %w", c.Key, err)
 	}
-	m, err := modules.ReadUnsigned(p.FS, c.Module) // a signature that is there is replaced
+	m, err := modules.ReadUnsigned(p.FS, c.Module) // an existing signature is replaced
 	if err != nil {
 		return err
 	}
@@ -118,16 +118,16 @@ func (c *moduleSignCmd) Run(p *program) error {
 }
 
 type moduleVerifyCmd struct {
-	Module       string `arg:"" help:"The module. Its signature is beside it, FILE.sig."`
-	ModuleKey    string `placeholder:"BASE64" env:"VERGE_MODULE_KEY" help:"The public key that must have signed it."`
-	ModuleSHA256 string `name:"module-sha256" placeholder:"HEX" env:"VERGE_MODULE_SHA256" help:"The SHA-256 that it must have."`
+	Module       string `arg:"" help:"The module. Its signature is next to it in FILE.sig."`
+	ModuleKey    string `placeholder:"BASE64" env:"VERGE_MODULE_KEY" help:"Public key of the required signature."`
+	ModuleSHA256 string `name:"module-sha256" placeholder:"HEX" env:"VERGE_MODULE_SHA256" help:"Required SHA-256."`
 
-	ModuleMinVersion int64 `placeholder:"N" env:"VERGE_MODULE_MIN_VERSION" help:"The least version that its signature may say."`
+	ModuleMinVersion int64 `placeholder:"N" env:"VERGE_MODULE_MIN_VERSION" help:"Minimum version of the signature."`
 }
 
 // Help is shown by `verge module verify --help`.
 func (moduleVerifyCmd) Help() string {
-	return `Says what a server with the same pins would say.
+	return `Reports whether a server with the same pins would accept the module.
 
 Example:
 
@@ -136,7 +136,7 @@ Example:
 
 func (c *moduleVerifyCmd) Run(p *program) error {
 	if c.ModuleKey == "" && c.ModuleSHA256 == "" {
-		return usagef("nothing says what to check: give --module-key, --module-sha256, or both")
+		return usagef("nothing to check: give --module-key, --module-sha256, or both")
 	}
 	t, err := config.ReadTrust("verge module verify", c.ModuleSHA256, c.ModuleKey, c.ModuleMinVersion)
 	if err != nil {
@@ -151,15 +151,15 @@ func (c *moduleVerifyCmd) Run(p *program) error {
 		return fmt.Errorf("%s: %w", c.Module, err)
 	}
 	if t.Key == nil {
-		fmt.Fprintf(p.stdout, "%s is good: SHA-256 %s.\n", c.Module, m.Digest)
+		fmt.Fprintf(p.stdout, "%s is valid: SHA-256 %s.\n", c.Module, m.Digest)
 		return nil
 	}
-	fmt.Fprintf(p.stdout, "%s is good: SHA-256 %s, %s.\n", c.Module, m.Digest, modules.VersionText(version))
+	fmt.Fprintf(p.stdout, "%s is valid: SHA-256 %s, %s.\n", c.Module, m.Digest, modules.VersionText(version))
 	return nil
 }
 
 type moduleDigestCmd struct {
-	Module string `arg:"" optional:"" help:"The module. Default: the one built into this binary."`
+	Module string `arg:"" optional:"" help:"The module. Default: the built-in one."`
 	JSON   bool   `help:"Print JSON."`
 }
 
@@ -187,7 +187,7 @@ func (c *moduleDigestCmd) Run(p *program) error {
 	}
 	says := ""
 	if m.Signature != nil {
-		says = "  (its signature, not checked here, says " + modules.VersionText(version) + ")"
+		says = "  (unchecked signature: " + modules.VersionText(version) + ")"
 	}
 	fmt.Fprintf(p.stdout, "%s  %s%s\n", m.Digest, m.Source, says)
 	return nil
@@ -222,23 +222,22 @@ func (c *moduleShowCmd) Run(ctx context.Context, p *program) error {
 }
 
 type moduleActivateCmd struct {
-	Module string `arg:"" help:"The module. If a signature is beside it, FILE.sig, it is sent too."`
+	Module string `arg:"" help:"The module. A signature next to it, FILE.sig, is also sent."`
 	asking
 }
 
 // Help is shown by `verge module activate --help`.
 func (moduleActivateCmd) Help() string {
-	return `The server compiles and tests the module. Then the module takes every new
-request, and requests under way end in the old one. The server refuses a module
-that it does not trust, that fails a test, or whose signature says a lower
-version than that of the one in use. Then nothing changes. Outside dev, a server
+	return `The server compiles and tests the module. New requests then use the new module;
+active requests finish in the old one. The server rejects a module that it does not
+trust, that fails a test, or whose signature has a lower version than the active
+module's. The active module then stays unchanged. In all modes except dev, a server
 without a pin trusts no module. If a guest of the new module fails within half a
-minute, the server goes back to the module before by itself, and "verge module
-show" says so.
+minute, the server restores the previous module automatically, and "verge module
+show" reports it.
 
-The change holds until this process ends. After a restart, or on SIGHUP, the
-configured module runs: put the new one there too, and give it to every other
-instance.
+The change lasts until the process ends. After a restart or a SIGHUP, the configured
+module runs: install the new module there too, and on every other instance.
 
 Example:
 
@@ -266,10 +265,10 @@ func (c *moduleActivateCmd) Run(ctx context.Context, p *program) error {
 		return printJSON(p, done)
 	}
 	if !done.Changed {
-		fmt.Fprintf(p.stdout, "%s is active already, since %s.\n", done.Digest, words.When(done.Since))
+		fmt.Fprintf(p.stdout, "%s is already active since %s.\n", done.Digest, words.When(done.Since))
 	} else {
 		fmt.Fprintf(p.stdout, "%s is active.\n", done.Digest)
 	}
-	fmt.Fprintln(p.stdout, "After a restart or a SIGHUP the configured module runs: put this one there too.")
+	fmt.Fprintln(p.stdout, "After a restart or a SIGHUP the configured module runs. Install this one there, too.")
 	return nil
 }

@@ -40,7 +40,7 @@ func operatorRows(all []operate.OperatorToken, now time.Time) (rows [][]string) 
 	return rows
 }
 
-// tokenEnd says whether an operator token can be used, and for how long.
+// tokenEnd returns whether an operator token is valid, and for how long, in words.
 func tokenEnd(o operate.OperatorToken, now time.Time) string {
 	switch {
 	case o.Revoked != nil:
@@ -54,17 +54,17 @@ func tokenEnd(o operate.OperatorToken, now time.Time) string {
 }
 
 type operatorCreateCmd struct {
-	Name    string          `required:"" help:"Whose token it is, as the audit shows it."`
-	Role    string          `default:"operator" enum:"operator,viewer" placeholder:"ROLE" help:"operator changes things, viewer only looks."`
-	Expires config.Duration `placeholder:"90d" help:"When it ends by itself, counted from now. Default: it never does."`
+	Name    string          `required:"" help:"Name of the operator, as in the audit."`
+	Role    string          `default:"operator" enum:"operator,viewer" placeholder:"ROLE" help:"operator can make changes, viewer can only read."`
+	Expires config.Duration `placeholder:"90d" help:"Time until the token expires. Default: it never expires."`
 	asking
 }
 
 // Help is shown by `verge operator create --help`.
 func (operatorCreateCmd) Help() string {
 	return `The token is printed once. It signs in to the console and to the operators' API. The
-server keeps only its hash. Give each operator a token of their own, so that the
-audit says who did what.
+server stores only its hash. Give each operator a separate token, so that the audit
+shows who made each change.
 
 Examples:
 
@@ -74,9 +74,9 @@ Examples:
 
 func (c *operatorCreateCmd) Run(ctx context.Context, p *program) error {
 	return call(ctx, p, c, operate.CreateOperator, func(made *operate.CreatedOperatorToken) error {
-		// The token is alone on stdout, so that a script can take it from there.
+		// Print only the token to stdout, so that a script can use it.
 		fmt.Fprintln(p.stdout, made.Token)
-		fmt.Fprintf(p.stderr, "%s, %s. This is the only time that it is shown.\n", made.Info.ID,
+		fmt.Fprintf(p.stderr, "%s, %s. The token is shown only once.\n", made.Info.ID,
 			tokenEnd(made.Info, p.Now()))
 		return nil
 	})
@@ -89,8 +89,8 @@ type operatorRevokeCmd struct {
 
 // Help is shown by `verge operator revoke --help`.
 func (operatorRevokeCmd) Help() string {
-	return `Ends the token, and every session of the console that was opened with it. The token
-of the server's configuration is changed there.
+	return `Revokes the token and ends all console sessions that were opened with it. To change
+the token of the server's configuration, edit the configuration.
 
 Example:
 

@@ -7,7 +7,7 @@ import (
 )
 
 // ownSecret returns the secret in a file that a flag names, for a command that others may run on their
-// machine: it does not matter who else can read the file.
+// machine: other users may be able to read the file.
 func (p *program) ownSecret(flag, file string) (string, error) {
 	b, err := afero.ReadFile(p.FS, p.Locate(file))
 	if err != nil {

@@ -21,9 +21,9 @@ type passkeyCountCmd struct {
 
 // Help is shown by `verge passkey count --help`.
 func (passkeyCountCmd) Help() string {
-	return `A user who was verified can make a passkey, and goes on with it the next time. It
-counts at the publisher at whose site it was made, and at others that accept the
-passkeys of the whole service.
+	return `After a verification, users can create a passkey and use it the next time. It is
+accepted at the publisher at whose site it was created, and at publishers that
+accept all passkeys of the service.
 
 Example:
 
@@ -41,8 +41,8 @@ type passkeyEndCmd struct {
 
 // Help is shown by `verge passkey end --help`.
 func (passkeyEndCmd) Help() string {
-	return `Ends all passkeys that users have made at the publisher's sites until now, everywhere.
-These users are verified again, and can make new ones. It cannot be undone.
+	return `Ends all existing passkeys that users created at the publisher's sites, everywhere.
+These users are verified again, and can create new ones. It cannot be undone.
 
 Example:
 
@@ -58,10 +58,10 @@ func (p *program) printPasskeys(u *operate.UserPasskeys) error {
 	if u.More {
 		atLeast = "at least "
 	}
-	fmt.Fprintf(p.stdout, "Users have %s%d passkeys that they made at sites of %s.\n", atLeast, u.Count,
+	fmt.Fprintf(p.stdout, "Users have %s%d passkeys that were created at sites of %s.\n", atLeast, u.Count,
 		u.Publisher)
 	if u.Ended != nil {
-		fmt.Fprintf(p.stdout, "Those that were made until %s have ended.\n", words.When(*u.Ended))
+		fmt.Fprintf(p.stdout, "Passkeys created until %s have ended.\n", words.When(*u.Ended))
 	}
 	return nil
 }

@@ -296,7 +296,7 @@ func TestGoodMethods(t *testing.T) {
 		p := methodFilesFor(t, c.methods, c.integration)
 		code, said := runFor(t, p, []string{"serve", "--config", "/verge.toml", "--check"})
 		if code != exitOK || !strings.Contains(said, c.says) || !strings.Contains(said,
-			"is good: mode production") {
+			"is valid: mode production") {
 			t.Errorf("--check ends with %d: %s\nwant %q", code, said, c.says)
 		}
 	}

@@ -438,7 +438,7 @@ func (s *production) checks(t *testing.T) {
 	}
 	for missing, says := range map[string]string{
 		"private_network": "destination_not_allowed: .*set private_network = true in methods.plain",
-		"ca":              "tls_error: .*name the authority's file in methods.plain.ca",
+		"ca":              "tls_error: .*set the authority's file in methods.plain.ca",
 	} {
 		var kept []string
 		for line := range strings.Lines(string(config)) {

@@ -17,7 +17,7 @@ import (
 	"github.com/verge-id/verge/cmd/verge/internal/config"
 )
 
-// program is all of the world that commands may touch, except for sockets.
+// program is the interface of commands to the operating system, except for sockets.
 type program struct {
 	config.System
 
@@ -25,17 +25,16 @@ type program struct {
 	stdout   io.Writer
 	stderr   io.Writer
 	terminal bool   // a person reads stdout
-	name     string // how this program was called, for commands to copy
+	name     string // the name by which this program was called, for commands to copy
 }
 
 // Main runs the command of this process: it reads the process's arguments, environment and standard streams,
-// and returns the exit code. A signal ends the command in order.
+// and returns the exit code. A signal stops the command cleanly.
 func Main() int {
 	unsetEmpty(os.Environ())
 	if os.Getenv("GOGC") == "" {
-		// The live heap is a few megabytes, and a request leaves a few kilobytes behind. With
-		// the default, the collector would run about fifty times a second under load, only to
-		// save twenty megabytes.
+		// The live heap is a few megabytes, and a request leaves a few kilobytes behind. With the default,
+		// the collector would run about fifty times a second under load, and save only twenty megabytes.
 		debug.SetGCPercent(400)
 	}
 	ctx, release := untilSignal(context.Background())
@@ -60,8 +59,8 @@ func Main() int {
 	})
 }
 
-// unsetEmpty unsets each VERGE_… variable that is empty. People mean by it that it is not set, but
-// the parser would take it for a value.
+// unsetEmpty unsets each VERGE_… variable that is empty. An empty variable means that it is not set, but the
+// parser would use it as a value.
 func unsetEmpty(environ []string) {
 	for _, v := range environ {
 		if name, value, _ := strings.Cut(v, "="); value == "" && strings.HasPrefix(name, "VERGE_") {
@@ -70,7 +69,7 @@ func unsetEmpty(environ []string) {
 	}
 }
 
-// calledAs returns how a person called this program: by its path, or by its name on $PATH.
+// calledAs returns the name of this program for commands to copy: its path, or its name on $PATH.
 func calledAs(arg0 string) string {
 	if strings.ContainsRune(arg0, os.PathSeparator) {
 		return arg0
@@ -78,15 +77,14 @@ func calledAs(arg0 string) string {
 	return "verge"
 }
 
-// isTerminal takes every character device for a terminal. Of those that are likely here, only
-// /dev/null is none.
+// isTerminal treats every character device except /dev/null as a terminal. Others are unlikely here.
 func isTerminal(f *os.File) bool {
 	info, err := f.Stat()
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// Exit codes. A supervisor need not restart a process that ended with exitUsage: it would refuse
-// the same command line and configuration again.
+// Exit codes. A supervisor need not restart a process that ended with exitUsage: it would reject the same
+// command line and configuration again.
 const (
 	exitOK     = 0
 	exitFailed = 1
@@ -125,7 +123,7 @@ func misuse(err error) error {
 	return usageError{err}
 }
 
-// saidError fails a command whose output has already said why.
+// saidError fails a command whose output already has the reason.
 type saidError struct{}
 
 func (saidError) Error() string { return "failed" }

@@ -42,7 +42,7 @@ func TestCheck_OpenIDProvider(t *testing.T) {
 	}
 	two := check("[oidc_provider]\nprivate_key_files = [\"/b.pem\", \"/a.pem\"]\n")
 	if len(two) != 2 || two[0][3] != "signs" || two[0][2] == one[0][2] || two[1][2] != one[0][2] ||
-		two[1][3] != "is published, and does not sign" {
+		two[1][3] != "is published but does not sign" {
 		t.Errorf("contract 50: during a rotation: %q", two)
 	}
 	if none := check(""); len(none) != 0 {

@@ -23,14 +23,14 @@ type publisherCommands struct {
 }
 
 type publisherListCmd struct {
-	Name string `placeholder:"TEXT" help:"Only those with this text in their name or id."`
+	Name string `placeholder:"TEXT" help:"Only publishers with this text in their name or id."`
 	asking
 }
 
 func (c *publisherListCmd) Run(ctx context.Context, p *program) error {
 	return list(ctx, p, c, operate.ListPublishers, func(all []operate.Publisher) error {
 		if len(all) == 0 {
-			fmt.Fprintln(p.stdout, "There are no publishers. `verge publisher create --name NAME` makes one.")
+			fmt.Fprintln(p.stdout, "No publishers. Create one with `verge publisher create --name NAME`.")
 			return nil
 		}
 		return printTable(p, publisherHeads, publisherRows(all))
@@ -54,15 +54,15 @@ type publisherShowCmd struct {
 
 // Help is shown by `verge publisher show --help`.
 func (publisherShowCmd) Help() string {
-	return `Says what the publisher has done and has left to do before its users can be
-verified, and how many sessions and undelivered events it has.
+	return `Shows the setup steps that the publisher has completed and those that are left, and
+how many sessions and undelivered events it has.
 
 Example:
 
     verge publisher show pub_example`
 }
 
-// shownPublisher is what `verge publisher show --json` prints.
+// shownPublisher is the output of `verge publisher show --json`.
 type shownPublisher struct {
 	*operate.Publisher
 	Overview *operate.Overview `json:"overview"`
@@ -99,17 +99,17 @@ func (c *publisherShowCmd) Run(ctx context.Context, p *program) error {
 	if overview.More {
 		atLeast = "at least "
 	}
-	fmt.Fprintf(p.stdout, "\nEvents: %s%d wait for a retry, %s%d were given up.\n", atLeast, overview.Waiting,
+	fmt.Fprintf(p.stdout, "\nEvents: %s%d waiting for a retry, %s%d dead.\n", atLeast, overview.Waiting,
 		atLeast, overview.Dead)
 	fmt.Fprintf(p.stdout, "Sessions today: %s.\n", counted(overview.Today))
 	return nil
 }
 
-// stepWords says what a step is and which command does it.
+// stepWords returns the description of a step and its command.
 func stepWords(s operate.Step) string {
 	switch s.Name {
 	case operate.StepIntegration:
-		return "It has an integration (verge integration create)."
+		return "The publisher has an integration (verge integration create)."
 	case operate.StepWebhook:
 		command := "(verge integration test" + space(s.Integration) + ")."
 		if s.Done {
@@ -117,17 +117,17 @@ func stepWords(s operate.Step) string {
 		}
 		return "The webhook of an integration passes its test, or is switched off\n         " + command
 	case operate.StepKey:
-		return "It has a secret key (verge key create)."
+		return "The publisher has a secret key (verge key create)."
 	case operate.StepSession:
 		return "A session was completed (verge session test, or start one with the secret key)."
 	case operate.StepMethod:
-		return "A ready integration has a method that verifies people, not the sandbox alone\n         " +
+		return "A ready integration has a method that verifies people, not only the sandbox\n         " +
 			"(verge integration change --methods)."
 	}
 	return s.Name
 }
 
-// space puts a space before an argument that may be missing.
+// space adds a space before an argument that may be missing.
 func space(argument string) string {
 	if argument == "" {
 		return ""
@@ -177,15 +177,15 @@ func (b brandFlags) addTo(p *program, in *operate.PublisherInput) error {
 
 type publisherCreateCmd struct {
 	Name string `required:"" help:"Its name, 1 to 100 characters."`
-	ID   string `placeholder:"PUB_ID" help:"Its id, pub_ and letters, digits, _ or -. Default: one is made."`
+	ID   string `placeholder:"PUB_ID" help:"Id: pub_ and letters, digits, _ or -. Default: generated."`
 	brandFlags
 	asking
 }
 
 // Help is shown by `verge publisher create --help`.
 func (publisherCreateCmd) Help() string {
-	return `A publisher is a business that has users verified. The next step is an integration
-of it, or a member who makes one in the console.
+	return `A publisher is a business that has its users verified. Next, create an integration,
+or invite a member who creates one in the console.
 
 Examples:
 
@@ -200,16 +200,16 @@ func (c *publisherCreateCmd) Run(ctx context.Context, p *program) error {
 		return err
 	}
 	return callWith(ctx, p, c, operate.CreatePublisher, in, func(made *operate.Publisher) error {
-		// The id is alone on stdout, so that a script can take it from there.
+		// Print only the id to stdout, so that a script can use it.
 		fmt.Fprintln(p.stdout, made.ID)
-		fmt.Fprintf(p.stderr, "The publisher %s is made.\n", oneLine(made.Name))
+		fmt.Fprintf(p.stderr, "Created the publisher %s.\n", oneLine(made.Name))
 		return nil
 	})
 }
 
 type publisherChangeCmd struct {
 	ID   string  `arg:"" help:"The publisher, pub_…"`
-	Name *string `help:"Its new name."`
+	Name *string `help:"New name."`
 	brandFlags
 	changing
 }
@@ -217,7 +217,8 @@ type publisherChangeCmd struct {
 // Help is shown by `verge publisher change --help`.
 func (publisherChangeCmd) Help() string {
 	return `Users see the name, the colour and the logo on the hosted pages within 5 seconds.
-All other colours follow from the accent, with enough contrast in light and dark.
+All other colours are computed from the accent, with enough contrast in light and
+dark.
 
 Examples:
 
@@ -253,9 +254,8 @@ type publisherArchiveCmd struct {
 
 // Help is shown by `verge publisher archive --help`.
 func (publisherArchiveCmd) Help() string {
-	return `The keys of an archived publisher are refused, so that it starts no session.
-Sessions under way end as they would, and their events are delivered. Nothing
-takes a publisher out of the archive.
+	return `The keys of an archived publisher are rejected, so no new sessions start. Active
+sessions continue, and their events are delivered. This cannot be undone.
 
 Example:
 
@@ -264,7 +264,7 @@ Example:
 
 func (c *publisherArchiveCmd) Run(ctx context.Context, p *program) error {
 	return call(ctx, p, c, operate.ArchivePublisher, func(gone *operate.Publisher) error {
-		fmt.Fprintf(p.stdout, "%s (%s) is archived. Its keys are refused from now on.\n", gone.ID,
+		fmt.Fprintf(p.stdout, "%s (%s) is archived. Its keys are now rejected.\n", gone.ID,
 			oneLine(gone.Name))
 		return nil
 	})

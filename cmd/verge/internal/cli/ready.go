@@ -9,10 +9,9 @@ import (
 	"github.com/verge-id/verge/cmd/verge/internal/config"
 )
 
-// readyFile is what `verge dev` tells other programs while it serves. It is written to its
-// --ready-file and, for the operators' commands, to ready.json in its data directory. It exists
-// exactly as long as requests are accepted, except that a process that is killed leaves it behind:
-// PID says which process wrote it.
+// readyFile has the addresses and keys of a running `verge dev` for other programs. It is written to
+// --ready-file and, for the operators' commands, to ready.json in the data directory. It exists while
+// requests are accepted. A killed process leaves it behind: PID is the process that wrote it.
 type readyFile struct {
 	BaseURL string `json:"base_url"`
 	DemoURL string `json:"demo_url"`
@@ -23,7 +22,7 @@ type readyFile struct {
 
 	seeds
 
-	// Integrations has an integration for each method, by the method's name. That of the sandbox is
+	// Integrations has an integration for each method, by the method's name. The sandbox's integration is
 	// IntegrationID.
 	Integrations map[string]string `json:"integrations"`
 

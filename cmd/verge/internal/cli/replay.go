@@ -12,24 +12,23 @@ import (
 )
 
 type replayCmd struct {
-	File []string `arg:"" help:"Transcripts, packed by gzip or not. \"-\" is standard input."`
+	File []string `arg:"" help:"Transcripts, plain or compressed with gzip. \"-\" is standard input."`
 
-	Engine      string `default:"native" enum:"native,wasm" help:"What runs the core: this binary, or a WebAssembly guest."`
-	Module      string `placeholder:"FILE" type:"path" help:"The guest to run with --engine wasm. Default: the one built in."`
-	ModuleCache string `placeholder:"DIR" type:"path" help:"Keep the compiled guest there, for the next time. Default: it is not kept."`
+	Engine      string `default:"native" enum:"native,wasm" help:"Engine that runs the core: this binary, or a WebAssembly guest."`
+	Module      string `placeholder:"FILE" type:"path" help:"Module for --engine wasm. Default: the built-in one."`
+	ModuleCache string `placeholder:"DIR" type:"path" help:"Directory for the compiled module. Default: it is compiled each time."`
 }
 
 // Help is shown by `verge replay --help`.
 func (replayCmd) Help() string {
-	return `A transcript has requests with the time and the randomness of each, what the
-core asked its store and its webhook receivers for, what they replied, and what
-the core answered. A replay gives the core the same requests and replies. It
-compares byte for byte what the core asks for and what it answers. At the first
-difference it says where that is, and shows what was recorded ("-") and what came
-("+"), tokens and keys included.
+	return `A transcript contains requests with the time and randomness of each, the calls of
+the core to its store and its webhook receivers, their responses, and the responses
+of the core. A replay runs the core with the same requests and responses, and
+compares its calls and responses byte for byte. It reports the position of the first
+difference, with the recorded ("-") and the actual ("+") data, including tokens and
+keys.
 
-Exit code 0 says that nothing differs, 1 that something does, 2 that a file is
-no transcript.
+Exit code 0: no difference; 1: a difference; 2: a file is not a transcript.
 
 Examples:
 
@@ -42,8 +41,8 @@ func (c *replayCmd) Run(ctx context.Context, p *program) error {
 	if err := at.Check(); err != nil {
 		return usageError{err}
 	}
-	// All are read before any is replayed. So an error in the last file is not printed below pages of
-	// output about the first.
+	// All files are read before the first replay, so that an error in the last file is not printed below
+	// pages of output about the first.
 	recorded := make([]*transcript.Transcript, len(c.File))
 	for n, path := range c.File {
 		var err error
@@ -85,7 +84,7 @@ func readTranscript(p *program, path string) (*transcript.Transcript, error) {
 		if err != nil {
 			return nil, err
 		}
-		defer f.Close() // an error would say nothing about what was read
+		defer f.Close() // an error would not affect the data that was read
 		in = f
 	}
 	t, err := transcript.Read(in)

@@ -24,12 +24,12 @@ type reportCmd struct {
 
 // Help is shown by `verge report --help`.
 func (reportCmd) Help() string {
-	return `Writes a report about the days: methods, settings and their changes, outcomes,
-failure codes, retention, and the version of the service. It has no data of
-persons. The service signs it with the key of [report] in its configuration.
+	return `Writes a report about a period: methods, settings and their changes, outcomes,
+failure codes, retention, and the version of the service. It contains no personal
+data. The service signs it with the key of [report] in its configuration.
 
-The directory gets report.json, report.html for print, a signature of each, and
-the public key. Verify them by OpenSSL:
+The directory gets report.json, report.html for print, a signature for each, and the
+public key. Verify them with OpenSSL:
 
     openssl dgst -sha256 -verify report.pub -signature report.json.sig report.json
     openssl dgst -sha256 -verify report.pub -signature report.html.sig report.html

@@ -179,10 +179,10 @@ fi
 [ "$3" = rw ] || mount -o remount,bind,ro "$1"
 verge serve --config verge.toml --check`
 	for _, c := range []struct{ name, kind, mount, says string }{
-		{"a volume of Kubernetes", "kubernetes", "ro", "verge.toml is good"},
+		{"a volume of Kubernetes", "kubernetes", "ro", "verge.toml is valid"},
 		{"a directory in memory that can be written", "kubernetes", "rw",
 			"can be read by others (mode 0644)"},
-		{"a directory of Docker", "docker", "ro", "verge.toml is good"},
+		{"a directory of Docker", "docker", "ro", "verge.toml is valid"},
 		{"a directory of the disk", "host", "rw", "can be read by others (mode 0444)"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -192,7 +192,7 @@ verge serve --config verge.toml --check`
 			cmd := exec.Command("unshare", "-rm", "sh", "-c", script, "sh", mounted, c.kind, c.mount)
 			cmd.Dir = dir
 			out, err := cmd.CombinedOutput()
-			good := strings.HasSuffix(c.says, "is good")
+			good := strings.HasSuffix(c.says, "is valid")
 			if (err == nil) != good || !strings.Contains(string(out), c.says) {
 				t.Errorf("%v: %s", err, out)
 			}

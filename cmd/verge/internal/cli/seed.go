@@ -30,8 +30,8 @@ import (
 	"github.com/verge-id/verge/testharness/wallettest"
 )
 
-// seeds are the values that `verge dev` invents once and then keeps in its data directory, so that
-// the values that a developer has copied stay valid.
+// seeds are the values that `verge dev` generates once and keeps in its data directory, so that copied values
+// stay valid.
 type seeds struct {
 	OperatorToken    string `json:"operator_token"`
 	PublisherID      string `json:"publisher_id"`
@@ -43,14 +43,15 @@ type seeds struct {
 	WebhookSecret    string `json:"webhook_secret"`
 }
 
-// seedFile is what the data directory keeps: the seeds, and what other programs need not know.
+// seedFile is the content of the data directory's file: the seeds, and values that other programs do not
+// need.
 type seedFile struct {
 	seeds
-	Integrations map[string]string `json:"integrations"` // by method, also those that are not configured now
+	Integrations map[string]string `json:"integrations"` // by method, including unconfigured ones
 	BankSecret   string            `json:"bank_secret"`  // of the service, at the demo's bank
 	CameraToken  string            `json:"camera_token"` // of the service, at the demo's estimator
 
-	issuer *wallettest.Issuer // of the demo's wallet; a new one each time
+	issuer *wallettest.Issuer // of the demo's wallet; new at each start
 }
 
 // devData is the default data directory.
@@ -67,8 +68,8 @@ const (
 	reportFile  = "report.pem"
 )
 
-// loadSeeds reads the values in dir, and invents those that are not there: all of them at first, and later
-// those of new methods.
+// loadSeeds reads the values in dir, and generates missing ones: all of them at first, and later those of new
+// methods.
 func loadSeeds(fsys afero.Fs, dir string, random io.Reader, methods []string) (seedFile, error) {
 	path := filepath.Join(dir, seedsFile)
 	var s seedFile
@@ -76,7 +77,7 @@ func loadSeeds(fsys afero.Fs, dir string, random io.Reader, methods []string) (s
 	switch {
 	case err == nil:
 		if err := json.Unmarshal(old, &s); err != nil {
-			return s, fmt.Errorf("%s: %w: delete it to get new values", path, err)
+			return s, fmt.Errorf("%s: %w: delete the file to get new values", path, err)
 		}
 	case !errors.Is(err, fs.ErrNotExist):
 		return s, err
@@ -91,7 +92,7 @@ func loadSeeds(fsys afero.Fs, dir string, random io.Reader, methods []string) (s
 	return s, config.WritePrivate(fsys, path, b)
 }
 
-// complete invents every value that s does not have.
+// complete generates every value that is missing in s.
 func (s *seedFile) complete(random io.Reader, methods []string) error {
 	var err error
 	invent := func(value *string, prefix string, size int) {
@@ -173,13 +174,13 @@ func addKey(p *program, path, name string, pl *plan) (public string, err error) 
 		return "", err
 	}
 	if pl.Signer, err = pl.Signer.With(name, file); err != nil {
-		return "", fmt.Errorf("%s: %w: delete it to get a new one", path, err)
+		return "", fmt.Errorf("%s: %w: delete the file to get a new one", path, err)
 	}
 	spki, err := pl.Signer.Public(name)
 	return base64.StdEncoding.EncodeToString(spki), err
 }
 
-// loadKeyring reads the ring in dir, or makes one.
+// loadKeyring reads the ring in dir, or creates one.
 func loadKeyring(fsys afero.Fs, dir string, random io.Reader, now time.Time) (token.Keyring, error) {
 	path := filepath.Join(dir, keyringFile)
 	b, err := config.ReadPrivate(fsys, path)
@@ -203,8 +204,8 @@ func loadKeyring(fsys afero.Fs, dir string, random io.Reader, now time.Time) (to
 	return ring, config.WritePrivate(fsys, path, b)
 }
 
-// plant puts the seeds into a directory. A second call changes only the addresses, which may differ
-// from run to run.
+// plant saves the seeds in a directory. A second call changes only the addresses, which may differ between
+// runs.
 func (s seeds) plant(ctx context.Context, d *integration.Directory, site integration.Site, now time.Time,
 	log *slog.Logger) error {
 	if err := d.Seed(ctx, site, sideBySide); err != nil {
@@ -221,9 +222,9 @@ func (s seeds) plant(ctx context.Context, d *integration.Directory, site integra
 		},
 	}
 	for _, i := range site.Integrations {
-		// The integration is recorded as ready without a test, since nothing in dev depends on
-		// it. The test would put five requests into the receiver's log that nobody asked for,
-		// four of them badly signed. `verge integration test` sends them.
+		// The integration is recorded as ready without a test, because dev does not check readiness. The test
+		// would send five unexpected requests to the receiver, four of them badly signed. `verge integration
+		// test` sends them.
 		writes = append(writes, func() error {
 			kept, err := d.Integration(ctx, i.ID)
 			if err != nil {
@@ -235,8 +236,8 @@ func (s seeds) plant(ctx context.Context, d *integration.Directory, site integra
 	return sideBySide(writes)
 }
 
-// plantKey imports a key that is not there yet. It changes no key that is there, because a revoked
-// key must not come back with a restart.
+// plantKey imports a missing key. It does not change existing keys, because a restart must not restore a
+// revoked key.
 func plantKey(
 	ctx context.Context, d *integration.Directory, text, prefix string, k integration.Key, log *slog.Logger,
 ) error {
@@ -245,7 +246,7 @@ func plantKey(
 		return d.ImportKey(ctx, text, k)
 	}
 	if err == nil && !known.Active(k.Created) {
-		log.Warn("a seeded key was revoked and stays so; delete the data directory to start afresh",
+		log.Warn("seeded key is revoked; delete the data directory to get new keys",
 			"key", known.ID)
 	}
 	return err

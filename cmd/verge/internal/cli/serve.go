@@ -20,12 +20,12 @@ import (
 )
 
 type serveCmd struct {
-	Check   bool `help:"Check the configuration, all of it, and exit."`
+	Check   bool `help:"Check the whole configuration and exit."`
 	Example bool `help:"Print an annotated configuration and exit."`
 	configFlags
 }
 
-// configFlags name the configuration, for a command that reads it.
+// configFlags select the configuration, for a command that reads it.
 type configFlags struct{ config.Flags }
 
 // plan reads and checks the configuration.
@@ -36,33 +36,30 @@ func (c *configFlags) plan(p *program) (plan, config.File, error) {
 
 // Help is shown by `verge serve --help`.
 func (serveCmd) Help() string {
-	return `A flag overrides the environment, and the environment overrides the file.
-Publishers and integrations are in the file alone. Secrets are in files of their
-own or in the environment. They are never in a flag, which every user of the
-machine can read.
+	return `Flags override the environment, and the environment overrides the file. Publishers
+and integrations can only be in the file. Secrets are in separate files or in the
+environment, never in flags, which every user of the machine can read.
 
-The command refuses a configuration that is half set or not safe. It says
-everything that is wrong with it, and exits with 2.
+The command rejects an incomplete or insecure configuration, lists all errors, and
+exits with code 2.
 
-SIGTERM and SIGINT drain: requests and webhooks in hand finish, the server
-closes its store, and the exit code is 0. A second signal ends the process at
-once.
+On SIGTERM and SIGINT, active requests and webhooks finish, the server closes its
+store, and the exit code is 0. A second signal ends the process immediately.
 
-SIGHUP reads module, module_sha256, module_key and module_min_version of
-[engine] again. From then on the module takes every new request. Requests under
-way end in the old one, and none is lost. The server refuses a module that it
-does not trust or that fails its tests. Then the module and its pins stay as they
-were, and the log and "verge module show" say why. To stop trusting a key that has
-leaked, replace module_key and the module with its signature together, then send
-the signal, or restart.
+SIGHUP reads module, module_sha256, module_key and module_min_version of [engine]
+again. New requests then use the new module; active requests finish in the old one,
+and none is lost. The server rejects a module that it does not trust or that fails
+its tests. The old module and its pins then stay in use, and the log and "verge
+module show" give the reason. To stop trusting a leaked key, replace module_key and
+the module with its signature together, then send the signal or restart.
 
-SIGHUP also reads publishers and integrations again. Those that the file no longer
-contains continue to work: --check lists them, the log warns of them, and "verge
-apply FILE" archives them. If anything in the file is wrong, SIGHUP changes nothing.
-It fetches the trusted lists of methods again, and reads those that are files.
+SIGHUP also reads publishers and integrations again. Those that were removed from
+the file continue to work: --check lists them, the log warns about them, and "verge
+apply FILE" archives them. If the file has any error, SIGHUP changes no publisher
+and no integration. It also fetches or reads the trusted lists of methods again.
 
-The server itself notices when the files of the key ring and of the certificate
-change. SIGHUP makes it read the certificate at once. Every other change takes a
+The server notices changes of the key ring file and the certificate files
+automatically; SIGHUP reads the certificate immediately. All other changes need a
 restart. On SIGHUP the log warns if the keys of [oidc_provider] have changed.
 
 Examples:
@@ -95,10 +92,10 @@ func (c *serveCmd) Run(ctx context.Context, p *program) error {
 			fmt.Fprintf(p.stdout, "OpenID provider: issuer %s/oidc, ES256, key %s signs\n", conf.BaseURL,
 				ids[0])
 			for _, id := range ids[1:] {
-				fmt.Fprintf(p.stdout, "OpenID provider: key %s is published, and does not sign\n", id)
+				fmt.Fprintf(p.stdout, "OpenID provider: key %s is published but does not sign\n", id)
 			}
 		}
-		fmt.Fprintf(p.stdout, "%s is good: mode %s, %s, %s, %s, %s\n",
+		fmt.Fprintf(p.stdout, "%s is valid: mode %s, %s, %s, %s, %s\n",
 			c.Source(), conf.Mode, conf.BaseURL, pl.Engine,
 			words.HowMany(len(pl.Site.Publishers), "publisher"),
 			words.HowMany(len(pl.Site.Integrations), "integration"))
@@ -125,11 +122,11 @@ func (c *serveCmd) Run(ctx context.Context, p *program) error {
 		return errors.Join(err, in.Close())
 	}
 	for _, w := range pl.Warnings {
-		pl.log.Warn("the configuration allows what may not be meant", "what", w)
+		pl.log.Warn("insecure configuration", "what", w)
 	}
 	if !pl.Core.AllowsPasskeys() {
-		pl.log.Info("there are no passkeys, of users or of publishers' members: the host of base_url "+
-			"is an IP address and no name", "base_url", conf.BaseURL)
+		pl.log.Info("passkeys are disabled for users and publishers' members: the host of base_url "+
+			"is an IP address, not a name", "base_url", conf.BaseURL)
 	}
 	pl.log.Info("serving", "mode", conf.Mode, "base_url", conf.BaseURL, "kv", pl.Store.String(),
 		in.modules.Attr(), "version", thisBuild().Version,
@@ -158,14 +155,14 @@ func (c *serveCmd) Run(ctx context.Context, p *program) error {
 	return in.Run(ctx)
 }
 
-// The pauses between attempts to carry out a SIGHUP while the store is away.
+// The pauses between attempts to handle a SIGHUP while the store is unavailable.
 const (
 	hangUpFirst = time.Second
 	hangUpMost  = 30 * time.Second
 )
 
-// onHangUps carries out each SIGHUP, until hangUps is closed. act is called again, with first false, as long
-// as it returns true. A newer SIGHUP replaces a waiting one.
+// onHangUps handles each SIGHUP, until hangUps is closed. It repeats act, with first false, while act returns
+// true. A newer SIGHUP replaces a waiting one.
 func onHangUps(hangUps <-chan os.Signal, after func(time.Duration) <-chan time.Time,
 	act func(first bool) (again bool)) {
 	for range hangUps {
@@ -184,14 +181,14 @@ func onHangUps(hangUps <-chan os.Signal, after func(time.Duration) <-chan time.T
 	}
 }
 
-// applyAgain reads the publishers and integrations of the configuration once more, and puts them into the
-// store. If anything is wrong with the configuration, or an integration names a method that the running
-// server does not have, nothing changes, and the log has the reason. It returns true if the store was away.
+// applyAgain reads the publishers and integrations of the configuration again, and saves them to the store.
+// If the configuration has an error, or an integration uses a method that the running server lacks, it
+// changes no publisher or integration, and logs the reason. It returns true if the store was unavailable.
 func (c *configFlags) applyAgain(ctx context.Context, p *program, running plan, d *integration.Directory,
 ) (again bool) {
 	next, _, err := c.plan(p)
 	if err == nil {
-		methods, _ := running.Core.Catalog() // it was checked before it began to run
+		methods, _ := running.Core.Catalog() // it was checked at start
 		err = next.Site.Validate(methods, running.Core.Dev)
 	}
 	var changes []integration.Difference
@@ -203,11 +200,11 @@ func (c *configFlags) applyAgain(ctx context.Context, p *program, running plan, 
 		err = next.apply(ctx, d)
 	}
 	if err != nil && ctx.Err() != nil {
-		return false // the server stops, and reads them when it starts again
+		return false // the server stops, and reads them at the next start
 	}
 	if kv.Failed(err) {
 		running.log.Warn(
-			"SIGHUP: the store is away; publishers and integrations are read again once it is back",
+			"SIGHUP: store unavailable; publishers and integrations will be read again",
 			"error",
 			err.Error(),
 		)
@@ -219,7 +216,7 @@ func (c *configFlags) applyAgain(ctx context.Context, p *program, running plan, 
 	}
 	changes = slices.DeleteFunc(changes, func(of integration.Difference) bool { return len(of.Changes) == 0 })
 	for _, change := range changes {
-		running.log.Info("the configuration changed", "what", change.Kind, "id", change.ID, "action",
+		running.log.Info("configuration changed", "what", change.Kind, "id", change.ID, "action",
 			change.Action)
 	}
 	if !slices.Equal(next.Core.ProviderKeys, running.Core.ProviderKeys) {

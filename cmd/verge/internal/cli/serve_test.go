@@ -255,7 +255,7 @@ func TestServeDeadDeliveries(t *testing.T) {
 	wait.Until(t, "the event", func() bool { return sink.has(id, "started") })
 	wait.Until(t, "an empty list", func() bool {
 		_, out = asOperator(p, at, "delivery", "list")
-		return strings.Contains(out, "No event has been given up")
+		return strings.Contains(out, "No dead events")
 	})
 }
 
@@ -268,7 +268,7 @@ func TestServeShowsWhatIsDown(t *testing.T) {
 	at, stop := serveHere(t, p, "--config", "/verge.toml")
 	defer stop()
 	code, out := asOperator(p, at, "delivery", "list")
-	if code != exitOK || !strings.Contains(out, "none waits for a retry") {
+	if code != exitOK || !strings.Contains(out, "none waiting for a retry") {
 		t.Errorf("list: exit code %d: %s", code, out)
 	}
 	code, out = asOperator(p, at, "integration", "test", testIntegration)
@@ -294,7 +294,7 @@ func TestServeShowsWhatIsDown(t *testing.T) {
 		"Waiting for a retry:",
 		"verification.started",
 		"connection_refused",
-		"No event has been given up.",
+		"No dead events.",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("list does not say %q: %s", want, out)

@@ -8,14 +8,14 @@ import (
 	"github.com/verge-id/verge/cmd/verge/internal/config"
 )
 
-// serverFlags say where the admin listener is. Each of the operators' commands embeds them.
+// serverFlags have the address of the admin listener. Each of the operators' commands embeds them.
 type serverFlags struct {
-	AdminURL  string `group:"server" placeholder:"URL" env:"VERGE_ADMIN_URL" help:"The admin listener. Default: that of the \"verge dev\" which runs here."`
+	AdminURL  string `group:"server" placeholder:"URL" env:"VERGE_ADMIN_URL" help:"URL of the admin listener. Default: the \"verge dev\" that runs here."`
 	TokenFile string `group:"server" placeholder:"FILE" env:"VERGE_OPERATOR_TOKEN_FILE" help:"File with the operator token. Or set $$VERGE_OPERATOR_TOKEN."`
-	ReadyFile string `group:"server" default:".verge/ready.json" type:"path" env:"VERGE_READY_FILE" help:"Ready file of the \"verge dev\" to ask if no URL is given."`
+	ReadyFile string `group:"server" default:".verge/ready.json" type:"path" env:"VERGE_READY_FILE" help:"Ready file of the \"verge dev\" to use if no URL is given."`
 }
 
-// client asks the server that the flags name, or else the `verge dev` that runs here.
+// client returns a client for the server of the flags, or of the `verge dev` that runs here.
 func (f serverFlags) client(p *program) (*adminclient.Client, error) {
 	config := adminclient.Config{URL: f.AdminURL, From: "--admin-url or $VERGE_ADMIN_URL"}
 	var err error
@@ -45,9 +45,10 @@ func (f serverFlags) client(p *program) (*adminclient.Client, error) {
 	return client, nil
 }
 
-// noDev is the error of a command that found no running `verge dev`. flag names another server.
+// noDev returns the error of a command that found no running `verge dev`. flag is the flag for another
+// server.
 func noDev(readyFile, flag string) error {
-	return usagef("no server to ask: `verge dev` does not run here (there is no %s); "+
+	return usagef("no server: `verge dev` does not run here (there is no %s); "+
 		"change to the directory where it runs, or give --ready-file DIR/%s/%s or %s", readyFile, devData,
 		statusFile, flag)
 }

@@ -13,19 +13,19 @@ import (
 // sessionCommands are the commands of `verge session`.
 type sessionCommands struct {
 	Show sessionShowCmd `cmd:"" does:"readSession" help:"Show the outcome of a session, and its events."`
-	Test sessionTestCmd `cmd:"" does:"startTestSession" help:"Start a session in the sandbox, to try an integration."`
+	Test sessionTestCmd `cmd:"" does:"startTestSession" help:"Start a sandbox session to test an integration."`
 }
 
 type sessionShowCmd struct {
-	ID string `arg:"" help:"The session_id, svc_sess_…, that the publisher got when it started the session."`
+	ID string `arg:"" help:"The session_id, svc_sess_…, from the response to the publisher's start."`
 	asking
 }
 
 // Help is shown by `verge session show --help`.
 func (sessionShowCmd) Help() string {
-	return `Shows the outcome of a session, its last steps without success (method, reason
-and setting), and its events. It never shows the publisher's state, the user's id
-or anything personal.
+	return `Shows the outcome of a session, its last unsuccessful steps (method, reason and
+setting), and its events. It never shows the publisher's state, the user's id or any
+personal data.
 
 Example:
 
@@ -56,7 +56,7 @@ func (c *sessionShowCmd) Run(ctx context.Context, p *program) error {
 			return err
 		}
 		if len(s.Events) == 0 {
-			fmt.Fprintln(p.stdout, "\nNo event of it was sent in the last 7 days.")
+			fmt.Fprintln(p.stdout, "\nNo events in the last 7 days.")
 			return nil
 		}
 		fmt.Fprintln(p.stdout)
@@ -64,7 +64,7 @@ func (c *sessionShowCmd) Run(ctx context.Context, p *program) error {
 	})
 }
 
-// printSteps prints the last steps that did not succeed, if there are any.
+// printSteps prints the last unsuccessful steps.
 func printSteps(p *program, steps []operate.SessionStep) error {
 	if len(steps) == 0 {
 		return nil
@@ -82,15 +82,15 @@ func stepRows(steps []operate.SessionStep) (rows [][]string) {
 }
 
 type sessionTestCmd struct {
-	Integration string `required:"" placeholder:"UUID" help:"The integration. Its only methods must be of the sandbox."`
-	CallbackURL string `required:"" name:"callback-url" placeholder:"URL" help:"Where the browser goes when the session has ended."`
+	Integration string `required:"" placeholder:"UUID" help:"The integration. Its methods must all be sandbox methods."`
+	CallbackURL string `required:"" name:"callback-url" placeholder:"URL" help:"Address for the browser after the session."`
 	asking
 }
 
 // Help is shown by `verge session test --help`.
 func (sessionTestCmd) Help() string {
-	return `Starts a session in the sandbox, whose outcome you choose in the browser. It prints
-the address to open. The sandbox verifies no user, and production has none.
+	return `Starts a session in the sandbox, whose outcome you choose in the browser, and prints
+its address. The sandbox verifies no user and does not exist in production.
 
 Example:
 
@@ -100,9 +100,9 @@ Example:
 
 func (c *sessionTestCmd) Run(ctx context.Context, p *program) error {
 	return call(ctx, p, c, operate.StartTestSession, func(s *operate.TestSession) error {
-		// The address is alone on stdout, so that a script can take it from there.
+		// Print only the address to stdout, so that a script can use it.
 		fmt.Fprintln(p.stdout, s.RedirectURL)
-		fmt.Fprintf(p.stderr, "Open this address in a browser before %s. See what became of it with\n"+
+		fmt.Fprintf(p.stderr, "Open this address in a browser before %s. To see the outcome, run\n"+
 			"    verge session show %s\n", words.When(s.Expires), s.ID)
 		return nil
 	})

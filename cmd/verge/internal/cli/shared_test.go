@@ -246,7 +246,7 @@ func TestLeasesOfTheDeadAndTheFrozen(t *testing.T) {
 			p, _, _ := testProgram()
 			p.Getenv = func(string) (string, bool) { return testToken, true }
 			code, out := asOperator(p, third.at, "delivery", "list")
-			if code != exitOK || !strings.Contains(out, "No event has been given up") {
+			if code != exitOK || !strings.Contains(out, "No dead events") {
 				t.Errorf("exit code %d: %s", code, out)
 			}
 		})

@@ -7,9 +7,9 @@ import (
 	"syscall"
 )
 
-// untilSignal ends its context on the first SIGTERM, SIGINT or SIGHUP, so that the command drains. A
-// terminal that closes sends SIGHUP. A second signal ends the process at once, because a person who
-// asks twice does not want to wait for a slow receiver.
+// untilSignal ends its context on the first SIGTERM, SIGINT or SIGHUP, so that the command drains. A terminal
+// that closes sends SIGHUP. A second signal ends the process immediately: a user who repeats it does not want
+// to wait for a slow receiver.
 func untilSignal(parent context.Context) (ctx context.Context, release func()) {
 	ctx, cancel := context.WithCancel(parent)
 	signals := make(chan os.Signal, 2)
@@ -26,11 +26,11 @@ func untilSignal(parent context.Context) (ctx context.Context, release func()) {
 	}
 }
 
-// hangUps returns the SIGHUPs that a server receives. To a server, SIGHUP means "read your files
-// again" and never "stop".
+// hangUps returns the SIGHUPs that a server receives. For a server, SIGHUP means "read the files again",
+// never "stop".
 func hangUps() (received <-chan os.Signal, release func()) {
 	signal.Ignore(syscall.SIGHUP) // takes it from untilSignal
-	c := make(chan os.Signal, 1)  // one stands for all that arrive while the server is busy
+	c := make(chan os.Signal, 1)  // one represents all that arrive while the server is busy
 	signal.Notify(c, syscall.SIGHUP)
 	return c, func() {
 		signal.Stop(c)

@@ -270,7 +270,7 @@ func TestServe_HangUpWhileStoreAway(t *testing.T) {
 	}
 	in.hangUp(t)
 	wait.Until(t, "the first attempt", func() bool {
-		return strings.Contains(in.logs.String(), "SIGHUP: the store is away")
+		return strings.Contains(in.logs.String(), "SIGHUP: store unavailable")
 	})
 	redis.Start()
 	wait.Until(t, "the change", func() bool {

@@ -9,8 +9,8 @@ import (
 	"github.com/verge-id/verge/core/integration"
 )
 
-// apply puts the site into the store and archives nothing that the file does not name. It warns of
-// integrations that start no session because their webhook has not passed its test.
+// apply saves the site to the store. It archives only publishers and integrations that the file marks as
+// archived. It warns about integrations that start no sessions because their webhook has not passed its test.
 func (pl *plan) apply(ctx context.Context, d *integration.Directory) error {
 	if err := d.Put(ctx, pl.Site, integration.KeepRemoved, sideBySide); err != nil {
 		return err
@@ -30,7 +30,7 @@ func (pl *plan) apply(ctx context.Context, d *integration.Directory) error {
 				return fmt.Errorf("integration %s: %w", i.ID, err)
 			}
 			if !ready && !pl.Core.Dev {
-				pl.log.Warn("integration is not ready and starts no session", "integration", i.ID,
+				pl.log.Warn("integration not ready, starts no sessions", "integration", i.ID,
 					"do", "verge integration test "+i.ID)
 			}
 			return nil
@@ -39,7 +39,7 @@ func (pl *plan) apply(ctx context.Context, d *integration.Directory) error {
 	return sideBySide(looks)
 }
 
-// sideBySide runs all, at most 64 at once, and returns the first error.
+// sideBySide runs all functions, at most 64 at a time, and returns the first error.
 func sideBySide(all []func() error) error {
 	var group errgroup.Group
 	group.SetLimit(64)

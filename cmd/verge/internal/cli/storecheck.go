@@ -21,17 +21,16 @@ import (
 // storeCheckTime bounds how long `serve --check` waits for a store.
 const storeCheckTime = 5 * time.Second
 
-// compareStore prints which key of the ring seals, and whether a bolt store is there yet. If the store is
-// there, it compares the ring with the store's set of keys, and store.partitions with the number that the
-// store's sessions use, and lists the removals from the file. It only reads there. A store that does not
-// respond, or that another process has open, is not an error of the configuration: compareStore prints it and
-// returns nil.
+// compareStore prints the active key of the ring, and whether a bolt store exists. If it exists, compareStore
+// compares the ring with the store's set of keys, and store.partitions with the number that the store's
+// sessions use, and lists the removals from the file. It only reads. A store that does not respond, or that
+// another process has open, is not an error of the configuration: compareStore prints it and returns nil.
 func (pl *plan) compareStore(ctx context.Context, p *program, file string) error {
 	seals := pl.Keyring.Keys[pl.Keyring.Sealing(pl.now())]
 	said := fmt.Sprintf("key ring: key %s (fingerprint %s) seals", seals.ID, seals.Fingerprint())
 	if !pl.storeExists(p) {
 		if pl.Store.Kind == kvadapters.Bolt {
-			fmt.Fprintf(p.stdout, "store: there is no file %s yet; the first start makes it\n", pl.Store.Path)
+			fmt.Fprintf(p.stdout, "store: %s does not exist yet; the first start creates it\n", pl.Store.Path)
 		}
 		fmt.Fprintln(p.stdout, said)
 		return nil
@@ -53,21 +52,21 @@ func (pl *plan) compareStore(ctx context.Context, p *program, file string) error
 		return usageError{err}
 	}
 	if errors.Is(err, bolt.ErrLocked) {
-		fmt.Fprintf(p.stdout, "%s; it was not compared with the store's set of keys, because a "+
-			"process has %s open; if that is your server, let it run: its next start compares them. "+
+		fmt.Fprintf(p.stdout, "%s; not compared with the store's set of keys, because a "+
+			"process has %s open. If that is your server, let it run: its next start compares them. "+
 			"\"verge apply %s --dry-run\" lists the difference\n", said, pl.Store.Path,
 			file)
 		return nil
 	}
 	if err != nil {
-		fmt.Fprintf(p.stdout, "%s; it was not compared with the store's set of keys: %v\n", said, err)
+		fmt.Fprintf(p.stdout, "%s; not compared with the store's set of keys: %v\n", said, err)
 		return nil
 	}
 	if err := ring.Lags(); err != nil {
 		fmt.Fprintln(p.stdout, "key ring:", err)
 	}
 	if ring.Unused() {
-		fmt.Fprintln(p.stdout, said+"; the store has no set of keys yet, and the first start puts it there")
+		fmt.Fprintln(p.stdout, said+"; the store has no set of keys yet, the first start creates it")
 	} else {
 		fmt.Fprintln(p.stdout, said+", as in the store's set of keys")
 	}
@@ -80,7 +79,7 @@ func (pl *plan) compareStore(ctx context.Context, p *program, file string) error
 	return nil
 }
 
-// listTrustLists prints the state of each trusted list, and warns of those that are not good.
+// listTrustLists prints the state of each trusted list, and warns about late, old or missing ones.
 func (pl *plan) listTrustLists(ctx context.Context, p *program, store kv.KV, ring host.Sealer) error {
 	all, err := operate.StoredLists(ctx,
 		host.Host{KV: store, Sealer: ring, Now: pl.now, Random: pl.random}, pl.methods())
@@ -94,7 +93,7 @@ func (pl *plan) listTrustLists(ctx context.Context, p *program, store kv.KV, rin
 	return err
 }
 
-// listRemoved warns of removals from the file. A start leaves their integrations in use (contract 46).
+// listRemoved warns about removals from the file. Their integrations stay in use after a start (contract 46).
 func (pl *plan) listRemoved(ctx context.Context, p *program, store kv.KV, ring host.Sealer,
 	file string) error {
 	d := integration.NewDirectory(host.Host{KV: store, Sealer: ring, Now: pl.now, Random: pl.random})
@@ -102,7 +101,7 @@ func (pl *plan) listRemoved(ctx context.Context, p *program, store kv.KV, ring h
 	for _, each := range all {
 		if each.Removed {
 			fmt.Fprintf(p.stderr, "warning: %s %s is no longer in the file and continues to work; "+
-				"put it back, or archive it with \"verge apply %s\"\n", each.Kind, each.ID, file)
+				"add it again, or archive it with \"verge apply %s\"\n", each.Kind, each.ID, file)
 		}
 	}
 	if err != nil {
@@ -111,10 +110,10 @@ func (pl *plan) listRemoved(ctx context.Context, p *program, store kv.KV, ring h
 	return pl.listUnusable(ctx, p, d)
 }
 
-// listUnusable warns of integrations in the store with methods that the configuration lacks.
+// listUnusable warns about integrations in the store with methods that the configuration lacks.
 func (pl *plan) listUnusable(ctx context.Context, p *program, d *integration.Directory) error {
 	stored, err := d.Integrations(ctx)
-	catalog, _ := pl.Core.Catalog() // the plan has no problems by now
+	catalog, _ := pl.Core.Catalog() // the plan has no problems here
 	for _, i := range stored {
 		for _, name := range i.Offers() {
 			if _, known := catalog.Find(name); !known && i.Archived == nil {
@@ -127,8 +126,8 @@ func (pl *plan) listUnusable(ctx context.Context, p *program, d *integration.Dir
 	return err
 }
 
-// storeExists reports whether there may be a store. To look into a bolt file that does not exist, or that is
-// empty, would make one.
+// storeExists reports whether there may be a store. Opening a missing or empty bolt file would create a
+// store.
 func (pl *plan) storeExists(p *program) bool {
 	if pl.Store.Kind == kvadapters.Bolt {
 		file, err := p.FS.Stat(pl.Store.Path)
@@ -137,16 +136,16 @@ func (pl *plan) storeExists(p *program) bool {
 	return pl.Store.Shared()
 }
 
-// misplaced turns the error that the key ring does not fit the store into a mistake of the
-// configuration. It returns every other error as it is.
+// misplaced returns the error of a key ring that does not fit the store as a mistake in the configuration. It
+// returns other errors unchanged.
 func (pl *plan) misplaced(err error) error {
 	if errors.Is(err, keyset.ErrUnfit) {
-		return usagef("%s is no place for this key ring: %w", pl.Store, err)
+		return usagef("%s has another key ring: %w", pl.Store, err)
 	}
 	return err
 }
 
-// storeRing opens the plan's store and returns it with the ring on it.
+// storeRing opens the plan's store and returns it with the ring.
 func (pl *plan) storeRing(ctx context.Context) (kv.KV, *keyset.Ring, func() error, error) {
 	store, closeStore, err := pl.Store.Open(ctx, kvadapters.OpenConfig{Now: pl.now, Disk: boltDisk})
 	if err != nil {
@@ -168,14 +167,14 @@ type keyringAdoptCmd struct {
 
 // Help is shown by `verge keyring adopt --help`.
 func (keyringAdoptCmd) Help() string {
-	return `The store remembers which keys its instances use, and an instance with another
-ring does not start. If the ring is lost, this command makes the store accept a
-new one. Stop every instance first.
+	return `The store remembers the keys of its instances, and an instance with another ring
+does not start. If the ring is lost, this command makes the store accept a new one.
+Stop every instance first.
 
-What the old ring sealed or signed is lost with it: sessions under way, events
-that wait, outcomes, and API keys, which have to be created again. Publishers,
-integrations and webhook secrets come from the configuration again. The log then
-names what the store still holds of the old ring.
+All data that the old ring encrypted or signed is lost: active sessions, waiting
+events, outcomes, and API keys, which must be created again. Publishers,
+integrations and webhook secrets are read from the configuration again. The log then
+lists the data of the old ring that is still in the store.
 
 Example:
 
@@ -196,12 +195,12 @@ func (c *keyringAdoptCmd) Run(ctx context.Context, p *program) error {
 		return err
 	}
 	if ring.Ready() == nil {
-		fmt.Fprintf(p.stdout, "%s is used with this key ring already; nothing was changed.\n", pl.Store)
+		fmt.Fprintf(p.stdout, "%s already uses this key ring; no changes.\n", pl.Store)
 		return nil
 	}
 	if err := ring.Adopt(ctx); err != nil {
 		return fmt.Errorf("the store's set of keys: %w", err)
 	}
-	fmt.Fprintf(p.stdout, "%s now takes this key ring, and refuses the one before.\n", pl.Store)
+	fmt.Fprintf(p.stdout, "%s now accepts this key ring, and rejects the previous one.\n", pl.Store)
 	return nil
 }

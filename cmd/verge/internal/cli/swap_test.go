@@ -245,7 +245,7 @@ func TestModule_Rejected(t *testing.T) {
 	})
 	t.Run("the module in use is not activated again", func(t *testing.T) {
 		code, out := asOperator(operator(), r.at, "module", "activate", r.used)
-		if code != exitOK || !strings.Contains(out, "is active already, since ") {
+		if code != exitOK || !strings.Contains(out, "is already active since ") {
 			t.Errorf("exit code %d: %s", code, out)
 		}
 		r.hangUp(t)
@@ -385,7 +385,7 @@ func (r *refusing) judgesRoles(t *testing.T) {
 		code                int
 		says                string
 	}{
-		{"an operator replaces the module", "operator", "activate", exitOK, "is active already, since "},
+		{"an operator replaces the module", "operator", "activate", exitOK, "is already active since "},
 		{"a viewer sees the module", "viewer", "show", exitOK, digestOf(r.good)},
 		{"a viewer does not replace it", "viewer", "activate", exitFailed,
 			"The role of this operator token, viewer, may not do this (FORBIDDEN"},

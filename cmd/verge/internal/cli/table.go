@@ -12,7 +12,7 @@ import (
 	"github.com/verge-id/verge/core/timestamp"
 )
 
-// printJSON prints what the API answered, on one line, with times as the API has them.
+// printJSON prints the response of the API on one line, with times as in the API.
 func printJSON(p *program, v any) error {
 	text, err := timestamp.JSON(v)
 	if err != nil {
@@ -25,8 +25,8 @@ func printJSON(p *program, v any) error {
 // maxCell is the maximum width of a cell. --json has the whole text.
 const maxCell = 96
 
-// printTable prints rows under their heads. Each row is one line, on a terminal and in a pipe, however long
-// its ids are: they are whole, so that other commands and grep can use them.
+// printTable prints rows under their heads. Each row is one line, on a terminal and in a pipe. Ids are never
+// cut, so that other commands and grep can use them.
 func printTable(p *program, heads string, rows [][]string) error {
 	all := append([][]string{strings.Split(heads, "|")}, rows...)
 	widths := make([]int, len(all[0]))
@@ -48,7 +48,7 @@ func printTable(p *program, heads string, rows [][]string) error {
 	return err
 }
 
-// facts are the lines that describe one thing. A fact without a value is left out.
+// facts are the lines that describe one object. A fact without a value is omitted.
 type facts [][2]string
 
 func (f *facts) add(name, value string) {
@@ -65,7 +65,8 @@ func (f *facts) print(p *program) error {
 	return table.Flush()
 }
 
-// oneLine replaces what would move a cursor or begin a cell. Others have written what is printed.
+// oneLine replaces characters that would move a cursor or begin a cell, because the text comes from other
+// people.
 func oneLine(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r >= 0x7f && r < 0xa0 || r == 0x2028 || r == 0x2029 {
@@ -83,7 +84,7 @@ func cut(s string, most int) string {
 	return s
 }
 
-// dash stands for nothing in a table.
+// dash returns a dash for an empty cell.
 func dash(s string) string {
 	if s == "" {
 		return "-"
@@ -91,7 +92,7 @@ func dash(s string) string {
 	return s
 }
 
-// whenever is when for a time that may be missing.
+// whenever is like when, for a time that may be missing.
 func whenever(t *time.Time) string {
 	if t == nil || t.IsZero() {
 		return ""
@@ -99,7 +100,7 @@ func whenever(t *time.Time) string {
 	return words.When(*t)
 }
 
-// stateOf says whether a thing is in use, and who may change it.
+// stateOf returns whether an object is in use, and who manages it, in words.
 func stateOf(archived *time.Time, managed, removed bool) string {
 	switch {
 	case archived != nil:

@@ -7,10 +7,10 @@ import (
 	"github.com/verge-id/verge/edge/otlp"
 )
 
-// lastSpans bounds how long an end waits for a collector to take the last spans.
+// lastSpans is the maximum wait at shutdown for a collector to accept the last spans.
 const lastSpans = 3 * time.Second
 
-// openTraces opens the way to the collector, if there is one. end sends what is left.
+// openTraces connects to the collector, if one is configured. end sends the remaining spans.
 func (pl *plan) openTraces(ctx context.Context) (end func(), err error) {
 	if pl.Traces.Endpoint == "" {
 		return func() {}, nil
@@ -25,7 +25,7 @@ func (pl *plan) openTraces(ctx context.Context) (end func(), err error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastSpans)
 		defer cancel()
 		if err := provider.Shutdown(ctx); err != nil {
-			pl.log.Warn("the last traces did not reach the collector", "error", err.Error())
+			pl.log.Warn("last traces not sent to the collector", "error", err.Error())
 		}
 	}, nil
 }

@@ -22,8 +22,8 @@ type usageCmd struct {
 
 // Help is shown by `verge usage --help`.
 func (usageCmd) Help() string {
-	return `Says how many sessions of an integration started and how they ended, day by day.
-What happened less than a minute ago may be missing. Days are kept for 400 days.
+	return `Counts the sessions of an integration by day: how many started, and how they ended.
+Sessions of the last minute may be missing. Days are kept for 400 days.
 
 Examples:
 
@@ -66,7 +66,7 @@ func (c *usageCmd) Run(ctx context.Context, p *program) error {
 		}
 	}
 	if len(rows) == 0 {
-		fmt.Fprintln(p.stdout, "No session started or ended in these days.")
+		fmt.Fprintln(p.stdout, "No sessions started or ended in this period.")
 		return nil
 	}
 	sum := []string{"all"}
@@ -76,7 +76,7 @@ func (c *usageCmd) Run(ctx context.Context, p *program) error {
 	return printTable(p, usageHeads(), append(rows, sum))
 }
 
-// usageHeads has the outcomes as the API names them, without the word that would make the table too wide.
+// usageHeads has the outcomes of the API, shortened so that the table is not too wide.
 func usageHeads() string {
 	heads := "DAY"
 	for _, outcome := range host.Outcomes() {
@@ -85,7 +85,7 @@ func usageHeads() string {
 	return heads
 }
 
-// counted says how often each outcome occurred.
+// counted returns the count of each outcome.
 func counted(by map[string]uint64) string {
 	said := ""
 	for _, outcome := range host.Outcomes() {

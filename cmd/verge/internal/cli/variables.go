@@ -9,11 +9,11 @@ import (
 	"github.com/verge-id/verge/cmd/verge/internal/config"
 )
 
-// variables are those of Verge's variables that belong to no flag.
+// variables are Verge's environment variables that belong to no flag.
 var variables = append([]string{
 	secretKeyVariable,
 
-	// Of the tests, which start this command with the variables that they were given.
+	// For the tests, which start this command with their own environment.
 	"VERGE_BEFORE", "VERGE_BOLT_FULL_CHILD", "VERGE_BOLT_KILL_CHILD", "VERGE_FAULT_TIMES",
 	"VERGE_HARNESS_ENGINE", "VERGE_HARNESS_KV", "VERGE_HARNESS_TURN", "VERGE_HARNESS_URL", "VERGE_LONG",
 	"VERGE_LONGFELLOW",

@@ -14,7 +14,7 @@ type versionCmd struct {
 	JSON bool `help:"Print JSON."`
 }
 
-// build says where a binary comes from.
+// build describes the origin of a binary.
 type build struct {
 	Version  string `json:"version"`            // of the module, "(devel)" if built from a work tree
 	Revision string `json:"revision,omitempty"` // of the repository
@@ -22,7 +22,7 @@ type build struct {
 	Time     string `json:"time,omitempty"`     // of the revision
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
-	Module   string `json:"module,omitempty"` // SHA-256 of the one built in
+	Module   string `json:"module,omitempty"` // SHA-256 of the built-in module
 }
 
 func thisBuild() build {

@@ -20,12 +20,12 @@ import (
 )
 
 type webhookSecretCmd struct {
-	File string `arg:"" optional:"" help:"Where to write it (mode 0600). It must not exist yet. Default: print it."`
+	File string `arg:"" optional:"" help:"File to create for the secret (mode 0600). It must not exist yet. Default: print the secret."`
 }
 
 // Help is shown by `verge webhook secret --help`.
 func (webhookSecretCmd) Help() string {
-	return `Makes a webhook secret of 256 random bits. Give it to the publisher, and name it by
+	return `Creates a webhook secret of 256 random bits. Give it to the publisher, and set
 secret_file or secret_env in the configuration.
 
 Example:
@@ -43,7 +43,7 @@ func (c *webhookSecretCmd) Run(p *program) error {
 		return nil
 	}
 	if _, err := p.FS.Stat(c.File); err == nil {
-		return fmt.Errorf("%s is there already and is left as it is", c.File)
+		return fmt.Errorf("%s already exists and was not changed", c.File)
 	}
 	if err := config.WritePrivate(p.FS, c.File, []byte(secret+"\n")); err != nil {
 		return err
@@ -53,22 +53,21 @@ func (c *webhookSecretCmd) Run(p *program) error {
 }
 
 type webhookVerifyCmd struct {
-	SecretFile string `xor:"secret" placeholder:"FILE" help:"File with the webhook secret; white space at its ends does not count."`
+	SecretFile string `xor:"secret" placeholder:"FILE" help:"File with the webhook secret; white space at its ends is ignored."`
 	SecretEnv  string `xor:"secret" placeholder:"NAME" help:"Environment variable with the webhook secret."`
 
 	Request string   `xor:"what" placeholder:"FILE" help:"A whole request as it was received: request line, headers, an empty line, body. \"-\" is standard input."`
-	Body    string   `xor:"what" placeholder:"FILE" help:"The raw body alone, with its headers in --header. \"-\" is standard input."`
-	Header  []string `sep:"none" placeholder:"'NAME: VALUE'" help:"A header of the request; once for each. With --request, in addition to those in the file."`
+	Body    string   `xor:"what" placeholder:"FILE" help:"Only the raw body, with its headers in --header. \"-\" is standard input."`
+	Header  []string `sep:"none" placeholder:"'NAME: VALUE'" help:"A header of the request; may be repeated. With --request, these are added to the file's headers."`
 
 	Now       string          `placeholder:"TIME" help:"Verify as of this time: Unix seconds or RFC 3339. Default: now."`
-	Tolerance config.Duration `default:"300s" help:"How far the timestamp may be from that time."`
+	Tolerance config.Duration `default:"300s" help:"Maximum difference between the timestamp and that time."`
 }
 
 // Help is shown by `verge webhook verify --help`.
 func (webhookVerifyCmd) Help() string {
-	return `Prints OK, or the step of the algorithm that refuses the request and what to look
-at. Saved requests are usually old: give --now to see whether the signature
-itself is right.
+	return `Prints OK, or the step of the algorithm that rejects the request and what to check.
+Saved requests are usually old: use --now to test the signature itself.
 
 Examples:
 
@@ -100,7 +99,7 @@ func (c *webhookVerifyCmd) Run(p *program) error {
 	err = webhook.Verify(secret, header, body, now, time.Duration(c.Tolerance))
 	var refused *webhook.VerifyError
 	if errors.As(err, &refused) {
-		fmt.Fprintf(p.stdout, "REFUSED at step %d: %s\n", refused.Step, refused.Reason)
+		fmt.Fprintf(p.stdout, "REJECTED at step %d: %s\n", refused.Step, refused.Reason)
 		return saidError{}
 	}
 	if err != nil {
@@ -121,8 +120,8 @@ func (c *webhookVerifyCmd) secret(p *program) (string, error) {
 		}
 		return s, nil
 	}
-	// Others may be able to read this file, unlike the server's own: it is often a copy on a developer's
-	// machine, and this command protects nothing with it.
+	// Other users may be able to read this file, unlike the server's: it is often a copy on a developer's
+	// machine, and only verifies signatures here.
 	return p.ownSecret("--secret-file", c.SecretFile)
 }
 
@@ -174,7 +173,7 @@ func parseRequest(raw []byte) (map[string][]string, []byte, error) {
 	}
 	header, err := tp.ReadMIMEHeader()
 	if errors.Is(err, io.EOF) {
-		return nil, nil, errors.New("there is no empty line after the headers, so there is no body")
+		return nil, nil, errors.New("no empty line after the headers, so there is no body")
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("the headers are malformed: %w", err)
@@ -216,7 +215,7 @@ func parseTime(s string, standard time.Time) (time.Time, error) {
 	return t, nil
 }
 
-// signedAt returns the time of a signature that has been verified, in words.
+// signedAt returns the time of a verified signature, in words.
 func signedAt(header map[string][]string) string {
 	for name, values := range header {
 		if strings.EqualFold(name, webhook.HeaderSignature) {

@@ -53,7 +53,7 @@ func TestWebhookVerifyVectors(t *testing.T) {
 			}
 			code, want := run(t.Context(), args, p), "OK:"
 			if v.Step != 0 {
-				want = fmt.Sprintf("REFUSED at step %d:", v.Step)
+				want = fmt.Sprintf("REJECTED at step %d:", v.Step)
 			}
 			if (code == exitOK) != (v.Step == 0) || !strings.HasPrefix(stdout.String(), want) {
 				t.Errorf("exit code %d, %s%s, want %s", code, stdout, stderr, want)

@@ -11,9 +11,9 @@ import (
 	"github.com/verge-id/verge/core/method/sandbox"
 )
 
-// welcome prints where to click. Secrets are printed in full to a terminal alone, where a developer wants to
-// copy them. They matter on this machine only, but others read a file or a CI log, and a scanner for secrets
-// there would rightly report them. There the call reads the key from the file of seeds.
+// welcome prints the addresses. Secrets are printed in full only to a terminal, where a developer can copy
+// them. They are valid only on this machine, but a file or a CI log has other readers, and a secret scanner
+// would rightly report them. In that case the sample call reads the key from the file of seeds.
 func (p *program) welcome(r readyFile, c *devCmd, exposed []string) {
 	secret, key := func(s string) string { return s }, r.SecretKey
 	seeds := filepath.Join(c.Data, seedsFile)
@@ -22,9 +22,9 @@ func (p *program) welcome(r readyFile, c *devCmd, exposed []string) {
 		key = fmt.Sprintf(`$(sed -n 's/.*"secret_key": "\(.*\)".*/\1/p' '%s')`, seeds)
 	}
 	fmt.Fprintf(p.stdout, `
-  Verge is running on this machine. Sandbox, bank, camera and wallet verify no user.
+  Verge is running on this machine. Sandbox, bank, camera and wallet are simulated.
 
-    Click here     %s
+    Open           %s
     Console        %s   sign in with the operator token
 %s    Webhooks       %s
     Estimator      %s   choose the result of the next photo
@@ -41,7 +41,7 @@ func (p *program) welcome(r readyFile, c *devCmd, exposed []string) {
     public key     %s
     webhook secret %s
 
-  These values are in %s and stay the same until you delete it.
+  These values are in %s. Delete it to get new ones.
 `, r.DemoURL+"/", r.ConsoleURL, p.oneClick(r, exposed), inboxAddress(r), r.DemoURL+"/estimator/", r.BaseURL,
 		r.BaseURL+"/docs", r.AdminURL, p.name, r.OpsURL+"/metrics",
 		r.Engine, r.KV, logLine(c.logPath()), r.PublisherID, r.IntegrationID, r.IntegrationIDL2,
@@ -66,21 +66,21 @@ func (p *program) welcome(r readyFile, c *devCmd, exposed []string) {
 `, r.BaseURL, strings.Join(c.RedirectURI, "\n                   "), r.IntegrationID, key)
 	}
 	if len(exposed) > 0 {
-		fmt.Fprintf(p.stdout, "\n  Other machines can reach %s: whoever does can act as your publisher.\n",
+		fmt.Fprintf(p.stdout, "\n  Other machines can reach %s, and can act as your publisher.\n",
 			strings.Join(exposed, " and "))
 	}
 	fmt.Fprint(p.stdout, "\n  Ctrl-C stops it.\n\n")
 }
 
-// oneClick has the line with the page that signs in, if only this machine reaches it.
+// oneClick returns the line with the page that signs in, if only this machine can reach it.
 func (p *program) oneClick(r readyFile, exposed []string) string {
 	if len(exposed) > 0 {
 		return ""
 	}
-	return fmt.Sprintf("    or click       %s   signs you in, at any time\n", r.DemoURL+demo.ConsolePath)
+	return fmt.Sprintf("    or open        %s   signs you in, at any time\n", r.DemoURL+demo.ConsolePath)
 }
 
-// logLine names the file with the log, unless that is standard error.
+// logLine returns the line with the log file, unless the log is standard error.
 func logLine(path string) string {
 	if path == "-" {
 		return ""
@@ -88,8 +88,8 @@ func logLine(path string) string {
 	return "    Log            " + path + "\n"
 }
 
-// otherIntegrations has a line for the integration of each method but the sandbox, and one for that with all
-// methods.
+// otherIntegrations has a line for the integration of each method except the sandbox, and one for the
+// integration with all methods.
 func otherIntegrations(r readyFile) string {
 	var lines strings.Builder
 	line := func(id, methods string) { fmt.Fprintf(&lines, "    integration    %s   %s\n", id, methods) }
