@@ -366,7 +366,7 @@ func TestAConfigurationThatIsWrong(t *testing.T) {
 		}, "base_url is no URL", false},
 		"a webhook never reached": {func(w *workerd.Worker) {
 			w.Secrets["VERGE_SITE_2"] = `{"integrations": [{"id": "x", "webhook_url": "https://10.1.2.3/hush"}]}`
-		}, "integration x: no event would ever reach its webhook_url: the address is not public", false},
+		}, "integration x: events cannot reach its webhook_url: the address is not public", false},
 		"a method's secret that is not there": {func(w *workerd.Worker) {
 			w.ConfigText = `{"base_url": "http://verge.localhost", "dev": true, "methods": [` +
 				`{"name": "bankid", "kind": "oidc", "secrets_env": {"client_secret": "BANKID_SECRET"}}]}`

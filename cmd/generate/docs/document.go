@@ -12,7 +12,7 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// What page.html shows.
+// Types for page.html.
 type (
 	page struct {
 		Title, Summary       string
@@ -35,8 +35,8 @@ type (
 		Responses        []response
 	}
 	response struct {
-		Status      string // not of an answer that is shared
-		ID          string // of an answer that is shared; an operation then only leads there
+		Status      string // empty for a shared response
+		ID          string // of a shared response; an operation then only links to it
 		Description template.HTML
 		Headers     []field
 		Body        *body
@@ -56,7 +56,7 @@ type (
 	}
 )
 
-// brokenDocument says what is missing in the description.
+// brokenDocument is the error about a missing part of the description.
 type brokenDocument string
 
 func (b brokenDocument) Error() string { return "openapi.yaml: " + string(b) }
@@ -93,7 +93,7 @@ func list(n node, key string) []any {
 	return l
 }
 
-// sub returns the mapping under key, after following its reference. It returns nil if there is none.
+// sub returns the mapping under key, after following its reference. It returns nil if the key is missing.
 func (d *document) sub(n node, key string) node {
 	m, _ := get(n, key).(node)
 	return d.resolve(m)
@@ -163,7 +163,7 @@ func (d *document) page() page {
 // mark is a line at which the service inserts the checks of a webhook when it serves the page.
 var mark = regexp.MustCompile(`(?m)^<!-- (standard )?checks -->\n`)
 
-// samplesMark stands where the service puts samples with its own address.
+// samplesMark marks the place of the samples with the service's own address.
 const samplesMark = "<!-- samples -->\n"
 
 // intro renders the introduction, and keeps the marks.
@@ -220,10 +220,10 @@ func (d *document) response(r node) response {
 	return answer
 }
 
-// answerID is the anchor of an answer that operations share.
+// answerID is the anchor of a shared response.
 func answerID(name string) string { return "answer-" + name }
 
-// auth says in a few words who may call.
+// auth returns the required credential in a few words.
 func (d *document) auth(n node) string {
 	secret, anyone := false, false
 	for _, item := range list(n, "security") {

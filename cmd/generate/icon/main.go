@@ -94,7 +94,7 @@ func (p point) inTile() bool {
 	return math.Hypot(dx, dy) <= radius
 }
 
-// inMark reports whether the point is on a stroke of the mark. The mark is that of document.templ, a
+// inMark reports whether the point is on a stroke of the mark. The mark is the mark of document.templ, a
 // little smaller.
 func (p point) inMark() bool {
 	for _, s := range [][2]point{{{9, 9.5}, {16, 22.5}}, {{16, 22.5}, {23, 9.5}}, {{14, 9.5}, {18, 9.5}}} {

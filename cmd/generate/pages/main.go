@@ -1,9 +1,9 @@
 // Command pages compiles the .templ files of the current folder into Go
 // that runs on core/internal/templrt instead of templ's own runtime.
 //
-// go generate runs it in the folder of the templates. A second run changes nothing, so
-// "go generate && git diff --exit-code" proves that the committed code is current. It is a build tool
-// and never part of the core, so it may use os and run programs.
+// go generate runs it in the folder of the templates. A second run makes no changes, so "go generate && git
+// diff --exit-code" proves that the committed code is current. It is a build tool and never part of the core,
+// so it may use os and run programs.
 package main
 
 import (

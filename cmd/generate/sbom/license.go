@@ -15,9 +15,9 @@ import (
 	cdx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// known has the licenses by the hash of their words. For a text that is not here the list names no license,
-// because this program does not guess. Whoever adds a row has read the text, and compared it with the one
-// that spdx.org has under that name.
+// known has the licenses by the hash of their words. For an unknown text, the list has no license, because
+// this program does not guess. Before you add a row, read the text and compare it with the text that spdx.org
+// has under that name.
 var known = map[string]string{
 	"3346c203353b286e2021c9b077352db1dea97d9ce7043ac910dee821f174a656": "MIT",
 	"c18d21ff8de22b8b024cc00d704d5579452ba581c9eb8f4e7d88ef6a52aded10": "Apache-2.0",
@@ -25,7 +25,7 @@ var known = map[string]string{
 	"ea024e97a6f9c9959a7b07228273172c9ddcab43d0e512b6ff3e44b1ce34748f": "BSD-3-Clause",
 	"969096095458619e1d848ac09f25633dfd04a444358cf08235f311aba6248cfe": "BSD-2-Clause",
 	"b9ccfef05d5df55a89850921c082fc93ff6595d44a2fd65b92c5551eea3d48b8": "MPL-2.0", // with its owner before it
-	"67a9878ded6a1f45e15ac9633f73313c15061663d03c98b37f209e5e0545018a": "CC0-1.0", // with a line that says so
+	"67a9878ded6a1f45e15ac9633f73313c15061663d03c98b37f209e5e0545018a": "CC0-1.0", // with its name before it
 	"2e41cf113411d443f4f842114682e931f32ddf9b163efe96087cdc53c49f3d57": "Apache-2.0 AND BSD-3-Clause",
 	"db06db78ec0e200f05ba83ca51ac4d871fe63642ab0d1299c7adfe23a0505a88": "Apache-2.0 AND BSD-3-Clause AND MIT",
 }
@@ -98,7 +98,7 @@ func directories(info *debug.BuildInfo) (map[module]string, error) {
 var licenseFile = regexp.MustCompile(`(?i)^(licen[cs]e|copying)(\.txt|\.md)?$`)
 
 // licenseIn returns the license of the module in a directory, or "" if it is not known. Several files do not
-// say whether all of them hold, or one of them, so they count as not known.
+// state whether all of them apply, or one of them, so they count as unknown.
 func licenseIn(dir string) (string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -123,11 +123,11 @@ func licenseIn(dir string) (string, error) {
 var (
 	word = regexp.MustCompile(`[a-z0-9]+`)
 
-	// What comes before these is the license's title and whose the copyright is.
+	// The text before these is the license's title and the copyright owner.
 	opening = regexp.MustCompile(`^(?:[a-z0-9]+ ){0,60}?(permission is hereby granted free|` +
 		`redistribution and use in source)`)
 
-	// What a license leaves for whoever uses it to fill in.
+	// The blanks that users of a license fill in.
 	blanks = []struct {
 		filled *regexp.Regexp
 		empty  string
@@ -140,8 +140,8 @@ var (
 	}
 )
 
-// words returns a hash of what a license says. It is the same however the lines are broken and the items are
-// marked, and whoever holds the copyright.
+// words returns a hash of the text of a license. Line breaks, list marks and the copyright owner do not
+// change it.
 func words(text string) string {
 	var all []string
 	for _, w := range word.FindAllString(strings.ToLower(text), -1) {

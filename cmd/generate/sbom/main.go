@@ -1,10 +1,10 @@
-// Command sbom writes what is in a binary of Verge as a list in CycloneDX (JSON, version 1.6): the module
-// that it was built from, each module that it links, and Go's standard library. It runs in the source of the
-// binary, of which it takes the licenses.
+// Command sbom writes the components of a Verge binary as a CycloneDX list (JSON, version 1.6): the main
+// module, each linked module, and Go's standard library. Run it in the source of the binary, which has the
+// licenses.
 //
-// The list is made of the build info that Go puts into every binary. So it has what is linked for the
-// binary's own platform, and nothing that only tests use. The same binary and source give the same bytes: the
-// time is that of the commit, and the serial number is a hash of everything else.
+// The list comes from the build info that Go puts into every binary. It has the modules that are linked for
+// the binary's platform, without those of tests. The same binary and source give the same bytes: the time is
+// the commit's, and the serial number is a hash of the rest.
 package main
 
 import (
@@ -90,8 +90,8 @@ func list(
 			Type: cdx.ComponentTypeApplication, Name: "github.com/verge-id/verge/cmd/generate/sbom"}}},
 	}
 	bom.Components = &parts
-	// The build info does not say which module needs which, so the product has all of them. The list says
-	// nothing of the others: an empty entry would say that they need none.
+	// The build info does not state the dependencies between modules, so the product has all of them. The
+	// others have no entry: an empty entry would mean that they have no dependencies.
 	bom.Dependencies = &[]cdx.Dependency{{Ref: product.BOMRef, Dependencies: &refs}}
 	return bom
 }

@@ -90,7 +90,7 @@ func TestTheListOfABinary(t *testing.T) {
 	theModuleIsListed(t, listed)
 }
 
-// everyRowIsOfUse holds the table of licenses against the list, so that it has none that nobody could check.
+// everyRowIsOfUse compares the table of licenses with the list, so that each row can be checked.
 func everyRowIsOfUse(t *testing.T, listed map[string]cdx.Component) {
 	t.Helper()
 	used := map[string]bool{}
@@ -112,7 +112,7 @@ func everyRowIsOfUse(t *testing.T, listed map[string]cdx.Component) {
 	}
 }
 
-// theModuleIsListed: a released binary has the core's module in it, whose build info nobody can read there.
+// theModuleIsListed: a released binary contains the core's module, whose build info cannot be read there.
 func theModuleIsListed(t *testing.T, listed map[string]cdx.Component) {
 	t.Helper()
 	guest := goCommand(t, []string{"GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0"}, "list", "-deps",
@@ -128,7 +128,7 @@ func theModuleIsListed(t *testing.T, listed map[string]cdx.Component) {
 	}
 }
 
-// goCommand returns what the go command prints.
+// goCommand returns the output of the go command.
 func goCommand(t *testing.T, env []string, args ...string) string {
 	t.Helper()
 	cmd := exec.Command("go", args...)
@@ -279,7 +279,7 @@ func TestWhatCannotBeListed(t *testing.T) {
 		info  debug.BuildInfo
 		wrong string
 	}{
-		{"no module", debug.BuildInfo{Path: "command-line-arguments"}, "which module"},
+		{"no module", debug.BuildInfo{Path: "command-line-arguments"}, "main module"},
 		{"a directory", debug.BuildInfo{Main: debug.Module{Path: self}, Deps: []*debug.Module{
 			{Path: "example.com/a", Version: "v1.0.0", Replace: &debug.Module{Path: "../a"}}}},
 			"../a from a directory"},

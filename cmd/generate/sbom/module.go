@@ -8,16 +8,16 @@ import (
 	"strings"
 )
 
-// module is one that is linked, with the content that was taken for it.
+// module is a linked module, with the content that was used for it.
 type module struct{ path, version, sum string }
 
 // standard is the module that scanners know the standard library by.
 const standard = "std"
 
-// modulesOf returns the modules of a binary: first the one that it was built from, last the standard library.
+// modulesOf returns the modules of a binary: first the main module, last the standard library.
 func modulesOf(info *debug.BuildInfo) ([]module, error) {
 	if info.Main.Path == "" {
-		return nil, errors.New("it does not say which module it was built from; build it with go build")
+		return nil, errors.New("it does not name its main module; build it with go build")
 	}
 	linked := []module{{path: info.Main.Path, version: info.Main.Version}}
 	for _, m := range info.Deps {
@@ -25,7 +25,7 @@ func modulesOf(info *debug.BuildInfo) ([]module, error) {
 			m = m.Replace
 		}
 		if m.Version == "" {
-			return nil, fmt.Errorf("it has %s from a directory, whose content nobody can look up; "+
+			return nil, fmt.Errorf("it has %s from a directory, whose content is unknown; "+
 				"build it without that replacement", m.Path)
 		}
 		linked = append(linked, module{m.Path, m.Version, m.Sum})

@@ -1,6 +1,6 @@
-// Command weigh says what each kind of verification method adds to the WebAssembly module that `make wasm`
-// has built: it builds the module again without the kind. What two kinds share is in neither's number,
-// because the module has it as long as one of them is there.
+// Command weigh prints the size that each kind of verification method adds to the WebAssembly module of `make
+// wasm`: it builds the module again without the kind. Code that two kinds share is in neither number, because
+// the module needs it for either.
 package main
 
 import (

@@ -34,7 +34,7 @@ func TestTheList(t *testing.T) {
 			t.Fatal(err)
 		}
 		if strings.Contains(string(less), kind+".Kind") || strings.Contains(string(less), "/"+kind+`"`) {
-			t.Errorf("without %s, it is still there:\n%s", kind, less)
+			t.Errorf("without %s, the module still has it:\n%s", kind, less)
 		}
 		rest, err := kindsOf(less)
 		want := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return n == kind })

@@ -196,7 +196,7 @@ export function siteOf(env) {
   const loopback = configOf(env).dev === true;
   const integrations = parts.flatMap((part) => part.integrations ?? []).map(({ secret_env: name, ...i }) => {
     const off = i.webhook_url && offLimits(i.webhook_url, loopback);
-    if (off) throw new Error(`integration ${i.id}: no event would ever reach its webhook_url: ${off}`);
+    if (off) throw new Error(`integration ${i.id}: events cannot reach its webhook_url: ${off}`);
     if (name === undefined) return i;
     return { ...i, secret: secretOf(env, name, `integration ${i.id}`) };
   });

@@ -50,7 +50,7 @@ func All[In, T any](ctx context.Context, c *Client, e *operate.Endpoint[In, oper
 		var items []T
 		if err := json.Unmarshal(page[e.List], &items); err != nil {
 			return nil, fmt.Errorf(
-				"the answer of %s is not the JSON expected, is its release another one? %w", c.base, err)
+				"the response of %s is not the expected JSON, does it run another release? %w", c.base, err)
 		}
 		all = append(all, items...)
 		var next string

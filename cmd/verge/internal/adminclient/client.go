@@ -1,9 +1,9 @@
-// Package adminclient asks a running Verge server as its operator. All commands of `verge` that ask a server
-// are made with it.
+// Package adminclient calls the operators' API of a running Verge server. All commands of `verge` that call a
+// server use it.
 //
 // New takes the address of the server's admin listener and the operator token. [Do] makes the request of an
 // endpoint of package operate, and [All] reads all pages of a list. Both return an *Error if the server
-// returned one, and another error if there was no response of an admin listener. Nothing is tried again.
+// returned one, and another error if there was no response of an admin listener. Requests are not repeated.
 package adminclient
 
 import (
@@ -23,16 +23,16 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// Config says which server to ask, and with which operator token.
+// Config has the address of the server and the operator token.
 type Config struct {
 	// URL is the address of the admin listener, as in "http://127.0.0.1:8081". It must be https, unless the
-	// host is this machine: the operator token would be sent in the clear.
+	// host is this machine: the operator token would be sent unencrypted.
 	URL string
 
 	// Token is the operator token.
 	Token string
 
-	// From says where URL was set, for error messages. "": they do not say it.
+	// From is the flag or variable that set URL, for error messages. "": unknown.
 	From string
 
 	// HTTP sends the requests; redirects are not followed. Nil: a client with a timeout of 15 minutes.
@@ -44,9 +44,9 @@ type Config struct {
 const defaultTimeout = 15 * time.Minute
 
 // ErrNoToken is New's error if Config.Token is empty.
-var ErrNoToken = errors.New("adminclient: there is no operator token")
+var ErrNoToken = errors.New("adminclient: no operator token")
 
-// Client asks one server. Its methods may be called concurrently.
+// Client calls one server. Its methods may be called concurrently.
 type Client struct {
 	base  string
 	token string
@@ -54,7 +54,7 @@ type Client struct {
 	http  *http.Client
 }
 
-// New makes a client. It sends nothing yet.
+// New returns a client. It sends no request yet.
 func New(c Config) (*Client, error) {
 	base := strings.TrimSuffix(c.URL, "/")
 	prefix, from := "", ""
@@ -66,7 +66,7 @@ func New(c Config) (*Client, error) {
 		return nil, fmt.Errorf("%s%q is not a URL like http://127.0.0.1:8081", prefix, base)
 	}
 	if u.Scheme == "http" && !isThisMachine(u.Hostname()) {
-		return nil, fmt.Errorf("%s%s would send the operator token through the network in the clear: "+
+		return nil, fmt.Errorf("%s%s would send the operator token unencrypted through the network: "+
 			"use https, or a tunnel to the server's loopback", prefix, base)
 	}
 	if c.Token == "" {
@@ -77,7 +77,7 @@ func New(c Config) (*Client, error) {
 		*client = *c.HTTP
 	}
 	client.CheckRedirect = func(*http.Request, []*http.Request) error {
-		return http.ErrUseLastResponse // the token is for that address and no other
+		return http.ErrUseLastResponse // the token is only for that address
 	}
 	return &Client{base: base, token: c.Token, from: from, http: client}, nil
 }
@@ -87,9 +87,9 @@ func isThisMachine(host string) bool {
 	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()
 }
 
-// Error is the answer of a server that refused a request or failed.
+// Error is the error response of a server.
 type Error struct {
-	Status    int              `json:"-"`    // of HTTP
+	Status    int              `json:"-"`    // HTTP status
 	Code      string           `json:"code"` // like NOT_FOUND
 	Details   []web.FieldError `json:"details"`
 	Message   string           `json:"error"`
@@ -104,7 +104,7 @@ func (e *Error) Error() string {
 	return text
 }
 
-// Module says which engine the server runs and which module.
+// Module returns the engine and the module of the server.
 func (c *Client) Module(ctx context.Context) (*admin.ModuleState, error) {
 	var s admin.ModuleState
 	if err := c.send(ctx, "GET", admin.ModulePath, jsonHeader(), nil, &s); err != nil {
@@ -113,10 +113,10 @@ func (c *Client) Module(ctx context.Context) (*admin.ModuleState, error) {
 	return &s, nil
 }
 
-// ActivateModule has the server run another module. signature is what `verge module sign` wrote, or "".
+// ActivateModule activates another module. signature is what `verge module sign` wrote, or "".
 func (c *Client) ActivateModule(ctx context.Context, wasm []byte, signature string) (
 	*admin.ModuleActivated, error) {
-	// Expect makes the server judge the token before megabytes are sent.
+	// Expect makes the server check the token before megabytes are sent.
 	header := http.Header{"Content-Type": {"application/wasm"}, "Expect": {"100-continue"}}
 	if signature != "" {
 		header.Set(admin.ModuleSignatureHeader, signature)
@@ -128,7 +128,7 @@ func (c *Client) ActivateModule(ctx context.Context, wasm []byte, signature stri
 	return &done, nil
 }
 
-// Backup has the server make a backup of its store, in a file beside it.
+// Backup makes the server write a backup of its store, in a file next to it.
 func (c *Client) Backup(ctx context.Context) (*admin.BackupMade, error) {
 	var made admin.BackupMade
 	if err := c.send(ctx, "POST", admin.BackupPath, jsonHeader(), nil, &made); err != nil {
@@ -137,16 +137,17 @@ func (c *Client) Backup(ctx context.Context) (*admin.BackupMade, error) {
 	return &made, nil
 }
 
-// ofWorker names the replacements of the paths that only a process of `verge serve` has.
+// ofWorker has instructions for Workers, for the paths that only `verge serve` has.
 var ofWorker = map[string]string{
-	admin.ModulePath: "its module is a part of the deployment: replace it with `npx wrangler deploy`",
+	admin.ModulePath: "its module is part of the deployment: replace it with `npx wrangler deploy`",
 	admin.BackupPath: "its data is in Durable Objects: see edge/deploy/BACKUP.md",
 }
 
-// maxAnswer is more than any answer has: a page of 200 events is the longest.
+// maxAnswer exceeds the size of any response: a page of 200 events is the longest.
 const maxAnswer = 8 << 20
 
-// send makes one request and reads the answer, which must be 200, into out. A *[]byte gets it as it is.
+// send sends one request and reads the response, whose status must be 200, into out. A *[]byte gets the raw
+// body.
 func (c *Client) send(ctx context.Context, method, path string, header http.Header, body []byte,
 	out any) error {
 	req, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
@@ -161,13 +162,13 @@ func (c *Client) send(ctx context.Context, method, path string, header http.Head
 		if errors.As(err, &u) {
 			err = u.Err
 		}
-		return fmt.Errorf("no answer from %s%s: %w; does the server run, and is that its admin listener?",
+		return fmt.Errorf("no response from %s%s: %w; does the server run, and is this its admin listener?",
 			c.base, c.from, err)
 	}
 	defer resp.Body.Close()
 	b, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {
-		return fmt.Errorf("the answer of %s broke off: %w", c.base, err)
+		return fmt.Errorf("the response of %s was cut off: %w", c.base, err)
 	}
 	if resp.StatusCode != http.StatusOK {
 		return c.refused(resp.StatusCode, path, b)
@@ -177,32 +178,32 @@ func (c *Client) send(ctx context.Context, method, path string, header http.Head
 		return nil
 	}
 	if err := json.Unmarshal(b, out); err != nil {
-		return fmt.Errorf("the answer of %s is not the JSON expected, is its release another one? %w", c.base,
-			err)
+		return fmt.Errorf("the response of %s is not the expected JSON, does it run another release? %w",
+			c.base, err)
 	}
 	return nil
 }
 
-// refused is the error of an answer that is not 200.
+// refused returns the error of a response whose status is not 200.
 func (c *Client) refused(status int, path string, body []byte) error {
 	e := &Error{Status: status}
 	if json.Unmarshal(body, e) != nil || e.Code == "" {
-		return fmt.Errorf("%s%s answered status %d, not as an admin listener does: is that its address?",
+		return fmt.Errorf("%s%s returned status %d, unlike an admin listener: is this the right address?",
 			c.base, c.from, status)
 	}
 	if status == http.StatusNotFound && e.Message == web.ErrNoPath.Message {
 		path, _, _ = strings.Cut(path, "?")
 		if instead := ofWorker[path]; instead != "" {
-			return fmt.Errorf("%s%s has no path %s. A Cloudflare Worker has none: %s. If it is no Worker, "+
-				"take the server's listen.admin, by default http://127.0.0.1:8081",
+			return fmt.Errorf("%s%s has no path %s. Cloudflare Workers lack it: %s. If it is not a Worker, "+
+				"use the server's listen.admin, by default http://127.0.0.1:8081",
 				c.base, c.from, path, instead)
 		}
-		return fmt.Errorf("%s%s has no path %s, so it is no admin listener of this release: "+
-			"is it the public listener? Take the server's listen.admin, by default http://127.0.0.1:8081",
+		return fmt.Errorf("%s%s has no path %s, so it is not an admin listener of this release: "+
+			"is it the public listener? Use the server's listen.admin, by default http://127.0.0.1:8081",
 			c.base, c.from, path)
 	}
 	if status == http.StatusUnauthorized {
-		// The server says how to send a token, which this client has done.
+		// The server's message explains how to send a token, which this client has done.
 		e.Message = "it may be mistyped, expired or revoked"
 		return fmt.Errorf("%s does not accept this operator token: %w", c.base, e)
 	}

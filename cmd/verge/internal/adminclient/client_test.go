@@ -102,7 +102,7 @@ func TestAgainstAService(t *testing.T) {
 		t.Errorf("waiting %+v, %v", waiting, err)
 	}
 	h.Sink.Forget()
-	h.Sink.Next(testharness.Answer(400)) // a receiver that refuses an event
+	h.Sink.Next(testharness.Answer(400)) // a receiver that rejects an event
 	h.Start(nil)
 	h.Settle()
 	dead, err := c.DeadLetters(ctx)
@@ -222,7 +222,7 @@ func TestModuleAndBackup_OfWorker(t *testing.T) {
 	}
 }
 
-// TestAnswersOfOthers says what may be wrong if the answer is not an admin listener's.
+// TestAnswersOfOthers checks the error if the response is not an admin listener's.
 func TestAnswersOfOthers(t *testing.T) {
 	redirect := func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "/elsewhere", http.StatusFound)
@@ -245,14 +245,14 @@ func TestAnswersOfOthers(t *testing.T) {
 		says   string
 	}{
 		{"a web server", http.NotFound,
-			"answered status 404, not as an admin listener does: is that its address?"},
+			"returned status 404, unlike an admin listener: is this the right address?"},
 		{"the public listener", public,
-			"has no path /admin/v1/keys, so it is no admin listener of this release: " +
-				"is it the public listener? Take the server's listen.admin"},
-		{"a redirect", redirect, "answered status 302, not as an admin listener does"},
-		{"a page", page, "is not the JSON expected, is its release another one?"},
-		{"an answer that breaks off", short, "broke off"},
-		{"no answer", abort, "no answer from"},
+			"has no path /admin/v1/keys, so it is not an admin listener of this release: " +
+				"is it the public listener? Use the server's listen.admin"},
+		{"a redirect", redirect, "returned status 302, unlike an admin listener"},
+		{"a page", page, "is not the expected JSON, does it run another release?"},
+		{"an incomplete response", short, "was cut off"},
+		{"no response", abort, "no response from"},
 	} {
 		url := serve(t, c.answer)
 		one, err := adminclient.New(adminclient.Config{URL: url + "/", Token: "t0ken", From: "--admin-url"})
@@ -267,7 +267,7 @@ func TestAnswersOfOthers(t *testing.T) {
 		}
 		var refused *adminclient.Error
 		if errors.As(err, &refused) {
-			t.Errorf("%s is taken for an answer of the server: %v", c.name, err)
+			t.Errorf("%s is treated as a response of the server: %v", c.name, err)
 		}
 	}
 }
@@ -295,8 +295,8 @@ func TestNewRefuses(t *testing.T) {
 		{"127.0.0.1:8081", "t", "is not a URL"},
 		{"ftp://127.0.0.1", "t", "is not a URL"},
 		{"http://verge.example", "t", "from: http://verge.example would send the operator token"},
-		{"http://10.0.0.5:8081", "t", "in the clear"},
-		{"http://localhost.example:8081", "t", "in the clear"},
+		{"http://10.0.0.5:8081", "t", "unencrypted"},
+		{"http://localhost.example:8081", "t", "unencrypted"},
 		{"https://verge.example", "", adminclient.ErrNoToken.Error()},
 		{"https://verge.example", "t", ""},
 		{"http://127.0.0.1:8081", "t", ""},

@@ -18,12 +18,12 @@ import (
 	"github.com/verge-id/verge/edge/server"
 )
 
-// Authority obtains and renews the certificate of a host from an authority that speaks ACME. Call Open, then
+// Authority obtains and renews the certificate of a host from an ACME authority. Call Open, then
 // Follow, and Close at the end.
 type Authority struct {
 	Host, Email, Directory, Storage string
 	Roots                           *x509.CertPool // that sign the directory's certificate; nil: the system's
-	HTTP                            string         // where HTTP-01 is answered; "": nowhere
+	HTTP                            string         // the address for HTTP-01 checks; "": none
 
 	Now   func() time.Time
 	magic *certmagic.Config
@@ -40,13 +40,13 @@ func (a *Authority) TLS() *tls.Config {
 		}}
 }
 
-// acmeProtocol is what an authority offers when it checks a host by TLS-ALPN-01 (RFC 8737).
+// acmeProtocol is the protocol that an authority offers in a TLS-ALPN-01 check (RFC 8737).
 const acmeProtocol = "acme-tls/1"
 
 // Open prepares for handshakes on a listener. The listener's port answers TLS-ALPN-01.
 func (a *Authority) Open(public net.Listener, log *slog.Logger) {
 	a.log = log
-	// certmagic says a few things to the standard logger only. In their own form, they would break the log's.
+	// certmagic writes a few lines only to the standard logger. Their format would break the log's format.
 	standard := slog.NewLogLogger(log.Handler(), slog.LevelWarn)
 	stdlog.SetFlags(standard.Flags())
 	stdlog.SetOutput(standard.Writer())
@@ -75,26 +75,26 @@ func (a *Authority) Open(public net.Listener, log *slog.Logger) {
 // Close ends the renewals.
 func (a *Authority) Close() { a.once.Do(a.cache.Stop) }
 
-// tell logs what happens to the certificate.
+// tell logs the events of the certificate.
 func (a *Authority) tell(_ context.Context, event string, data map[string]any) error {
 	switch event {
 	case "cert_obtained":
-		a.log.Info("the authority has made a certificate", "name", a.Host, "renewal", data["renewal"])
+		a.log.Info("certificate obtained", "name", a.Host, "renewal", data["renewal"])
 	case "cert_failed":
 		why := "unknown"
 		if err, ok := data["error"].(error); ok {
 			why = err.Error()
 		}
-		a.log.Error("the authority has made no certificate; it is asked again later", "name", a.Host,
+		a.log.Error("certificate not obtained; will be tried again", "name", a.Host,
 			"renewal", data["renewal"], "error", why)
 	}
 	return nil
 }
 
-// Follow has the certificate made and renewed until ctx is done, and tells of its expiry.
+// Follow obtains and renews the certificate until ctx is done, and reports its expiry.
 func (a *Authority) Follow(ctx context.Context, m *server.Metrics) {
 	if err := a.magic.ManageAsync(ctx, []string{a.Host}); err != nil {
-		a.log.Error("the certificate cannot be managed", "name", a.Host, "error", err.Error())
+		a.log.Error("certificate not managed", "name", a.Host, "error", err.Error())
 	}
 	var warned time.Time
 	for {

@@ -15,21 +15,21 @@ import (
 )
 
 const (
-	lookEach    = 2 * time.Second     // between two looks at the files
-	expiresSoon = 14 * 24 * time.Hour // the log warns from then on
+	lookEach    = 2 * time.Second     // between two checks of the files
+	expiresSoon = 14 * 24 * time.Hour // the log warns if less time is left
 )
 
 // Files is a certificate that follows its files.
 type Files struct {
-	load func() (tls.Certificate, error) // reads and judges the files
+	load func() (tls.Certificate, error) // reads and checks the files
 	now  func() time.Time
 	used atomic.Pointer[tls.Certificate]
 	asks chan struct{}
 
 	// Of the goroutine that follows.
-	refused string    // why the files are not taken
-	said    string    // of that, what the log has
-	warned  time.Time // when the log last said that the certificate expires soon
+	refused string    // the reason why the files are rejected
+	said    string    // the part of the reason that was logged
+	warned  time.Time // when the expiry was last logged
 }
 
 // NewFiles returns the certificate first. load reads and checks its files again.
@@ -48,7 +48,7 @@ func (c *Files) TLS() *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: c.get}
 }
 
-// Again asks for a look at the files now.
+// Again checks the files now.
 func (c *Files) Again() {
 	select {
 	case c.asks <- struct{}{}:
@@ -56,7 +56,7 @@ func (c *Files) Again() {
 	}
 }
 
-// Follow looks at the files until ctx is done.
+// Follow checks the files until ctx is done.
 func (c *Files) Follow(ctx context.Context, log *slog.Logger, m *server.Metrics) {
 	for asked := false; ; {
 		c.look(asked, log, m)
@@ -71,8 +71,8 @@ func (c *Files) Follow(ctx context.Context, log *slog.Logger, m *server.Metrics)
 	}
 }
 
-// look takes what the files hold, if that is good. Whoever renews writes one file after the other, so the log
-// has a refusal only if a second look finds the same, or if somebody has asked for the look.
+// look loads the files, if they are valid. A renewal writes one file before the other, so a rejection is
+// logged only if a second check has the same result, or if the check was requested.
 func (c *Files) look(asked bool, log *slog.Logger, m *server.Metrics) {
 	next, err := c.load()
 	switch used := c.used.Load(); {
@@ -80,7 +80,7 @@ func (c *Files) look(asked bool, log *slog.Logger, m *server.Metrics) {
 		if (asked || c.refused == err.Error()) && c.said != err.Error() {
 			c.said = err.Error()
 			m.CertificateRefused(true)
-			log.Error("the new certificate is not taken; the one before stays in use", "error", c.said,
+			log.Error("new certificate rejected; the previous one stays in use", "error", c.said,
 				"expires", words.When(used.Leaf.NotAfter))
 		}
 		c.refused = err.Error()
@@ -90,7 +90,7 @@ func (c *Files) look(asked bool, log *slog.Logger, m *server.Metrics) {
 		if !slices.EqualFunc(used.Certificate, next.Certificate, bytes.Equal) {
 			c.used.Store(&next)
 			c.warned = time.Time{}
-			log.Info("another certificate is in use", "names", NamesOf(next.Leaf),
+			log.Info("certificate replaced", "names", NamesOf(next.Leaf),
 				"expires", words.When(next.Leaf.NotAfter))
 		}
 	}
@@ -99,17 +99,17 @@ func (c *Files) look(asked bool, log *slog.Logger, m *server.Metrics) {
 	c.warned = warnOfExpiry(leaf.NotAfter, c.now(), c.warned, log)
 }
 
-// warnOfExpiry logs that a certificate expires soon, once a day. warned is when it last did so, and it
-// returns that time again or the new one.
+// warnOfExpiry logs that a certificate expires soon, once a day. warned is the time of the last warning. It
+// returns that time or the new one.
 func warnOfExpiry(expires, now, warned time.Time, log *slog.Logger) time.Time {
 	left := expires.Sub(now)
 	if left >= expiresSoon || now.Sub(warned) < 24*time.Hour {
 		return warned
 	}
 	if left <= 0 {
-		log.Error("the certificate has expired: clients refuse it; renew it", "expired", words.When(expires))
+		log.Error("certificate expired: clients reject it; renew it", "expired", words.When(expires))
 	} else {
-		log.Warn("the certificate expires soon: renew it", "in", words.Roughly(left), "expires",
+		log.Warn("certificate expires soon: renew it", "in", words.Roughly(left), "expires",
 			words.When(expires))
 	}
 	return now
@@ -122,7 +122,7 @@ func NamesOf(c *x509.Certificate) []string {
 		names = append(names, ip.String())
 	}
 	if len(names) == 0 {
-		return []string{"no name at all"}
+		return []string{"no name"}
 	}
 	return names
 }

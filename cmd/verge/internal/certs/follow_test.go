@@ -59,20 +59,20 @@ func TestCertificateLook(t *testing.T) {
 	next = first
 	look(false, 1, "certificate", 0) // nothing has changed
 	next, err = tls.Certificate{}, errors.New("they do not match")
-	look(false, 1, "not taken", 0) // it may be half of a renewal
-	look(false, 1, "not taken", 1)
-	look(false, 1, "not taken", 1)
+	look(false, 1, "certificate rejected", 0) // it may be half of a renewal
+	look(false, 1, "certificate rejected", 1)
+	look(false, 1, "certificate rejected", 1)
 	err = errors.New("it has expired")
-	look(true, 1, "it has expired", 1) // SIGHUP wants an answer
+	look(true, 1, "it has expired", 1) // SIGHUP expects a result
 	next, err = made(2, 10*24*time.Hour)
-	look(false, 2, "another certificate is in use", 1)
+	look(false, 2, "certificate replaced", 1)
 	look(false, 2, "expires soon", 1)
 	now = now.Add(23 * time.Hour)
 	look(false, 2, "expires soon", 1)
 	now = now.Add(time.Hour)
 	look(false, 2, "expires soon", 2)
 	now = now.Add(9 * 24 * time.Hour)
-	look(false, 2, "has expired: clients refuse it", 1)
+	look(false, 2, "expired: clients reject it", 1)
 	next, err = made(3, 90*24*time.Hour)
 	look(false, 3, "expires soon", 2)
 }

@@ -60,8 +60,8 @@ func TestACME(t *testing.T) {
 			if said, code := runHere(t, "serve", "--config", config, "--check"); code != nil {
 				t.Fatalf("--check: %v: %s", code, said)
 			}
-			first := serveACME(t, ca, config, public, "the authority has made a certificate", 1)
-			again := serveACME(t, ca, config, public, "the authority has made a certificate", 0)
+			first := serveACME(t, ca, config, public, "certificate obtained", 1)
+			again := serveACME(t, ca, config, public, "certificate obtained", 0)
 			if first != again {
 				t.Errorf("after a restart the certificate is %s, and before it was %s", again, first)
 			}

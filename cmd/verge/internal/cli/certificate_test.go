@@ -68,7 +68,7 @@ func TestServeRefusesACertificateThatNobodyAccepts(t *testing.T) {
 		{name: "a good one"},
 		{name: "a wildcard", change: func(c *x509.Certificate) { c.DNSNames = []string{"*.example.com"} }},
 		{name: "expired", change: expiredFor(50 * time.Hour),
-			refused: []string{"tls: /tls.crt expired at ", ", 2 days ago: put a new certificate there"}},
+			refused: []string{"tls: /tls.crt expired at ", ", 2 days ago: install a new certificate"}},
 		{name: "expired a minute ago", change: expiredFor(time.Minute),
 			refused: []string{"tls: /tls.crt expired at "}},
 		{name: "not valid yet", change: func(c *x509.Certificate) {
@@ -78,15 +78,15 @@ func TestServeRefusesACertificateThatNobodyAccepts(t *testing.T) {
 		{name: "for another host", change: func(c *x509.Certificate) {
 			c.DNSNames = []string{"www.example.com", "example.com"}
 		},
-			refused: []string{"tls: /tls.crt is for www.example.com, example.com, 127.0.0.1 " +
-				"and not for verify.example.com, the host of base_url"}},
+			refused: []string{"tls: /tls.crt is for www.example.com, example.com, 127.0.0.1, " +
+				"not for verify.example.com, the host of base_url"}},
 		{name: "for no host", change: func(c *x509.Certificate) { c.DNSNames, c.IPAddresses = nil, nil },
-			refused: []string{"is for no name at all and not for verify.example.com"}},
+			refused: []string{"is for no name, not for verify.example.com"}},
 		{name: "for another host, behind a proxy", change: func(c *x509.Certificate) {
 			c.DNSNames = []string{"verge.internal"}
 		},
 			flags:  behindProxy,
-			warned: "tls: /tls.crt is for verge.internal, 127.0.0.1 and not for verify.example.com"},
+			warned: "tls: /tls.crt is for verge.internal, 127.0.0.1, not for verify.example.com"},
 		{name: "expired, behind a proxy", change: expiredFor(time.Minute),
 			flags: behindProxy, refused: []string{"tls: /tls.crt expired at "}},
 		{name: "a key that the group can read", mode: 0o640,
@@ -94,7 +94,7 @@ func TestServeRefusesACertificateThatNobodyAccepts(t *testing.T) {
 		{name: "a key that everybody can read", mode: 0o644,
 			refused: []string{"tls: /tls.key can be read by others (mode 0644)"}},
 		{name: "another certificate's key", key: otherKey,
-			refused: []string{"tls: /tls.crt and /tls.key are no certificate with its key: " +
+			refused: []string{"tls: /tls.crt and /tls.key are not a certificate and its key: " +
 				"private key does not match public key"}},
 		{name: "a file that holds no key", key: "no key",
 			refused: []string{"tls: /tls.key: there is no PEM in it; PEM begins with -----BEGIN PRIVATE " +
@@ -102,7 +102,7 @@ func TestServeRefusesACertificateThatNobodyAccepts(t *testing.T) {
 		{name: "expired and for another host", change: func(c *x509.Certificate) {
 			c.NotAfter, c.DNSNames = time.Now().Add(-time.Minute), nil
 		},
-			refused: []string{"2 problems", "expired at", "is for 127.0.0.1 and not for"}},
+			refused: []string{"2 problems", "expired at", "is for 127.0.0.1, not for"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			template := aCertificate()

@@ -99,7 +99,7 @@ func TestCertificateFiles(t *testing.T) {
 				"certificate 2", ""},
 		{"contract 13: the root first", c.root + c.between + c.leaf, c.key, "belongs to certificate 3", ""},
 		{"contract 13: the issuer's certificate alone", c.between, c.key,
-			"are no certificate with its key: private key does not match", ""},
+			"are not a certificate and its key: private key does not match", ""},
 		{"contract 13: an encrypted key", c.leaf + c.between, encryptedKey,
 			"tls: /tls.key: the key is encrypted: there is no one to type the password", ""},
 		{"contract 13: an encrypted key of the old form", c.leaf, oldEncrypted,
@@ -107,18 +107,18 @@ func TestCertificateFiles(t *testing.T) {
 		{"contract 13: UTF-16", inUTF16(c.leaf), c.key, "tls: /tls.crt: the file is in UTF-16; save it as " +
 			"UTF-8", ""},
 		{"contract 13: a key in UTF-16", c.leaf, inUTF16(c.key), "tls: /tls.key: the file is in UTF-16", ""},
-		{"contract 13: the files are swapped", c.key, c.leaf, "are no certificate with its key: ", ""},
+		{"contract 13: the files are swapped", c.key, c.leaf, "are not a certificate and its key: ", ""},
 		{"contract 13: no PEM", "no certificate", c.key, "tls: /tls.crt: there is no PEM in it", ""},
 		{"contract 13: the first block is damaged", strings.Replace(c.leaf, "-----END", "!\n-----END", 1),
 			c.key,
 			"tls: /tls.crt: one of its PEM blocks is damaged; 0 can be read", ""},
 		{"contract 13: the intermediate is missing", c.leaf, c.key, "",
-			"tls: /tls.crt: the certificate of CN=Between is missing, which has issued the last one"},
+			"tls: /tls.crt: the certificate of CN=Between, the issuer of the last one, is missing"},
 		{"contract 13: the root instead of the intermediate", c.leaf + c.root, c.key, "",
 			"certificate 1 was not issued by certificate 2 (CN=Root); the certificate of its issuer, " +
 				"CN=Between"},
 		{"contract 13: the intermediate is damaged", c.leaf + damaged, c.key, "",
-			"the certificate of CN=Between is missing"},
+			"the certificate of CN=Between, the issuer of the last one, is missing"},
 	} {
 		t.Run(row.rule, func(t *testing.T) {
 			p := serveFiles(t, map[string]string{"/tls.crt": row.cert, "/tls.key": row.key,

@@ -131,7 +131,7 @@ func (c *devCmd) Run(ctx context.Context, p *program) (err error) {
 		return usagef("--redirect-uri: %w", err)
 	}
 	if err := egress.New(pl.Egress).Check(ready.WebhookURL); err != nil {
-		return usagef("--webhook-url: no event would ever reach it: %w", err)
+		return usagef("--webhook-url: events cannot reach it: %w", err)
 	}
 
 	logs, closeLogs, err := c.openLog(p)

@@ -120,7 +120,7 @@ func answers(t *testing.T, pub *publisher, choice string) {
 	t.Helper()
 	p := newPerson(t)
 	p.open(pub.DemoURL + "/estimator/")
-	p.reads("Pretend!", "This estimator looks at no picture")
+	p.reads("Pretend!", "This estimator ignores pictures")
 	p.submit("action", "/estimator/answer", url.Values{"choice": {choice}})
 	if chosen := p.find("input", "value", choice); chosen == nil || !hasAttribute(chosen, "checked") {
 		t.Errorf("the page does not show that %s is chosen: %s", choice, p.text())
@@ -204,7 +204,7 @@ func TestDevWallet(t *testing.T) {
 		other := newPerson(t)
 		other.open(p.code())
 		other.submit("action", "/wallet/answer", url.Values{"choice": {"adult"}})
-		other.reads("This wallet has answered")
+		other.reads("This wallet has responded")
 		p.open(p.at.String()) // as the page does by itself
 		p.verified("Demo wallet", "L2", "18")
 	})
@@ -320,7 +320,7 @@ proof = { claim = ["is_over_16"], equals = true, age = 16 }
 	p.open(pub.DemoURL + "/")
 	p.reads("My eID", "your method eid, of kind oidc")
 	p.submit("action", "/start", url.Values{"integration": {pub.Integrations["eid"]}})
-	p.reads("The verification provider did not answer", "PROVIDER_UNAVAILABLE")
+	p.reads("The verification provider did not respond", "PROVIDER_UNAVAILABLE")
 	p = walkDev(t, pub, pub.IntegrationIDAll)
 	p.submit("data-method", "eid", nil)
 	p.reads("Not available right now")
@@ -358,8 +358,8 @@ kind = "estimater"
 level = 1
 `, []string{
 			`--methods /methods.toml: `,
-			`line 2: there is no setting "base_url" here; the file has methods alone`,
-			"methods.bank: `verge dev` has a method of that name itself",
+			`line 2: unknown setting "base_url" here; the file has only methods`,
+			"methods.bank: `verge dev` already has a method of that name",
 			"methods.bank.oidc.issuer: The URL must use https, or http to a loopback host",
 			"methods.bank.oidc.clientid: there is no such setting",
 			"methods.bank.oidc.client_id: the name of this client at the provider is missing",
@@ -373,7 +373,7 @@ kind = "oidc"
 [methods.oidc]
 client_secret_file = "/empty"
 `, []string{"methods.eid.oidc.client_secret_file: /empty: it is empty"}},
-		{"no methods", "", []string{"there is no method in it; each begins with a line [[methods]]"}},
+		{"no methods", "", []string{"the file has no methods; each begins with a line [[methods]]"}},
 		{"no TOML", "[[methods", []string{"--methods: /methods.toml: line 1, column "}},
 		{"another type", "methods = 3", []string{"methods must be tables, each under a line [[methods]]"}},
 	} {

@@ -80,7 +80,7 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 		"expired at": func() {
 			write(4, func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) })
 		},
-		"are no certificate with its key: ": func() {
+		"are not a certificate and its key: ": func() {
 			_, another, _ := selfSigned(t, aCertificate())
 			if err := os.WriteFile(key, []byte(another), 0o600); err != nil {
 				t.Fatal(err)

@@ -455,7 +455,7 @@ func TestListenRefuses(t *testing.T) {
 			"https://v.example"}, "k"},
 		{"a key in the clear", "unencrypted", []string{"--forward", "http://localhost:3000/", "--url",
 			"http://v.example", "--integration", "i"}, "k"},
-		{"a time without a unit", `"10" is no duration: write it like`,
+		{"a time without a unit", `"10" is not a duration: write it like`,
 			[]string{"--forward", "http://localhost:3000/", "--since", "10"}, "k"},
 		{"no URL", "is not a URL", []string{"--forward", "localhost:3000", "--url", "https://v.example",
 			"--integration", "i"}, "k"},

@@ -36,9 +36,9 @@ func TestKVCheckRefusals(t *testing.T) {
 		code      int
 		wants     string
 	}{
-		{"no store named", "", exitUsage, "name the store to check"},
-		{"a store of Verge's own", "memory", exitUsage, "nothing of yours to check"},
-		{"another store of Verge's own", "miniredis", exitUsage, "nothing of yours to check"},
+		{"no store named", "", exitUsage, "give the store to check"},
+		{"a store of Verge's own", "memory", exitUsage, "it is part of Verge"},
+		{"another store of Verge's own", "miniredis", exitUsage, "it is part of Verge"},
 		{"a scheme mistyped", "reddis://verge:wr0ng@" + m.Addr(), exitUsage,
 			"there is no store for reddis:// URLs"},
 		{"an unknown variety", "redis+clutser://verge:wr0ng@" + m.Addr(), exitUsage,

@@ -515,7 +515,7 @@ func TestHangUpReadsPins(t *testing.T) {
 	configure("[engine]\nname = \"wasm")
 	refused("a file that is no TOML", "line ")
 	configure("[engine]\nmodul = \"x\"\n")
-	refused("an unknown setting", "there is no setting \"engine.modul\"")
+	refused("an unknown setting", "unknown setting \"engine.modul\"")
 	configure("")
 	refused("another engine", "the engine is native now: that takes a restart")
 

@@ -120,7 +120,7 @@ func TestAFlagThatIsZeroIsRefused(t *testing.T) {
 		{"webhook", "verify", "--secret-env", "X", "--request", "-", "--tolerance", "0h"},
 	} {
 		p, _, stderr := testProgram()
-		const says = "is too little; it must be more than 0s; leave it out for the default"
+		const says = "is too little; it must be more than 0s; omit it for the default"
 		if code := run(t.Context(), args, p); code != exitUsage || !strings.Contains(stderr.String(), says) {
 			t.Errorf("%v: exit code %d: %s", args, code, stderr)
 		}
@@ -133,7 +133,7 @@ func TestADurationThatCannotBeMeantIsNamed(t *testing.T) {
 		"9999999d": `"9999999d" is too long; it must be at most 65535d`,
 		"-1h":      `"-1h" is negative; write it like 90d`,
 		"-1d":      `"-1d" is negative; write it like 90d`,
-		"soon":     `"soon" is no duration: write it like 90d`,
+		"soon":     `"soon" is not a duration: write it like 90d`,
 	} {
 		for _, flag := range [][]string{{"--expires", expires}, {"--expires=" + expires}} {
 			p, _, stderr := testProgram()

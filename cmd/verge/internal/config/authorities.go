@@ -2,20 +2,20 @@ package config
 
 import "crypto/x509"
 
-// checkAuthorities warns where the system has no certificates of authorities, as a minimal installation has
-// none. Then every https address fails that has no authority's file of its own, and the error would sound as
-// if the other side were wrong.
+// checkAuthorities warns if the system has no certificates of authorities, like a minimal installation. Every
+// https address without its own authority file then fails, and the error would suggest a fault of the remote
+// server.
 func (c *File) checkAuthorities(sys *System, pl *Plan) {
 	if c.Mode == "dev" {
 		return
 	}
 	roots, err := sys.Roots()
 	if pl.TrustsNobody = err != nil || roots.Equal(x509.NewCertPool()); pl.TrustsNobody {
-		pl.warn("certificates: %s; until then no webhook arrives, and no method asks its other side unless "+
-			"its setting ca names a file", NoAuthorities)
+		pl.warn("certificates: %s; until then webhooks fail, and so do methods unless "+
+			"their setting ca has a file", NoAuthorities)
 	}
 }
 
-// NoAuthorities says that the system trusts no authority, and what to do.
-const NoAuthorities = "this machine has none of the public authorities; install them, on Debian by " +
-	"`apt-get install ca-certificates`, or name a file of them in SSL_CERT_FILE"
+// NoAuthorities explains that the system trusts no authority, and the fix.
+const NoAuthorities = "this machine has no certificates of public authorities; install them (on Debian: " +
+	"`apt-get install ca-certificates`), or set SSL_CERT_FILE to a file of them"

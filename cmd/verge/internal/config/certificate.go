@@ -17,16 +17,15 @@ import (
 	"github.com/verge-id/verge/core/pemfile"
 )
 
-// checkTLS reads the certificate for Verge's own listeners, and refuses one that no browser would
-// accept.
+// checkTLS reads the certificate for Verge's own listeners, and rejects one that browsers would not accept.
 func (c *File) checkTLS(sys *System, pl *Plan, ps *problems) {
 	pair, err := loadPair(sys, c.TLS.Cert, c.TLS.Key, tlsKeyVariable)
 	ps.addLines("tls", err)
 	if wrong := c.wrongHost(pair); wrong != "" && len(c.TrustedProxies) > 0 {
 		// A proxy in front may connect to this server by another name.
-		pl.warn("tls: %s; that is good only if a proxy in front (trusted_proxies) accepts it", wrong)
+		pl.warn("tls: %s; this works only if a proxy (trusted_proxies) accepts it", wrong)
 	} else if wrong != "" {
-		ps.add("tls: %s: browsers refuse it; get one for that name, or correct base_url", wrong)
+		ps.add("tls: %s: browsers reject it; get a certificate for that name, or correct base_url", wrong)
 	}
 	if pair.Leaf != nil {
 		if why := sys.chainWarning(pair); why != "" {
@@ -43,8 +42,8 @@ func (c *File) checkTLS(sys *System, pl *Plan, ps *problems) {
 	pl.Server.TLS = pl.Certificate.TLS()
 }
 
-// wrongHost says that a certificate is not for the host of base_url. It returns "" if it is, or if either is
-// not known.
+// wrongHost returns an error text if a certificate is not for the host of base_url. It returns "" if it is,
+// or if either is unknown.
 func (c *File) wrongHost(pair tls.Certificate) string {
 	base, err := url.Parse(c.BaseURL)
 	if pair.Leaf == nil || err != nil || base.Scheme != "https" || base.Hostname() == "" {
@@ -53,19 +52,18 @@ func (c *File) wrongHost(pair tls.Certificate) string {
 	if pair.Leaf.VerifyHostname(base.Hostname()) == nil {
 		return ""
 	}
-	return fmt.Sprintf("%s is for %s and not for %s, the host of base_url",
+	return fmt.Sprintf("%s is for %s, not for %s, the host of base_url",
 		c.TLS.Cert, strings.Join(certs.NamesOf(pair.Leaf), ", "), base.Hostname())
 }
 
-// tlsKeyVariable names the file of [tls]'s key, or holds the key itself.
+// tlsKeyVariable has the file of [tls]'s key, or the key itself.
 const tlsKeyVariable = "VERGE_TLS_KEY"
 
-// loadPair reads a certificate chain and its key. It returns an error for what is certainly wrong:
-// files that do not belong together, a key that others may read, a certificate that is not valid
-// now. It does not compare the other certificates of the chain with the clock: some are sent after
-// they expired, for old clients.
+// loadPair reads a certificate chain and its key. It returns an error for certain faults: files that do not
+// belong together, a key that other users can read, a certificate that is not valid now. It does not check
+// the validity of the other certificates of the chain: some are sent after they expired, for old clients.
 //
-// variable is the environment variable that may hold the key itself.
+// variable is the environment variable that may have the key itself.
 func loadPair(sys *System, cert, key, variable string) (tls.Certificate, error) {
 	certPEM, err := afero.ReadFile(sys.FS, sys.Locate(cert))
 	keyPEM, key, keyErr := sys.readFileOr(variable, key)
@@ -85,7 +83,7 @@ func loadPair(sys *System, cert, key, variable string) (tls.Certificate, error) 
 	now := sys.Now()
 	switch from, until := pair.Leaf.NotBefore, pair.Leaf.NotAfter; {
 	case now.After(until):
-		return pair, fmt.Errorf("%s expired at %s, %s ago: put a new certificate there",
+		return pair, fmt.Errorf("%s expired at %s, %s ago: install a new certificate",
 			cert, words.When(until), words.Roughly(now.Sub(until)))
 	case now.Before(from):
 		return pair, fmt.Errorf("%s is not valid before %s, in %s: wait, use the previous certificate, "+
@@ -94,7 +92,8 @@ func loadPair(sys *System, cert, key, variable string) (tls.Certificate, error) 
 	return pair, nil
 }
 
-// whyNoPair names the cause if two files are no certificate with its key. err is the error of crypto/tls.
+// whyNoPair returns the reason why two files are not a certificate and its key. err is the error of
+// crypto/tls.
 func whyNoPair(cert, key string, certPEM, keyPEM []byte, err error) error {
 	certificates, certErr := pemfile.Blocks(certPEM, "CERTIFICATE")
 	if certErr != nil {
@@ -110,17 +109,17 @@ func whyNoPair(cert, key string, certPEM, keyPEM []byte, err error) error {
 	for n, block := range certificates {
 		if _, wrong := tls.X509KeyPair(pem.EncodeToMemory(block), keyPEM); n > 0 && wrong == nil {
 			return fmt.Errorf("%s: the certificates are in the wrong order: the key in %s belongs to "+
-				"certificate %d, which must come first, and behind each one the certificate of its issuer",
+				"certificate %d, which must come first, followed by the certificates of the issuers",
 				cert, key, n+1)
 		}
 	}
-	return fmt.Errorf("%s and %s are no certificate with its key: %s", cert, key,
+	return fmt.Errorf("%s and %s are not a certificate and its key: %s", cert, key,
 		strings.TrimPrefix(err.Error(), "tls: "))
 }
 
-// chainWarning says that clients may not find a way from a certificate to an authority that they trust,
-// because a certificate between them is missing or in the wrong place. It returns "" if all is well, or if
-// only the operator can know, as for a private authority.
+// chainWarning returns a warning if clients may not find a path from a certificate to an authority that they
+// trust, because a certificate between them is missing or in the wrong place. It returns "" if there is a
+// path, or if only the operator can know, for example for a private authority.
 func (sys *System) chainWarning(pair tls.Certificate) string {
 	var chain []*x509.Certificate
 	between := x509.NewCertPool()
@@ -148,6 +147,6 @@ func (sys *System) chainWarning(pair tls.Certificate) string {
 	if !errors.As(err, &unknown) {
 		return ""
 	}
-	return fmt.Sprintf("the certificate of %s is missing, which has issued the last one; browsers accept "+
-		"the service only with it, unless they trust a private authority that has issued it", last.Issuer)
+	return fmt.Sprintf("the certificate of %s, the issuer of the last one, is missing; browsers accept "+
+		"the service only with it, unless they trust a private authority that issued it", last.Issuer)
 }

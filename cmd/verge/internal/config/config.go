@@ -23,10 +23,9 @@ import (
 //go:embed example.toml
 var Example string
 
-// File is the configuration as people write it: the settings of the file, overridden by the environment
-// and by flags. example.toml explains each member. A member that is not set has its zero value, and
-// plan gives that its meaning. A number or a duration whose zero means the default is a pointer, so
-// that plan can recognise a 0 that a person wrote (see given).
+// File has the settings of the configuration file, overridden by the environment and by flags. example.toml
+// explains each member. An omitted member has its zero value, and plan replaces it. A number or a duration
+// whose zero means the default is a pointer, so that plan can recognise an explicit 0 (see given).
 type File struct {
 	Mode              string   `toml:"mode"`
 	BaseURL           string   `toml:"base_url"`
@@ -148,8 +147,8 @@ type publisherConfig struct {
 	LogoFile string `toml:"logo_file"`
 }
 
-// integrationConfig is an integration of the file. The secret itself is never in the file, which people put
-// under version control.
+// integrationConfig is an integration of the file. The secret itself is never in the file, because files are
+// put under version control.
 type integrationConfig struct {
 	integration.SiteIntegration
 
@@ -161,17 +160,17 @@ type integrationConfig struct {
 	written map[string]any // its table, in which a 0 differs from an omitted number
 }
 
-// span is a duration as the file has it. It is a text, so that a number without a unit is refused.
+// span is a duration of the file. It is a text, so that a number without a unit is rejected.
 type span string
 
-// problems collects everything that is wrong, so that a person can correct all of it at once.
+// problems collects all errors, so that users can correct them together.
 type problems []string
 
 func (ps *problems) add(format string, args ...any) {
 	*ps = append(*ps, fmt.Sprintf(format, args...))
 }
 
-// addLines adds each line of err as a problem of its own that begins with about. err may be nil.
+// addLines adds each line of err as a separate problem that begins with about. err may be nil.
 func (ps *problems) addLines(about string, err error) {
 	if err == nil {
 		return
@@ -184,9 +183,9 @@ func (ps *problems) addLines(about string, err error) {
 	}
 }
 
-// take adds the problems that the owner of some settings found in them. keys maps the owner's names
-// to those of the file. Of a method's setting whose file could not be read, the owner knows nothing, so what
-// it says about that is left out.
+// take adds the problems that the owner of some settings found in them. keys maps the owner's names to the
+// names in the file. Problems of a method's setting whose file could not be read are omitted, because the
+// owner did not get its value.
 func (ps *problems) take(wrong problem.List, keys map[string]string) {
 	before := slices.Clone(*ps)
 	for _, p := range wrong.Rename(keys) {
@@ -200,8 +199,7 @@ func (ps *problems) take(wrong problem.List, keys map[string]string) {
 	}
 }
 
-// err returns one error with all problems of the configuration that came from source. It returns
-// nil if there are none.
+// err returns one error with all problems of the configuration from source, or nil.
 func (ps problems) err(source string) error {
 	if len(ps) == 0 {
 		return nil
@@ -228,8 +226,9 @@ func readConfig(fsys afero.Fs, path string, c *File, ps *problems) error {
 }
 
 // readTOML reads a file into a configuration or a part of one. An unknown key is a problem like others and
-// does not hide them; others says where the known ones are. A file that is not TOML, or that has a value of a
-// wrong type, is an error, because other problems may only follow from it. It returns the text of the file.
+// does not hide them; others is the hint where the known keys are listed. A file that is not TOML, or that
+// has a value of a wrong type, is an error, because other problems may only follow from it. It returns the
+// text of the file.
 func readTOML(fsys afero.Fs, path string, into any, others string, ps *problems) (
 	[]byte, error) {
 	b, err := afero.ReadFile(fsys, path)
@@ -246,7 +245,7 @@ func readTOML(fsys afero.Fs, path string, into any, others string, ps *problems)
 	case errors.As(err, &unknown):
 		for _, e := range unknown.Errors {
 			line, _ := e.Position()
-			ps.add("line %d: there is no setting %q%s", line, strings.Join(e.Key(), "."), others)
+			ps.add("line %d: unknown setting %q%s", line, strings.Join(e.Key(), "."), others)
 		}
 		return b, nil
 	case errors.As(err, &malformed):
@@ -262,7 +261,7 @@ func readTOML(fsys afero.Fs, path string, into any, others string, ps *problems)
 	return b, nil
 }
 
-// wanted says what the value of a setting must be. It returns "" if there is no such setting.
+// wanted describes the required value of a setting. It returns "" if there is no such setting.
 func wanted(key toml.Key) string {
 	t := reflect.TypeFor[File]()
 	for _, name := range key {
@@ -291,7 +290,7 @@ func wanted(key toml.Key) string {
 	if k := t.Elem().Kind(); k == reflect.Struct || k == reflect.Map {
 		return fmt.Sprintf("tables, each under a line [[%s]]", strings.Join(key, "."))
 	}
-	return "a list, of which each value is " + valueOf(t.Elem())
+	return "a list; each value is " + valueOf(t.Elem())
 }
 
 // fieldOf returns the field of a struct that has the setting.
@@ -312,7 +311,7 @@ func (c *File) value(key string) any {
 	return v.Interface()
 }
 
-// valueOf names a kind of value.
+// valueOf describes a type of value.
 func valueOf(t reflect.Type) string {
 	switch {
 	case t == reflect.TypeFor[span]():

@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/afero"
 )
 
-// FuzzConfig shows that no file makes the check panic, and that it refuses every file with a problem.
+// FuzzConfig shows that no file makes the check panic, and that it rejects every file with a problem.
 func FuzzConfig(f *testing.F) {
 	f.Add([]byte(Example))
 	f.Add([]byte("mode = \"test\"\nbase_url = \"https://verify.example.com\"\nkv = \"memory\"\n" +

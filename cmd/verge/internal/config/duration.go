@@ -10,17 +10,16 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Duration is a duration as people write it: in Go's units, or in days, such as 90d, 12h or 5s. A flag of
+// Duration is a duration in Go's units, or in days, such as 90d, 12h or 5s. A flag of
 // this type must be more than 0.
 type Duration time.Duration
 
 func (l Duration) String() string { return time.Duration(l).String() }
 
-// Validate refuses a 0 in a flag. The parser calls it only for a flag that was given.
+// Validate rejects a 0 in a flag. The parser calls it only for a flag that was given.
 func (l Duration) Validate() error { return moreThanNothing(l) }
 
-// moreThanNothing refuses a 0. A person who writes 0 wants to switch something off, but the rest of
-// the program would take it for the default.
+// moreThanNothing rejects a 0. A 0 probably means "off", but the rest of the program would use the default.
 func moreThanNothing[T ~int | ~int64](written T) error {
 	if written > 0 {
 		return nil
@@ -29,10 +28,10 @@ func moreThanNothing[T ~int | ~int64](written T) error {
 	if _, ok := any(written).(Duration); ok {
 		least = "more than 0s"
 	}
-	return fmt.Errorf("%v is too little; it must be %s; leave it out for the default", written, least)
+	return fmt.Errorf("%v is too little; it must be %s; omit it for the default", written, least)
 }
 
-// notNegative refuses a number below 0. It is for settings of which 0 has a meaning of its own.
+// notNegative rejects a number below 0. It is for settings that can be 0.
 func notNegative(ps *problems, name string, n int) bool {
 	if n < 0 {
 		ps.add("%s: %d is negative; it must be at least 0", name, n)
@@ -40,8 +39,8 @@ func notNegative(ps *problems, name string, n int) bool {
 	return n >= 0
 }
 
-// given returns the value that a person wrote for name. If there is none, or if it is refused, given
-// returns 0, which the rest of the program takes for the default.
+// given returns the configured value of name. If the value is missing or rejected, given returns 0, which
+// means the default in the rest of the program.
 func given[T ~int | ~int64](ps *problems, name string, written *T) T {
 	if written == nil {
 		return 0
@@ -53,7 +52,7 @@ func given[T ~int | ~int64](ps *problems, name string, written *T) T {
 	return *written
 }
 
-// givenSpan does for a duration what given does for a number.
+// givenSpan is like given, for a duration.
 func givenSpan(ps *problems, name string, written *span) time.Duration {
 	if written == nil {
 		return 0
@@ -77,14 +76,14 @@ func readSpan(ps *problems, name string, written span) (d time.Duration, ok bool
 }
 
 // UnmarshalText reads a text such as 90d, 12h, 1h30m or 5s. Flags and the configuration both use it.
-// It refuses negative durations.
+// It rejects negative durations.
 func (l *Duration) UnmarshalText(text []byte) error {
 	d, err := parseSpan(string(text))
 	switch {
 	case errors.Is(err, strconv.ErrRange):
 		return fmt.Errorf("%q is too long; it must be at most 65535d", text)
 	case err != nil:
-		return fmt.Errorf("%q is no duration: write it like 90d, 12h or 5s", text)
+		return fmt.Errorf("%q is not a duration: write it like 90d, 12h or 5s", text)
 	case d < 0:
 		return fmt.Errorf("%q is negative; write it like 90d, 12h or 5s", text)
 	}
@@ -92,7 +91,7 @@ func (l *Duration) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// parseSpan is time.ParseDuration and knows days, up to 65535 of them.
+// parseSpan is time.ParseDuration with days, up to 65535.
 func parseSpan(s string) (time.Duration, error) {
 	days, ok := strings.CutSuffix(s, "d")
 	if !ok {
@@ -102,8 +101,8 @@ func parseSpan(s string) (time.Duration, error) {
 	return time.Duration(n) * 24 * time.Hour, err
 }
 
-// Decode reads the value of a flag. It takes a word that begins with a hyphen, too: kong would take -1h for
-// a flag and say that the value is missing.
+// Decode reads the value of a flag. It also accepts a word that begins with a hyphen: kong would parse -1h as
+// a flag and report that the value is missing.
 func (l *Duration) Decode(c *kong.DecodeContext) error {
 	word := c.Scan.Pop()
 	if word.IsEOL() {

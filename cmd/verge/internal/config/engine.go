@@ -49,8 +49,8 @@ func (a *Engine) Load(sys *System) error {
 	return a.take(modules.Read(sys.FS, a.Module))
 }
 
-// take checks a module that was read. The built-in module needs no signature, because it is trusted
-// as the binary is. But if a SHA-256 is pinned, the module must have it.
+// take checks a module that was read. The built-in module needs no signature, because it is trusted like the
+// binary. But if a SHA-256 is pinned, the module must have it.
 func (a *Engine) take(m modules.Module, err error) error {
 	if err != nil {
 		return err
@@ -74,8 +74,8 @@ func (a Engine) Config() modules.Config {
 	return modules.Config{Module: &a.Loaded, Trust: a.Trust, Cache: a.Cache, Interruptible: a.interruptible}
 }
 
-// defaultModuleCache returns the directory for compiled modules if none is configured. It is in the
-// cache of the user. If the user has no cache, it is "", and no compiled module is kept.
+// defaultModuleCache returns the default directory for compiled modules, in the user's cache. If the user has
+// no cache, it returns "", and compiled modules are not kept.
 func defaultModuleCache(getenv func(string) (string, bool)) string {
 	if dir, _ := getenv("XDG_CACHE_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "verge", "modules")

@@ -15,8 +15,8 @@ import (
 	"github.com/verge-id/verge/core/secret"
 )
 
-// WritePrivate writes b to path, readable by its owner only, as a whole or not at all: a reader gets the old
-// file or the new one.
+// WritePrivate writes b to path, readable by its owner only, atomically: a reader gets the old file or the
+// new one.
 func WritePrivate(fsys afero.Fs, path string, b []byte) (err error) {
 	f, err := afero.TempFile(fsys, filepath.Dir(path), "."+filepath.Base(path)+".*") // 0600
 	if err != nil {
@@ -34,8 +34,8 @@ func WritePrivate(fsys afero.Fs, path string, b []byte) (err error) {
 	return fsys.Rename(f.Name(), path)
 }
 
-// ReadPrivate reads a file that holds a secret. It refuses a file that is too open: others may know the
-// secret, so it has to be replaced.
+// ReadPrivate reads a file with a secret. It rejects a file that other users can read: they may know the
+// secret, so it must be replaced.
 func ReadPrivate(fsys afero.Fs, path string) ([]byte, error) {
 	f, err := fsys.Open(path)
 	if errors.Is(err, fs.ErrPermission) {
@@ -55,7 +55,7 @@ func ReadPrivate(fsys afero.Fs, path string) ([]byte, error) {
 	}
 	if tooOpen(info.Mode(), ownedByRoot(info), inSecretMount(f)) {
 		return nil, fmt.Errorf("%s can be read by others (mode %04o): run `chmod 600 %s`, or, to "+
-			"let a group read it, have root own it with mode 640; and replace what is in it if others could",
+			"let a group read it, make root the owner, with mode 640; and replace the secret if others could",
 			path, info.Mode().Perm(), path)
 	}
 	return io.ReadAll(f)
@@ -65,10 +65,10 @@ func ReadPrivate(fsys afero.Fs, path string) ([]byte, error) {
 // cases:
 //
 //   - Its group may, if root owns the file. Only an administrator can have arranged that.
-//   - Everybody may, if the file is in a mount that a container platform has made for secrets. Only this
+//   - All users may, if the file is in a mount that a container platform has created for secrets. Only this
 //     container sees the mount. Docker gives such files mode 0444, and Kubernetes 0644.
 //
-// Nobody but the owner may write to it.
+// Only the owner may write to it.
 func tooOpen(mode fs.FileMode, byRoot, secretMount bool) bool {
 	switch open := mode.Perm() & 0o077; {
 	case open == 0:
@@ -81,13 +81,13 @@ func tooOpen(mode fs.FileMode, byRoot, secretMount bool) bool {
 	return true
 }
 
-// isSecretMount reports whether a mount is one that a container platform has made for secrets. path is where
-// the file is, with no symbolic link in it. inMemory and readOnly tell of the mount:
+// isSecretMount reports whether a container platform has created a mount for secrets. path is the path of the
+// file, without symbolic links. inMemory and readOnly describe the mount:
 //
 //   - Kubernetes mounts secrets at any path, in memory and read-only.
 //   - Docker and Podman mount them below /run/secrets, in memory or read-only.
 //
-// A directory in memory that everybody can write to, such as /dev/shm, is none.
+// A directory in memory that all users can write to, such as /dev/shm, is not such a mount.
 func isSecretMount(path string, inMemory, readOnly bool) bool {
 	if strings.HasPrefix(path, "/run/secrets/") {
 		return inMemory || readOnly
@@ -95,11 +95,10 @@ func isSecretMount(path string, inMemory, readOnly bool) bool {
 	return inMemory && readOnly
 }
 
-// credentials is the variable by which systemd tells a service where its credentials are.
+// credentials is the variable in which systemd sets the directory of a service's credentials.
 const credentials = "CREDENTIALS_DIRECTORY"
 
-// Locate returns where the file of a setting is. A bare name means one of systemd's credentials, if there is
-// one of that name.
+// Locate returns the path of a setting's file. A bare name is one of systemd's credentials, if it exists.
 func (sys *System) Locate(name string) string {
 	dir, _ := sys.Getenv(credentials)
 	if dir == "" || name != filepath.Base(name) {
@@ -113,9 +112,9 @@ func (sys *System) Locate(name string) string {
 }
 
 // errInline does not repeat the value, which is a secret.
-var errInline = errors.New("the value is the secret itself; write it into a file, and name the file")
+var errInline = errors.New("the value is the secret itself; save it in a file, and set the file's name")
 
-// ReadSecretFile reads the file with a secret that a setting names.
+// ReadSecretFile reads the secret in the file of a setting.
 func (sys *System) ReadSecretFile(name string) ([]byte, error) {
 	if isInline(name) {
 		return nil, errInline
@@ -123,7 +122,7 @@ func (sys *System) ReadSecretFile(name string) ([]byte, error) {
 	return ReadPrivate(sys.FS, sys.Locate(name))
 }
 
-// secretFrom returns the secret in the file that a setting names.
+// secretFrom returns the secret in the file of a setting.
 func (sys *System) secretFrom(name string) (string, error) {
 	b, err := sys.ReadSecretFile(name)
 	if err != nil {
@@ -149,8 +148,8 @@ func (sys *System) SecretIn(variable string) (value string, isSet bool, err erro
 	return value, true, nil
 }
 
-// SecretFile is a flag that names a file with a secret. Its environment variable may hold the secret itself,
-// and a bare name may mean a credential of systemd, so neither is made an absolute path.
+// SecretFile is a flag with the name of a file with a secret. Its environment variable may have the secret
+// itself, and a bare name may be a credential of systemd, so neither is changed to an absolute path.
 type SecretFile string
 
 // Decode reads the value of the flag.
@@ -166,15 +165,15 @@ func (s *SecretFile) Decode(c *kong.DecodeContext) error {
 	return nil
 }
 
-// isInline reports whether the value of a setting is the secret itself and not the name of a file.
+// isInline reports whether the value of a setting is the secret itself, not the name of a file.
 func isInline(value string) bool {
 	value = strings.TrimSpace(strings.TrimPrefix(value, "\ufeff"))
 	return strings.HasPrefix(value, "{") || strings.HasPrefix(value, "-----BEGIN ") ||
 		strings.ContainsAny(value, "\r\n")
 }
 
-// readFileOr reads a secret from the file that value names. If value is the secret itself, it must be from
-// that environment variable. name is for messages, and never has the secret in it.
+// readFileOr reads a secret from the file value. If value is the secret itself, it must come from that
+// environment variable. name is for messages, and never contains the secret.
 func (sys *System) readFileOr(variable, value string) (b []byte, name string, err error) {
 	if !isInline(value) {
 		name = sys.Locate(value)
@@ -182,16 +181,16 @@ func (sys *System) readFileOr(variable, value string) (b []byte, name string, er
 		return b, name, err
 	}
 	if held, _ := sys.Getenv(variable); held != value {
-		return nil, variable, fmt.Errorf("the secret itself belongs neither into a flag nor into the "+
-			"configuration: name a file, or put the secret into %s", variable)
+		return nil, variable, fmt.Errorf("do not write a secret into a flag or the "+
+			"configuration: give the name of a file, or set %s to the secret", variable)
 	}
 	return []byte(value), variable, nil
 }
 
 func isMissing(err error) bool { return errors.Is(err, fs.ErrNotExist) }
 
-// writable tries to write into dir. If dir does not exist, it tries the nearest directory above it
-// that does, because the store makes missing directories itself.
+// writable tries to write into dir. If dir does not exist, it tries the nearest parent directory that exists,
+// because the store creates missing directories.
 func writable(fsys afero.Fs, dir string) error {
 	for {
 		info, err := fsys.Stat(dir)
@@ -213,16 +212,16 @@ func writable(fsys afero.Fs, dir string) error {
 	return errors.Join(f.Close(), fsys.Remove(f.Name()))
 }
 
-// WithAdvice adds to an error that a directory cannot be written what to do about it.
+// WithAdvice adds the fix to an error about a directory that cannot be written.
 func WithAdvice(err error) error {
 	switch {
 	case errors.Is(err, syscall.EROFS):
-		return fmt.Errorf("%w; mount a volume there, name a directory on one, or let the unit of systemd "+
+		return fmt.Errorf("%w; mount a volume there, choose a directory on one, or let the systemd unit "+
 			"write to it (ReadWritePaths=)", err)
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return fmt.Errorf("%w; free some space, or name a directory on another disk", err)
+		return fmt.Errorf("%w; free some space, or choose a directory on another disk", err)
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("%w; let the user that verge runs as own it", err)
+		return fmt.Errorf("%w; make the user that verge runs as its owner", err)
 	}
 	return err
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/afero"
 )
 
-// Elsewhere than on Linux, the owner alone may read a file with a secret.
+// On systems other than Linux, only the owner may read a file with a secret.
 
 func ownedByRoot(fs.FileInfo) bool { return false }
 

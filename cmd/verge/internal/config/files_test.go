@@ -58,7 +58,7 @@ func TestTooOpen(t *testing.T) {
 	}
 }
 
-// TestReadPrivateOfRoot: a file of root may be read by its group, and by nobody else.
+// TestReadPrivateOfRoot: a file of root may be read by its group, and by no other users.
 func TestReadPrivateOfRoot(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" || os.Getuid() != 0 {
@@ -84,7 +84,7 @@ func TestReadPrivateOfRoot(t *testing.T) {
 		}
 		_, err := ReadPrivate(afero.NewOsFs(), path)
 		if (err == nil) != c.good || err != nil &&
-			!strings.Contains(err.Error(), "have root own it with mode 640") {
+			!strings.Contains(err.Error(), "make root the owner, with mode 640") {
 			t.Errorf("mode %04o of user %d: %v", c.mode, c.owner, err)
 		}
 	}
@@ -128,7 +128,7 @@ func TestAdvice_ByCause(t *testing.T) {
 		{"a read-only file system", &fs.PathError{Op: "open", Path: "/etc/x", Err: syscall.EROFS},
 			"mount a volume there"},
 		{"a full disk", &fs.PathError{Op: "write", Path: "/etc/x", Err: syscall.ENOSPC}, "free some space"},
-		{"no permission", &fs.PathError{Op: "open", Path: "/etc/x", Err: syscall.EACCES}, "own it"},
+		{"no permission", &fs.PathError{Op: "open", Path: "/etc/x", Err: syscall.EACCES}, "its owner"},
 	} {
 		if got := WithAdvice(c.err); !errors.Is(got, c.err) || !strings.Contains(got.Error(), c.want) {
 			t.Errorf("%s: %v, want %s", c.rule, got, c.want)

@@ -34,8 +34,8 @@ func (c *File) checkListeners(sys *System, pl *Plan, ps *problems) {
 		taken[addr], *l.Plan = l.name, addr
 	}
 	if addr := pl.Listen.Ops; addr != "" && isPublic(addr) {
-		pl.warn("listen.ops: %s may be reached from the Internet, and metrics and health ask for no "+
-			"credential; use a loopback or private address, or see that a firewall is in front", addr)
+		pl.warn("listen.ops: %s may be reachable from the Internet, and metrics and health need no "+
+			"credential; use a loopback or private address, or a firewall", addr)
 	}
 	t := c.TLS
 	if !t.ACME && (t.ACMEEmail != "" || t.ACMEStorage != "" || t.ACMEDirectory != "" || t.ACMECA != "" ||
@@ -46,12 +46,12 @@ func (c *File) checkListeners(sys *System, pl *Plan, ps *problems) {
 	case t.ACME:
 		c.checkACME(sys, pl, ps)
 	case (cert == "") != (key == ""):
-		ps.add("tls: cert and key go together; set both, or neither if a proxy in front does TLS")
+		ps.add("tls: cert and key go together; set both, or neither if a proxy terminates TLS")
 	case cert != "":
 		c.checkTLS(sys, pl, ps)
 	case pl.Listen.Admin != "" && !IsLoopback(pl.Listen.Admin):
 		ps.add("listen.admin: %s can be reached from other machines, and without [tls] the "+
-			"operator token would go there in the clear; use a loopback address, or set tls.cert and "+
+			"operator token would be sent unencrypted; use a loopback address, or set tls.cert and "+
 			"tls.key, or tls.acme", pl.Listen.Admin)
 	}
 }
@@ -69,8 +69,8 @@ func CheckAddress(addr string) error {
 	return nil
 }
 
-// isPublic reports whether the Internet may reach addr. It is so unless addr is loopback, private
-// or link-local; the address that stands for all addresses is public.
+// isPublic reports whether the Internet may reach addr. All addresses are public except loopback, private and
+// link-local ones; the unspecified address is public, too.
 func isPublic(addr string) bool {
 	if IsLoopback(addr) {
 		return false

@@ -23,7 +23,7 @@ import (
 	"github.com/verge-id/verge/kvadapters"
 )
 
-// Plan is a checked configuration: what the server serves, where, and with which settings.
+// Plan is a checked configuration: the services of the server, their addresses and settings.
 type Plan struct {
 	Core    core.Config
 	Egress  egress.Config
@@ -31,21 +31,21 @@ type Plan struct {
 	Store   kvadapters.Address
 	Engine  Engine
 	Keyring token.Keyring
-	Budget  time.Duration   // of a request with the store; zero: edge's
-	Signer  *signing.Signer // has the private keys of methods; nil: there are none
-	Traces  otlp.Config     // an empty endpoint: there are none
+	Budget  time.Duration   // of a request with the store; zero: edge's default
+	Signer  *signing.Signer // has the private keys of methods; nil: no keys
+	Traces  otlp.Config     // an empty endpoint: no traces
 
 	// KeyringFile reads the file of Keyring again. Nil: it never changes.
 	KeyringFile func() ([]byte, error)
 
 	Listen   struct{ Public, Admin, Ops string } // "" admin or ops: none
 	Site     integration.Site
-	Warnings []string // about what is allowed but may be a mistake
+	Warnings []string // about allowed settings that may be mistakes
 
 	TrustsNobody bool // the system has no certificates of authorities
 
-	Certificate *certs.Files     // of the listeners; nil: they speak plain HTTP, or an authority makes it
-	Authority   *certs.Authority // makes the certificate of the listeners; nil: none does
+	Certificate *certs.Files     // of the listeners; nil: they use plain HTTP, or ACME
+	Authority   *certs.Authority // obtains the certificate of the listeners; nil: none
 }
 
 // warn adds a warning.
@@ -56,11 +56,11 @@ func (pl *Plan) warn(format string, args ...any) {
 // Off is the address of a listener that is switched off.
 const Off = "off"
 
-// check turns a configuration into a plan. It adds to ps everything that is wrong or not safe. It
-// changes nothing in the world.
+// check turns a configuration into a plan. It adds all errors and unsafe settings to ps. It has no side
+// effects.
 //
-// The packages that use a value judge it, in a method Validate or a function Check. This file judges
-// only how a value is written, and which files and addresses it names.
+// The packages that use a value check it, in a method Validate or a function Check. This file checks only the
+// notation, and the files and addresses.
 func (c *File) check(sys *System, ps *problems) Plan {
 	var pl Plan
 	c.checkMode(&pl, ps)
@@ -71,7 +71,7 @@ func (c *File) check(sys *System, ps *problems) Plan {
 	c.checkStore(sys, &pl, ps)
 	pl.Engine = c.checkEngine(sys, ps)
 	if at := pl.Engine; at.Module != "" && at.Trust.SHA256 == "" && at.Trust.Key == nil {
-		pl.warn("engine.module: it is not pinned, so whoever can write %s or has the operator token decides "+
+		pl.warn("engine.module: not pinned, so anyone who can write %s or has the operator token decides "+
 			"what runs; set engine.module_sha256 or engine.module_key", at.Module)
 	}
 	c.checkAuthorities(sys, &pl)
@@ -85,8 +85,8 @@ func (c *File) check(sys *System, ps *problems) Plan {
 	return pl
 }
 
-// judge calls the checks of the packages that use the settings. token is the name that the
-// configuration has for the operator token.
+// judge calls the checks of the packages that use the settings. token is the setting's name of the operator
+// token.
 func (pl *Plan) judge(token string, ps *problems) {
 	keys := map[string]string{"OperatorToken": token, "Methods": "methods",
 		"Partitions":      "store.partitions",
@@ -122,8 +122,8 @@ func (c *File) checkMode(pl *Plan, ps *problems) {
 	case "dev":
 		pl.Core.Dev, pl.Egress.Dev = true, true
 	default:
-		ps.add("mode: %q is none of production, test, dev", c.Mode)
-		pl.Core.Test = true // so that the other settings can be judged
+		ps.add("mode: %q is not production, test or dev", c.Mode)
+		pl.Core.Test = true // so that the other settings can be checked
 	}
 }
 
@@ -138,12 +138,12 @@ func (c *File) checkConsole(pl *Plan, ps *problems) {
 // OperatorTokenVariable is the environment variable with the operator token.
 const OperatorTokenVariable = "VERGE_OPERATOR_TOKEN"
 
-// readOperatorToken reads the operator token. source is the name that the configuration has for it.
+// readOperatorToken reads the operator token. source is the name of its setting.
 func (c *File) readOperatorToken(sys *System, pl *Plan, ps *problems) (source string) {
 	if pl.Listen.Admin == "" {
 		return ""
 	}
-	const how = "`openssl rand -hex 32` makes a good one"
+	const how = "`openssl rand -hex 32` creates one"
 	source = OperatorTokenVariable
 	token, isSet, err := sys.SecretIn(source)
 	switch {
@@ -152,7 +152,7 @@ func (c *File) readOperatorToken(sys *System, pl *Plan, ps *problems) (source st
 		source = "operator_token_file"
 		token, err = sys.secretFrom(c.OperatorTokenFile)
 	default:
-		ps.add("operator token: not set; put it into VERGE_OPERATOR_TOKEN or a file named by "+
+		ps.add("operator token: not set; set VERGE_OPERATOR_TOKEN, or save it in a file and set "+
 			"operator_token_file (%s), or set listen.admin = \"off\"", how)
 		return source
 	}
@@ -162,12 +162,12 @@ func (c *File) readOperatorToken(sys *System, pl *Plan, ps *problems) (source st
 	return source
 }
 
-// keyringVariable names the file of the key ring, or holds the ring itself.
+// keyringVariable has the file of the key ring, or the ring itself.
 const keyringVariable = "VERGE_KEYRING"
 
 func (c *File) checkKeyring(sys *System, pl *Plan, ps *problems) {
 	if c.Keyring == "" {
-		ps.add("keyring: not set; `verge keyring generate FILE` makes one")
+		ps.add("keyring: not set; `verge keyring generate FILE` creates one")
 		return
 	}
 	b, path, err := sys.readFileOr(keyringVariable, c.Keyring)
@@ -207,7 +207,7 @@ func (c *File) checkEngine(sys *System, ps *problems) Engine {
 	before := len(*ps)
 	at.Trust = parseTrust(e.ModuleSHA256, e.ModuleKey, e.MinVersion, ps)
 	at.Trust.Pinned = c.Mode != "dev"
-	if len(*ps) == before { // otherwise the pins are not known
+	if len(*ps) == before { // otherwise the pins are unknown
 		if err := at.Load(sys); err != nil {
 			ps.add("engine.module: %v", err)
 		}
@@ -229,8 +229,8 @@ func (c *File) checkEngine(sys *System, ps *problems) Engine {
 	return at
 }
 
-// ReadTrust reads the pins of a module from flags, each of which may be empty. command names the command in
-// errors.
+// ReadTrust reads the pins of a module from flags, each of which may be empty. command is the name of the
+// command for errors.
 func ReadTrust(command, sha256, key string, minVersion int64) (modules.Trust, error) {
 	var ps problems
 	t := parseTrust(sha256, key, minVersion, &ps)
@@ -254,7 +254,7 @@ func parseTrust(sha256, key string, minVersion int64, ps *problems) (t modules.T
 	case minVersion < 0 || minVersion > modules.MaxVersion:
 		ps.add("module_min_version: %d is not from 1 to %d", minVersion, int64(modules.MaxVersion))
 	case minVersion > 0 && key == "":
-		ps.add("module_min_version: a version is what a signature says; set module_key as well, or neither")
+		ps.add("module_min_version: it needs a signature; also set module_key, or neither")
 	}
 	t.MinVersion = minVersion
 	return t
@@ -276,18 +276,18 @@ func (c *File) checkProxies(pl *Plan, ps *problems) {
 	switch c.LogLevel {
 	case "", "debug", "info", "warn", "error":
 	default:
-		ps.add("log_level: %q is none of debug, info, warn, error", c.LogLevel)
+		ps.add("log_level: %q is not debug, info, warn or error", c.LogLevel)
 	}
 	switch c.LogClient {
 	case "", server.ClientWhole, server.ClientCut, server.ClientOff:
 		pl.Server.LogClient = c.LogClient
 	default:
-		ps.add("log_client: %q is none of whole, cut, off", c.LogClient)
+		ps.add("log_client: %q is not whole, cut or off", c.LogClient)
 	}
 }
 
-// checkNumbers reads the optional numbers. An omitted number stays zero: the default is the core's or, where
-// a module runs, the module's own.
+// checkNumbers reads the optional numbers. An omitted number stays zero: the core's default applies or, with
+// a module, the module's default.
 func (c *File) checkNumbers(pl *Plan, ps *problems) {
 	for _, s := range setting.Of(&pl.Core) {
 		if s.Key == "" {
@@ -323,7 +323,7 @@ func (c *File) checkWebhooks(pl *Plan, ps *problems) {
 	if j := w.JitterPercent; j != nil {
 		pl.Core.Schedule.JitterPercent = *j
 		if notNegative(ps, "webhooks.jitter_percent", *j) && *j == 0 {
-			pl.Core.Schedule.JitterPercent = -1 // there, 0 means the standard and negative means none
+			pl.Core.Schedule.JitterPercent = -1 // there, 0 means the default, and negative means no jitter
 		}
 	}
 	pl.Egress.MaxBody = given(ps, "webhooks.max_answer", w.MaxAnswer)

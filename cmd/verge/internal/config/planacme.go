@@ -11,18 +11,18 @@ import (
 	"github.com/verge-id/verge/edge/egress"
 )
 
-// Standards of [tls] acme.
+// Defaults of [tls] acme.
 const (
 	acmeDirectory = "https://acme-v02.api.letsencrypt.org/directory"
 	acmeHTTP      = ":80"
 )
 
-// checkACME judges the settings of automatic certificates.
+// checkACME checks the settings of automatic certificates.
 func (c *File) checkACME(sys *System, pl *Plan, ps *problems) {
 	a := &certs.Authority{Email: c.TLS.ACMEEmail, Directory: c.TLS.ACMEDirectory, Storage: c.TLS.ACMEStorage,
 		HTTP: c.TLS.ACMEHTTP, Now: sys.Now}
 	if c.TLS.Cert != "" || c.TLS.Key != "" {
-		ps.add("tls: cert and key are files of yours, and with acme = true an authority makes " +
+		ps.add("tls: cert and key are your own files, and with acme = true an authority issues " +
 			"the certificate; choose one")
 	}
 	base, err := url.Parse(c.BaseURL)
@@ -31,13 +31,13 @@ func (c *File) checkACME(sys *System, pl *Plan, ps *problems) {
 	}
 	if _, notName := netip.ParseAddr(a.Host); err != nil || base.Scheme != "https" || notName == nil ||
 		!strings.Contains(a.Host, ".") {
-		ps.add("tls.acme: base_url is %q, and an authority makes certificates for https and a "+
-			"public name only",
+		ps.add("tls.acme: base_url is %q, and an authority issues certificates only for https and a "+
+			"public name",
 			c.BaseURL)
 	}
 	if a.Storage == "" {
-		ps.add("tls.acme_storage: not set; name a directory that this server can write to and " +
-			"nobody else can read, such as \"/var/lib/verge/acme\"; it keeps the certificate, its key " +
+		ps.add("tls.acme_storage: not set; choose a directory that only this server can read and " +
+			"write, such as \"/var/lib/verge/acme\"; it stores the certificate, its key " +
 			"and the account")
 	} else if err := writable(sys.FS, a.Storage); err != nil {
 		ps.add("tls.acme_storage: %s cannot be written: %v", a.Storage, err)
@@ -46,7 +46,7 @@ func (c *File) checkACME(sys *System, pl *Plan, ps *problems) {
 		a.Directory = acmeDirectory
 	}
 	if u, err := url.Parse(a.Directory); err != nil || u.Scheme != "https" || u.Host == "" {
-		ps.add("tls.acme_directory: %q is no https URL of a directory", a.Directory)
+		ps.add("tls.acme_directory: %q is not an https URL of a directory", a.Directory)
 	}
 	switch a.HTTP {
 	case Off:

@@ -18,19 +18,19 @@ func ReadMethods(sys *System, path string, taken []string) (Plan, error) {
 	var file struct {
 		Methods []map[string]any `toml:"methods"`
 	}
-	const others = " here; the file has methods alone, each under a line [[methods]]"
+	const others = " here; the file has only methods, each under a line [[methods]]"
 	if _, err := readTOML(sys.FS, path, &file, others, &ps); err != nil {
 		return pl, fmt.Errorf("--methods: %w", err)
 	}
 	if len(file.Methods) == 0 {
-		ps.add("there is no method in it; each begins with a line [[methods]]")
+		ps.add("the file has no methods; each begins with a line [[methods]]")
 	}
 	conf := File{Methods: file.Methods}
 	checkVariables(sys, conf.variables(), &ps)
 	conf.checkMethods(sys, &pl, &ps)
 	for _, m := range pl.Core.Methods {
 		if slices.Contains(taken, m.Name) {
-			ps.add("methods.%s: `verge dev` has a method of that name itself; choose another name", m.Name)
+			ps.add("methods.%s: `verge dev` already has a method of that name; choose another name", m.Name)
 		}
 	}
 	_, wrong := pl.Core.Catalog()

@@ -16,33 +16,33 @@ import (
 	"github.com/verge-id/verge/edge/signing"
 )
 
-// methodFiles is what a method of the configuration has beside the core's part of it.
+// methodFiles has the settings of a method that the core does not use.
 type methodFiles struct {
 	name           string
 	ca             string             // file of a private CA; "": none
 	privateNetwork bool               // its servers may have private addresses
-	keys           map[string]keyFile // by what Host.Sign calls them
+	keys           map[string]keyFile // by their names in Host.Sign
 }
 
 // keyFile is a file or an environment variable with a private key.
 type keyFile struct {
-	path, setting string // setting names it in the configuration
+	path, setting string // setting is its name in the configuration
 	read          func() ([]byte, error)
 }
 
 // checkMethods reads the methods of a configuration:
 //
 //	[[methods]]
-//	name = "bankid"        # as integrations name it
+//	name = "bankid"        # the name in integrations
 //	kind = "oidc"
-//	level = "L2"           # the highest level that it proves here
-//	title = "BankID"       # what users read; or title.de, title.fr and so on, by language
+//	level = "L2"           # the highest level that it proves
+//	title = "BankID"       # for users; or title.de, title.fr and so on, by language
 //	ca = "ca.pem"          # a private CA of its servers
 //	private_network = true # its servers have private addresses
-//	[methods.oidc]         # named after the kind, with the kind's own settings
+//	[methods.oidc]         # the kind's own settings
 //	client_secret_file = "secret"
 //
-// The kinds judge their settings (core.Config.Validate).
+// The kinds check their settings (core.Config.Validate).
 func (c *File) checkMethods(sys *System, pl *Plan, ps *problems) {
 	keys := c.serviceKeys(sys)
 	for n, table := range c.Methods {
@@ -63,8 +63,8 @@ func (c *File) checkMethods(sys *System, pl *Plan, ps *problems) {
 			if _, isTable := t.table[key].(map[string]any); isTable && at < 0 {
 				continue // the kind is mistyped, and this may be its table
 			}
-			ps.add("%s: there is no setting %q; the settings of a kind stand in a table of its "+
-				"name, [methods.%s]",
+			ps.add("%s: unknown setting %q; the settings of a kind are in the table "+
+				"[methods.%s]",
 				t.about, key, m.Kind)
 		}
 		pl.Core.Methods = append(pl.Core.Methods, m)
@@ -78,7 +78,7 @@ func (c *File) checkMethods(sys *System, pl *Plan, ps *problems) {
 	}
 }
 
-// ReadMethod returns a plan with one method of a configuration alone. Its other settings are not used.
+// ReadMethod returns a plan with only one method of a configuration. Its other settings are not used.
 func ReadMethod(sys *System, path, name string) (Plan, error) {
 	var c File
 	var pl Plan
@@ -127,25 +127,24 @@ func openKeys(keys map[string]keyFile, ps *problems) *signing.Signer {
 	return signer
 }
 
-// checkKeys has each key sign by the algorithm by which its method will, so that a key of another type is
-// found now.
+// checkKeys signs with each key, by the algorithm of its method, so that a key of another type is found now.
 func (pl *Plan) checkKeys(ps *problems) {
 	catalog, wrong := pl.Core.Catalog()
 	if len(wrong) > 0 {
-		return // what the algorithms depend on is not known
+		return // the algorithms depend on unknown values
 	}
 	for _, e := range catalog {
 		for _, key := range e.Keys {
 			algorithm := e.Of.Signs(e.Config)[key]
 			if _, err := pl.Signer.Sign(context.Background(), e.KeyName(key), algorithm, nil); err != nil {
-				ps.add("methods.%s.%s.%s_file: the method signs by %s: %v", e.Name, e.Kind, key, algorithm,
+				ps.add("methods.%s.%s.%s_file: the method signs with %s: %v", e.Name, e.Kind, key, algorithm,
 					err)
 			}
 		}
 	}
 }
 
-// allow lets a method's requests go where the operator says.
+// allow sets the networks and authorities of a method's requests.
 func (pl *Plan) allow(sys *System, files methodFiles, ps *problems) {
 	allowed := egress.Allowance{PrivateNetwork: files.privateNetwork}
 	if files.ca != "" {
@@ -163,7 +162,7 @@ func (pl *Plan) allow(sys *System, files methodFiles, ps *problems) {
 	pl.Egress.Methods[files.name] = allowed
 }
 
-// methodTable takes members out of a table, so that what is left is not known.
+// methodTable removes known members from a table, so that the unknown ones are left.
 type methodTable struct {
 	table map[string]any
 	about string
@@ -174,7 +173,7 @@ func (t *methodTable) text(key string) string {
 	return taken[string](t, t.table, key, "a text in quotes")
 }
 
-// titles takes a text, or a table with a text for each language.
+// titles reads a text, or a table with a text for each language.
 func (t *methodTable) titles(key string) (title string, titles map[string]string) {
 	table, isTable := t.table[key].(map[string]any)
 	if !isTable {
@@ -205,7 +204,7 @@ func taken[T any](t *methodTable, table map[string]any, key, kind string) (v T) 
 	return v
 }
 
-// settings takes the table of the kind: what it says of secrets and keys, and the rest as JSON.
+// settings reads the table of the kind: the secrets and keys, and the rest as JSON.
 func (t *methodTable) settings(sys *System, kind method.Kind, m *method.Config, files *methodFiles) {
 	table := taken[map[string]any](t, t.table, kind.Name, "a table")
 	about := t.about + "." + kind.Name
@@ -214,8 +213,8 @@ func (t *methodTable) settings(sys *System, kind method.Kind, m *method.Config, 
 		env := taken[string](t, table, name+"_env", "a text in quotes")
 		_, clear := table[name]
 		if clear {
-			t.ps.add("%s.%s: a secret does not belong into this file; name a file by %s_file or a "+
-				"variable by %s_env",
+			t.ps.add("%s.%s: do not write a secret into this file; set %s_file to a file, "+
+				"or %s_env to a variable",
 				about, name, name, name)
 			delete(table, name)
 		}
@@ -249,7 +248,7 @@ func (t *methodTable) settings(sys *System, kind method.Kind, m *method.Config, 
 				func() ([]byte, error) {
 					key, isSet := sys.Getenv(env)
 					if !isSet || key == "" {
-						return nil, fmt.Errorf("the environment has no %s", env)
+						return nil, fmt.Errorf("the environment variable %s is not set", env)
 					}
 					return []byte(key), nil
 				}}
@@ -271,8 +270,7 @@ func (t *methodTable) settings(sys *System, kind method.Kind, m *method.Config, 
 	}
 }
 
-// nestedFiles does as file for a member of each table of a list. The kind checks any other
-// value.
+// nestedFiles is like file, for a member of each table of a list. The kind checks all other values.
 func (t *methodTable) nestedFiles(sys *System, list any, about, name string) {
 	tables, _ := list.([]any)
 	for n, v := range tables {
@@ -282,7 +280,7 @@ func (t *methodTable) nestedFiles(sys *System, list any, about, name string) {
 	}
 }
 
-// file replaces what the table says of a public file by what is in it: name_file is one file, and name is a
+// file replaces the name of a public file in the table with its content: name_file is one file, and name is a
 // list of files.
 func (t *methodTable) file(sys *System, table map[string]any, about, name string) {
 	read := func(setting, path string) string {
@@ -316,8 +314,8 @@ func (t *methodTable) file(sys *System, table map[string]any, about, name string
 	table[name] = texts
 }
 
-// ReadSecret reads a secret from the file or the environment variable that the configuration names. Without
-// either it returns "".
+// ReadSecret reads a secret from the file or the environment variable of the configuration. Without either,
+// it returns "".
 func ReadSecret(sys *System, name, file, env string) (string, error) {
 	switch {
 	case file != "" && env != "":
@@ -325,7 +323,7 @@ func ReadSecret(sys *System, name, file, env string) (string, error) {
 	case env != "":
 		value, isSet, err := sys.SecretIn(env)
 		if !isSet {
-			return "", fmt.Errorf("%s_env: the environment has no %s", name, env)
+			return "", fmt.Errorf("%s_env: the environment variable %s is not set", name, env)
 		}
 		if err != nil {
 			return "", fmt.Errorf("%s_env: %s: %w", name, env, err)

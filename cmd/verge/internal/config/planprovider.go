@@ -33,7 +33,7 @@ func (c *File) checkProvider(pl *Plan, ps *problems) {
 			_, err = pl.Signer.Sign(context.Background(), name, "ES256", nil)
 		}
 		if err != nil {
-			ps.add("oidc_provider.private_key_files, number %d: ID tokens are signed by ES256: %v", n+1, err)
+			ps.add("oidc_provider.private_key_files, number %d: ID tokens need ES256: %v", n+1, err)
 			continue
 		}
 		pl.Core.ProviderKeys = append(pl.Core.ProviderKeys, base64.StdEncoding.EncodeToString(spki))
@@ -50,7 +50,7 @@ func (c *File) checkReport(pl *Plan, ps *problems) {
 		_, err = pl.Signer.Sign(context.Background(), core.ReportKeyName, "ES256", nil)
 	}
 	if err != nil {
-		ps.add("report.private_key_file: reports are signed by ES256: %v", err)
+		ps.add("report.private_key_file: reports need ES256: %v", err)
 		return
 	}
 	pl.Core.ReportKey = base64.StdEncoding.EncodeToString(spki)
@@ -60,7 +60,7 @@ func (c *File) checkReport(pl *Plan, ps *problems) {
 func (c *File) warnOfClients(pl *Plan) {
 	for _, i := range pl.Site.Integrations {
 		if len(i.RedirectURIs) > 0 && !i.Archived && len(c.OIDCProvider.PrivateKeyFiles) == 0 {
-			pl.warn("integration %q: it has redirect_uris, and there is no OpenID provider; set "+
+			pl.warn("integration %q: it has redirect_uris, but there is no OpenID provider; set "+
 				"oidc_provider.private_key_files", i.ID)
 		}
 	}

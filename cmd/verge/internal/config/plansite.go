@@ -21,7 +21,7 @@ func (c *File) checkSite(sys *System, pl *Plan, ps *problems) {
 	}
 	judged := pl.Core
 	if len(judged.Methods) == 0 {
-		judged.Test = true // judge says that there is no method, so it is not said of each integration
+		judged.Test = true // judge reports the missing methods, so they are not reported for each integration
 	}
 	methods, _ := judged.Catalog()
 	ps.addLines("", pl.Site.Validate(methods, pl.Core.Dev))
@@ -61,13 +61,13 @@ func (c *File) site(sys *System, ps *problems) integration.Site {
 		var err error
 		if i.Secret, err = given.secret(sys); err != nil {
 			ps.add("integration %q: %v", given.ID, err)
-			// A good secret replaces it, so that Validate finds only the other problems.
+			// A valid secret replaces it, so that Validate finds only the other problems.
 			i.Secret, err = integration.GenerateSecret(sys.Random)
 			ps.addLines("", err)
 		}
 		for _, s := range integration.Settings {
 			if !s.Required && given.writesZero(s.Name) {
-				ps.add("integration %q: %s is 0; give at least 1, or leave it out for the default", given.ID,
+				ps.add("integration %q: %s is 0; set at least 1, or omit it for the default", given.ID,
 					s.Name)
 			}
 		}
@@ -103,24 +103,23 @@ func (i integrationConfig) methodSettings(ps *problems) map[string]json.RawMessa
 	return all
 }
 
-// checkReach refuses a webhook URL that no event would ever reach. It ignores a URL that is not
-// https, because Site.Validate refuses that. Only dev mode allows http.
+// checkReach rejects a webhook URL that no event could reach. It ignores a URL that is not https, because
+// Site.Validate rejects it. Only dev mode allows http.
 func (pl *Plan) checkReach(id, webhookURL string, ps *problems) {
 	if u, err := url.Parse(webhookURL); err != nil || u.Host == "" || u.Scheme != "https" && !pl.Core.Dev {
 		return
 	}
 	if err := egress.New(pl.Egress).Check(webhookURL); err != nil {
-		ps.add("integration %q: no event would ever reach its webhook_url: %v", id, err)
+		ps.add("integration %q: events cannot reach its webhook_url: %v", id, err)
 	}
 }
 
-// secret reads the webhook's secret from the place that the configuration names. Without a webhook
-// it returns "".
+// secret reads the webhook's secret from its file or variable. Without a webhook, it returns "".
 func (i integrationConfig) secret(sys *System) (string, error) {
 	secret, err := ReadSecret(sys, "secret", i.SecretFile, i.SecretEnv)
 	if err == nil && secret == "" && i.WebhookURL != "" {
 		return "", errors.New("its webhook has no secret; set secret_file or secret_env " +
-			"(`verge webhook secret` makes one)")
+			"(`verge webhook secret` creates one)")
 	}
 	return secret, err
 }

@@ -24,10 +24,10 @@ func (c *File) checkStore(sys *System, pl *Plan, ps *problems) {
 		ps.add("kv: miniredis is for `verge dev`; %s", kvadapters.Choices)
 	case kvadapters.Memory:
 		if !pl.Core.Dev && !pl.Core.Test {
-			ps.add("kv: memory forgets at every restart which result tokens were used, so they could " +
-				"be used again; take bolt:FILE in production")
+			ps.add("kv: memory loses the list of used result tokens at every restart, so they could " +
+				"be used again; use bolt:FILE in production")
 		} else if pl.Core.Test {
-			pl.warn("kv: memory loses everything at a restart, API keys and webhook events too; set " +
+			pl.warn("kv: memory loses all data at a restart, including API keys and webhook events; set " +
 				"kv = \"bolt:FILE\" to keep them")
 		}
 	case kvadapters.Bolt:
@@ -38,7 +38,7 @@ func (c *File) checkStore(sys *System, pl *Plan, ps *problems) {
 	c.checkStoreOptions(sys, at, pl, ps)
 }
 
-// These hold what store.password_file and store.key name.
+// These variables replace store.password_file and store.key.
 const (
 	kvPasswordVariable = "VERGE_KV_PASSWORD"
 	kvKeyVariable      = "VERGE_KV_KEY"
@@ -81,15 +81,15 @@ func (c *File) checkStoreOptions(sys *System, at kvadapters.Address, pl *Plan, p
 	ps.addLines("store", err)
 	at.Prefix, at.Replicas, at.Wait = s.Prefix, s.Replicas, givenSpan(ps, "store.wait", s.Wait)
 	if !notNegative(ps, "store.replicas", s.Replicas) {
-		// The number is refused already, so the store is not judged with it.
+		// The number is already rejected, so the store is not checked with it.
 	} else if err := at.Valid(); err != nil {
 		ps.add("kv: %v", err)
 	} else if open := at.Exposed(); open != "" && !s.TrustedNetwork {
-		ps.add("kv: %s: %s; take %s with a password or a client's certificate, or, if nobody else can reach "+
+		ps.add("kv: %s: %s; use %s with a password or a client certificate, or, if only Verge can reach "+
 			"that network, set store.trusted_network = true", at, open, at.AskForTLS())
 	}
 	if at.Kind == kvadapters.Redis && s.Wait != nil && s.Replicas == 0 {
-		ps.add("store.wait: there is nothing to wait for; set store.replicas as well, or neither")
+		ps.add("store.wait: it needs store.replicas; set both, or neither")
 	}
 	pl.Core.Partitions = at.Partitions()
 	if n := given(ps, "store.partitions", s.Partitions); n > 0 {
@@ -110,21 +110,21 @@ func (c *File) checkStoreOptions(sys *System, at kvadapters.Address, pl *Plan, p
 	}
 }
 
-// StoreFlags name a store, and override the settings of a configuration for it. Each command that checks or
+// StoreFlags select a store, and override its settings of a configuration. Each command that checks or
 // restores a store uses them.
 type StoreFlags struct {
 	URL string `arg:"" optional:"" name:"url" env:"VERGE_KV" help:"redis://, redis+cluster://, redis+sentinel:// (rediss for TLS), postgres://, unix://, or bolt:FILE. Default: the configuration's kv. Put a URL with a password into the variable."`
 
-	Config       string `type:"path" placeholder:"FILE" env:"VERGE_CONFIG" help:"A server's configuration file, whose kv and [store] are taken."`
+	Config       string `type:"path" placeholder:"FILE" env:"VERGE_CONFIG" help:"A server's configuration file; its kv and [store] are used."`
 	PasswordFile string `type:"path" placeholder:"FILE" help:"File with the password, mode 0600."`
 	CA           string `name:"ca" type:"path" placeholder:"FILE" help:"Certificates of a private CA, PEM."`
 	Cert         string `type:"path" placeholder:"FILE" help:"Client certificate, PEM."`
 	Key          string `type:"path" placeholder:"FILE" help:"Its key, PEM."`
-	Prefix       string `placeholder:"NAME" help:"Redis: what begins every key. Default: verge."`
-	Replicas     int    `placeholder:"N" help:"Redis: replicas that must have a write before it counts."`
+	Prefix       string `placeholder:"NAME" help:"Redis: prefix of every key. Default: verge."`
+	Replicas     int    `placeholder:"N" help:"Redis: number of replicas that must confirm a write."`
 }
 
-// Read returns the store that the flags and the configuration name together.
+// Read returns the store of the flags and the configuration.
 func (c *StoreFlags) Read(sys *System) (kvadapters.Address, error) {
 	var conf File
 	var ps problems
@@ -151,12 +151,12 @@ func (c *StoreFlags) Read(sys *System) (kvadapters.Address, error) {
 	}
 	switch conf.KV {
 	case "":
-		return kvadapters.Address{}, errors.New("name the store to check, " +
+		return kvadapters.Address{}, errors.New("give the store to check, " +
 			"as in `verge kv check redis://10.0.0.5:6379`, or a --config file")
 	case "memory", "miniredis":
 		return kvadapters.Address{},
-			fmt.Errorf("kv %s: it is part of Verge itself and there is nothing of yours "+
-				"to check; name a redis:// or postgres:// URL or bolt:FILE", conf.KV)
+			fmt.Errorf("kv %s: it is part of Verge and needs no "+
+				"check; give a redis:// or postgres:// URL or bolt:FILE", conf.KV)
 	}
 	var pl Plan
 	conf.checkStore(sys, &pl, &ps)

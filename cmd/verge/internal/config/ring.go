@@ -18,8 +18,8 @@ func ReadKeyring(fsys afero.Fs, path string) (token.Keyring, error) {
 // parseKeyring reads a ring from b, which was read from path with that error.
 func parseKeyring(b []byte, path string, err error) (token.Keyring, error) {
 	if isMissing(err) {
-		return token.Keyring{}, fmt.Errorf("there is no key ring at %s: "+
-			"`verge keyring generate %s` makes one", path, path)
+		return token.Keyring{}, fmt.Errorf("no key ring at %s: "+
+			"`verge keyring generate %s` creates one", path, path)
 	}
 	if err != nil {
 		return token.Keyring{}, fmt.Errorf("key ring: %w", err)

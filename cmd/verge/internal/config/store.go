@@ -10,9 +10,9 @@ import (
 	"github.com/verge-id/verge/edge/egress"
 )
 
-// clientTLS reads the certificates for the connection to a store's servers. ca names the authorities
-// that we trust; cert and key prove who we are. If none is named, it returns nil, which means the
-// authorities of the system.
+// clientTLS reads the certificates for the connection to a store's servers. ca has the trusted authorities;
+// cert and key are the client's certificate. Without these files it returns nil, which means the authorities
+// of the system.
 func clientTLS(sys *System, ca, cert, key string) (*tls.Config, error) {
 	if ca == "" && cert == "" && key == "" {
 		return nil, nil

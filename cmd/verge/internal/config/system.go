@@ -21,6 +21,6 @@ type System struct {
 	Roots   func() (*x509.CertPool, error) // the authorities that the system trusts
 
 	Variables func() ([]string, error)       // the names of all variables that this program reads
-	Module    func() (modules.Module, error) // the module that was built into this program
+	Module    func() (modules.Module, error) // the built-in module
 	Version   string                         // of this program, for traces
 }

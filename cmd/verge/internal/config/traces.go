@@ -2,13 +2,13 @@ package config
 
 import "github.com/verge-id/verge/edge/otlp"
 
-// defaultSample is the part of all traces that is recorded unless the configuration says otherwise.
+// defaultSample is the default share of traces that are recorded.
 const defaultSample = 0.01
 
 func (c *File) checkTraces(sys *System, pl *Plan, ps *problems) {
 	if c.Traces.Endpoint == "" {
 		if c.Traces.Sample != nil {
-			ps.add("traces.sample: there is nothing to sample; set traces.endpoint as well, or neither")
+			ps.add("traces.sample: it needs traces.endpoint; set both, or neither")
 		}
 		return
 	}

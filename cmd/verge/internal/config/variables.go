@@ -8,20 +8,21 @@ import (
 	"github.com/verge-id/verge/cmd/verge/internal/words"
 )
 
-// prefix begins the names of all variables that are Verge's.
+// prefix is the prefix of Verge's environment variables.
 const prefix = "VERGE_"
 
 // Variables are the environment variables of a configuration that belong to no flag.
 var Variables = []string{OperatorTokenVariable, kvPasswordVariable, kvKeyVariable}
 
 // serviceLink matches the variables that Kubernetes gives to a container for each service whose name begins
-// with verge. The value is matched as well, so that a number that a person gives is not taken for one.
+// with verge. The value is also matched, so that a value set by an operator is not mistaken for such a
+// variable.
 var serviceLink = regexp.MustCompile(`^VERGE_(.+_)?` +
 	`(SERVICE_HOST=.*|SERVICE_PORT(_.+)?=\d+|PORT(_\d+_(TCP|UDP|SCTP))?=\w+://.*|` +
 	`PORT_\d+_(TCP|UDP|SCTP)_(PROTO|PORT|ADDR)=.*)$`)
 
-// checkVariables refuses each variable that begins with VERGE_ and means nothing, since its name may be
-// mistyped. named are those that the configuration names.
+// checkVariables rejects unknown variables that begin with VERGE_, because the name may be mistyped. named
+// are the variables that the configuration uses.
 func checkVariables(sys *System, named []string, ps *problems) {
 	known, err := sys.Variables()
 	ps.addLines("", err)
@@ -37,11 +38,11 @@ func checkVariables(sys *System, named []string, ps *problems) {
 				says = "did you mean " + k + "?"
 			}
 		}
-		ps.add("environment: there is no variable %s; %s", name, says)
+		ps.add("environment: unknown variable %s; %s", name, says)
 	}
 }
 
-// variables returns the names of the variables that the configuration says hold a secret.
+// variables returns the names of the variables with secrets in the configuration.
 func (c *File) variables() (named []string) {
 	for _, i := range c.Integrations {
 		named = append(named, i.SecretEnv)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestCheckVariables: the names that are refused, and what is said.
+// TestCheckVariables: the rejected names, and the errors.
 func TestCheckVariables(t *testing.T) {
 	t.Parallel()
 	sys := testSystem()

@@ -7,23 +7,23 @@ import (
 	"time"
 )
 
-// browser is what the shop remembers about one browser, which it knows by a cookie: the verifications
-// under way, and the last one that the shop accepted.
+// browser is the shop's data about one browser, which it recognises by a cookie: the active verifications,
+// and the last accepted one.
 type browser struct {
 	seen     time.Time
 	attempts map[string]attempt // by session id
 	verified *verified
 }
 
-// attempt is one verification under way.
+// attempt is one active verification.
 type attempt struct {
 	State         string
 	IntegrationID string
 	StartedAt     time.Time
 	ExpiresAt     string
 
-	// IdempotencyKey is sent with validate. With it, a repeated callback gets the same answer
-	// again, and not the error that the token is used.
+	// IdempotencyKey is sent with validate. With it, a repeated callback gets the same response, not the
+	// error for a used token.
 	IdempotencyKey string
 }
 
@@ -33,7 +33,7 @@ type verified struct {
 	StartedAt time.Time
 }
 
-// Limits of what is remembered. The oldest is forgotten first.
+// Limits of this data. The oldest entry is dropped first.
 const (
 	maxBrowsers = 1000
 	maxAttempts = 20 // of one browser, for example one in each tab
@@ -46,7 +46,7 @@ type browsers struct {
 
 const cookieName = "demo_shop"
 
-// remembered returns a copy of what is known about r's browser. It is empty if nothing is known.
+// remembered returns a copy of the data about r's browser, which may be empty.
 func (s *Site) remembered(r *http.Request) (b browser) {
 	s.browsers.mu.Lock()
 	defer s.browsers.mu.Unlock()
@@ -66,8 +66,8 @@ func (s *Site) remembered(r *http.Request) (b browser) {
 	return b
 }
 
-// remember changes what is known about r's browser. A browser that is not known yet gets a cookie with
-// a new id. The shop never takes over an id that a browser sends.
+// remember changes the data about r's browser. An unknown browser gets a cookie with a new id. The shop never
+// adopts an id that a browser sends.
 func (s *Site) remember(w http.ResponseWriter, r *http.Request, change func(*browser)) {
 	s.browsers.mu.Lock()
 	defer s.browsers.mu.Unlock()
@@ -86,8 +86,8 @@ func (s *Site) remember(w http.ResponseWriter, r *http.Request, change func(*bro
 		http.SetCookie(w, &http.Cookie{
 			Name: cookieName, Value: id, Path: "/",
 			HttpOnly: true,
-			// With Strict, the browser would not send the cookie on its way back, because
-			// another site, the service, begins that navigation.
+			// With Strict, the browser would not send the cookie on its return, because another site, the
+			// service, begins that navigation.
 			SameSite: http.SameSiteLaxMode,
 			Secure:   strings.HasPrefix(s.conf.DemoURL, "https:"),
 		})

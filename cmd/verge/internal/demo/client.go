@@ -56,7 +56,7 @@ type sessionView struct {
 	ResultAvailable bool    `json:"result_available"`
 }
 
-// apiError is an answer of the API that is not 200. If there was no answer, Status is 0 and Code is
+// apiError is a response of the API with a status other than 200. Without a response, Status is 0 and Code is
 // empty.
 type apiError struct {
 	Status     int           `json:"-"`
@@ -87,8 +87,8 @@ func (c client) start(ctx context.Context, req startRequest) (out started, err *
 	return out, err
 }
 
-// validate exchanges a result token for the facts. A second call with the same idempotency key repeats
-// the first answer. So the shop still gets an answer that was lost on the way.
+// validate exchanges a result token for the facts. A second call with the same idempotency key repeats the
+// first response, so that the shop can fetch a lost response again.
 func (c client) validate(ctx context.Context, resultToken, idempotencyKey string) (out facts, err *apiError) {
 	body := map[string]string{"result_token": resultToken}
 	err = c.call(ctx, "POST", "/api/v1/verify/validate", idempotencyKey, body, &out)
@@ -129,12 +129,12 @@ func (c client) call(ctx context.Context, method, path, idempotencyKey string, i
 	defer resp.Body.Close()
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {
-		return &apiError{Message: "The service's answer broke off: " + err.Error()}
+		return &apiError{Message: "The service's response was cut off: " + err.Error()}
 	}
 	if resp.StatusCode != http.StatusOK {
 		e := &apiError{}
 		if json.Unmarshal(raw, e) != nil || e.Code == "" {
-			e.Message = "The answer is not one of the API's. Is this its address?"
+			e.Message = "The response is not from the API. Is this its address?"
 		}
 		e.Status = resp.StatusCode
 		if e.RequestID == "" {
@@ -146,7 +146,7 @@ func (c client) call(ctx context.Context, method, path, idempotencyKey string, i
 		return e
 	}
 	if err := json.Unmarshal(raw, out); err != nil {
-		return &apiError{Message: "The service's answer is not the JSON that was expected: " + err.Error()}
+		return &apiError{Message: "The service's response is not the expected JSON: " + err.Error()}
 	}
 	return nil
 }

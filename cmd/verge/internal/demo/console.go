@@ -5,19 +5,19 @@ import (
 	"net/url"
 )
 
-// ConsolePath leads to the service's console, signed in.
+// ConsolePath redirects to the service's console and signs in.
 const ConsolePath = "/console"
 
-// console makes a sign-in link and sends the browser there. A link works once and not for long. This address
-// works for as long as the site does.
+// console creates a sign-in link and redirects the browser to it. A link works once and for a short time.
+// This address works while the site runs.
 //
-// The host is checked, because with its own name that resolves to this machine, another site could make links
-// as well, and read them.
+// The host is checked, because another site with a name that resolves to this machine could otherwise create
+// and read links.
 func (s *Site) console(w http.ResponseWriter, r *http.Request) {
 	at, err := url.Parse(s.conf.DemoURL)
 	if s.conf.SignIn == nil || err != nil || r.Host != at.Host {
 		s.problem(w, http.StatusNotFound, problem{
-			Title: "There is no such page",
+			Title: "Page not found",
 			Text:  "Sign in to the console with the operator token.",
 		})
 		return
@@ -26,7 +26,7 @@ func (s *Site) console(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		s.conf.Log.Error("demo: no sign-in link", "error", err)
 		s.problem(w, http.StatusBadGateway, problem{
-			Title: "The sign-in link could not be made",
+			Title: "The sign-in link could not be created",
 			Text:  "The log has the reason. You can sign in to the console with the operator token.",
 		})
 		return

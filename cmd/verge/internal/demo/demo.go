@@ -1,15 +1,15 @@
-// Package demo is the publisher of `verge dev`: a small shop that has to know its customers' age, and
-// an inbox that shows the webhooks it receives.
+// Package demo is the publisher of `verge dev`: a small shop that must verify its customers' age, and an
+// inbox that shows the received webhooks.
 //
 // It is written as a publisher would write it, and it uses the service only through the public API.
-// client.go makes the three calls. shop.go sends a browser to the service and takes it back. inbox.go
-// receives webhooks and checks them with core/webhook. Copy from it.
+// client.go makes the three calls. shop.go sends a browser to the service and handles its return. inbox.go
+// receives webhooks and checks them with core/webhook. Use it as an example.
 //
-// The site also plays the other side of three verification methods, so that these can be tried with nothing
-// installed: an identity provider, an age estimator (pretend.go) and a wallet (wallet.go). Do not copy from
-// these files.
+// The site also simulates the providers of three verification methods, so that they can be tested without an
+// installation: an identity provider, an age estimator (pretend.go) and a wallet (wallet.go). These files are
+// not examples.
 //
-// It is a demonstration. It keeps everything in memory. Anybody who can reach it sees the inbox, so
+// It is a demonstration. All data is in memory. Anyone who can reach the site can read the inbox, so
 // `verge dev` binds it to the loopback address.
 package demo
 
@@ -29,7 +29,7 @@ import (
 	"time"
 )
 
-// Config has the values that a publisher finds in its dashboard, and the addresses of both sides.
+// Config has the values of a publisher's dashboard, and the addresses of the shop and the service.
 type Config struct {
 	BaseURL string // of the service, without a trailing slash
 	DemoURL string // of this site, as browsers reach it, without a trailing slash
@@ -41,11 +41,11 @@ type Config struct {
 	// SignIn creates a link that signs a browser in to the service's console. Nil: the site has no such page.
 	SignIn func(context.Context) (string, error)
 
-	// Counterparts are the secrets of the pretended other sides. Nil: the site plays none.
+	// Counterparts are the secrets of the simulated providers. Nil: the site simulates none.
 	Counterparts *Secrets
 
-	// HTTPClient calls the API. Nil: a client that gives up after 15 seconds and follows no
-	// redirect, so that the secret key goes to no other server.
+	// HTTPClient calls the API. Nil: a client with a timeout of 15 seconds that follows no redirects, so that
+	// no other server gets the secret key.
 	HTTPClient *http.Client
 
 	Now    func() time.Time // nil: time.Now
@@ -53,14 +53,14 @@ type Config struct {
 	Log    *slog.Logger     // nil: discard
 }
 
-// Offer is one way to verify, as a visitor of the shop chooses it.
+// Offer is a verification that a visitor of the shop can choose.
 type Offer struct {
 	IntegrationID string // bare UUID
 	Title, Text   string
 }
 
 // Site is the whole site. Register Close with http.Server.RegisterOnShutdown. Otherwise an open inbox
-// keeps the server from shutting down.
+// prevents the server's shutdown.
 type Site struct {
 	conf     Config
 	api      client
@@ -90,7 +90,7 @@ func Logo() []byte {
 	return b
 }
 
-// New returns the site. It starts nothing.
+// New returns the site. It starts no goroutines.
 func New(conf Config) *Site {
 	if conf.HTTPClient == nil {
 		conf.HTTPClient = &http.Client{
@@ -134,7 +134,7 @@ func New(conf Config) *Site {
 	mux.Handle("GET /static/", http.StripPrefix("/static/", http.FileServerFS(static)))
 	mux.HandleFunc("GET /", func(w http.ResponseWriter, r *http.Request) {
 		s.problem(w, http.StatusNotFound, problem{
-			Title: "There is no such page",
+			Title: "Page not found",
 			Text:  "The address may be mistyped.",
 		})
 	})
@@ -148,16 +148,16 @@ func New(conf Config) *Site {
 
 func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
-// Close ends the inbox's open streams. The site still answers.
+// Close ends the inbox's open streams. The site still serves requests.
 func (s *Site) Close() { s.closeOnce.Do(func() { close(s.closed) }) }
 
-// guard sets the headers that every answer carries.
+// guard sets the headers of every response.
 func (s *Site) guard(next http.Handler) http.Handler {
 	policy :=
 		"default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; " +
 			"base-uri 'none'; frame-ancestors 'none'; form-action 'self'"
-	// The answer to the shop's form is a redirect to the service. Chromium applies form-action to
-	// redirects of a form, too.
+	// The response to the shop's form is a redirect to the service. Chromium also applies form-action to
+	// redirects of a form.
 	if u, err := url.Parse(s.conf.BaseURL); err == nil && u.Host != "" {
 		policy += " " + u.Scheme + "://" + u.Host
 	}
@@ -166,8 +166,8 @@ func (s *Site) guard(next http.Handler) http.Handler {
 		h.Set("Content-Security-Policy", policy)
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
-		// With no-referrer, browsers would post a form with "Origin: null". A browser that sends
-		// no Sec-Fetch-Site would then look like one on another site.
+		// With no-referrer, browsers would post a form with "Origin: null". A browser without Sec-Fetch-Site
+		// would then look like a request from another site.
 		h.Set("Referrer-Policy", "same-origin")
 		h.Set("Cache-Control", "no-store")
 		next.ServeHTTP(w, r)
@@ -196,12 +196,12 @@ var pages = func() map[string]*template.Template {
 		add(name)
 	}
 	for _, name := range []string{"bank", "estimator", "wallet"} {
-		add(name, "templates/pretend.html") // a layout of their own
+		add(name, "templates/pretend.html") // with their own layout
 	}
 	return set
 }()
 
-// short keeps both ends of a long id, because people compare ids at their ends.
+// short keeps the beginning and the end of a long id, because people compare these.
 func short(id string) string {
 	const head, tail = 16, 6
 	if len(id) <= head+tail+1 {
@@ -210,12 +210,12 @@ func short(id string) string {
 	return id[:head] + "…" + id[len(id)-tail:]
 }
 
-// render answers with a page. If the template fails, it sends no part of the page.
+// render sends a page. If the template fails, it sends no part of the page.
 func (s *Site) render(w http.ResponseWriter, status int, name string, data any) {
 	var b bytes.Buffer
 	if err := pages[name].ExecuteTemplate(&b, "layout", data); err != nil {
 		s.conf.Log.Error("demo: page not rendered", "page", name, "error", err)
-		http.Error(w, "This page could not be shown.", http.StatusInternalServerError)
+		http.Error(w, "This page cannot be shown.", http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")

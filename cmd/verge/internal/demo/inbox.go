@@ -15,17 +15,16 @@ import (
 	"github.com/verge-id/verge/core/webhook"
 )
 
-// keptDeliveries is how many requests the inbox keeps; the oldest go first.
+// keptDeliveries is the maximum number of requests in the inbox; the oldest are dropped first.
 const keptDeliveries = 200
 
-// delivery is one request that arrived at the webhook address. Unless Verified, anybody may have sent
-// it.
+// delivery is one request to the webhook address. Unless Verified, anyone may have sent it.
 type delivery struct {
 	Seq            int    `json:"seq"`
 	ReceivedAt     string `json:"received_at"`
 	Verified       bool   `json:"verified"`
-	Refusal        string `json:"refusal,omitempty"` // why it was not verified
-	Step           int    `json:"step,omitempty"`    // of webhook.Verify, at which it was refused
+	Refusal        string `json:"refusal,omitempty"` // the reason why it was not verified
+	Step           int    `json:"step,omitempty"`    // the step of webhook.Verify that rejected it
 	EventID        string `json:"id"`
 	Type           string `json:"type"`
 	SessionID      string `json:"session_id"`
@@ -63,7 +62,7 @@ func (d delivery) Clock() string {
 	return strings.TrimSuffix(d.ReceivedAt[len("2006-01-02T"):], "Z")
 }
 
-// inbox keeps the last deliveries and wakes those who wait for the next.
+// inbox keeps the last deliveries, and notifies readers of new ones.
 type inbox struct {
 	run string // distinguishes the sequence numbers of this process from those of an earlier one
 
@@ -77,7 +76,7 @@ func newInbox(run string) *inbox {
 	return &inbox{run: run, changed: make(chan struct{})}
 }
 
-// add numbers the delivery, notes whether its event came before, and keeps it.
+// add numbers the delivery, checks whether its event is a repetition, and keeps it.
 func (in *inbox) add(d delivery) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -117,8 +116,8 @@ func (in *inbox) after(seq int) ([]delivery, <-chan struct{}) {
 	return nil, in.changed
 }
 
-// mark is the event id of a stream. A mark of an earlier process means "from the first delivery on",
-// because this process has none of that one's deliveries.
+// mark is the event id of a stream. A mark of an earlier process means "from the first delivery on", because
+// this process does not have the deliveries of the earlier one.
 func (in *inbox) mark(seq int) string { return in.run + "-" + strconv.Itoa(seq) }
 
 func (in *inbox) parseMark(s string) int {
@@ -130,7 +129,7 @@ func (in *inbox) parseMark(s string) int {
 	return seq
 }
 
-// receive is the webhook address: verify, remember, answer at once.
+// receive handles the webhook address: verify, store, respond immediately.
 func (s *Site) receive(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, webhook.MaxBody))
 	if err != nil {
@@ -195,9 +194,8 @@ func (s *Site) listInbox(w http.ResponseWriter, r *http.Request) {
 	json.NewEncoder(w).Encode(all)
 }
 
-// streamInbox sends every delivery after the mark in Last-Event-ID or, on a first connection, in the
-// query. So no delivery that the inbox still keeps is lost between the page and the stream, or when the
-// browser connects again.
+// streamInbox sends every delivery after the mark in Last-Event-ID or, on a first connection, in the query.
+// No stored delivery is lost between the page and the stream, or when the browser reconnects.
 func (s *Site) streamInbox(w http.ResponseWriter, r *http.Request) {
 	mark := r.Header.Get("Last-Event-ID")
 	if mark == "" {

@@ -16,23 +16,23 @@ import (
 	"github.com/verge-id/verge/testharness/wallettest"
 )
 
-// Names of the methods whose other side a Site plays.
+// Names of the methods whose provider a Site simulates.
 const (
 	BankMethod   = "bank"
 	CameraMethod = "camera"
 	WalletMethod = "wallet"
 )
 
-// Secrets are what the service proves itself with at the pretended other sides.
+// Secrets are the service's credentials at the simulated providers.
 type Secrets struct {
 	Bank   string // client_secret of the method bank
 	Camera string // token of the method camera
 
-	// Issuer makes the documents of the pretended wallet. The method wallet trusts it.
+	// Issuer issues the documents of the simulated wallet. The method wallet trusts it.
 	Issuer *wallettest.Issuer
 }
 
-// Paths below which the pretended other sides are.
+// Paths of the simulated providers.
 const (
 	bankPath      = "/idp"
 	estimatorPath = "/estimator"
@@ -40,7 +40,7 @@ const (
 
 const bankClient = "verge-demo"
 
-// Methods returns the methods whose other side a Site at demoURL plays, if its Config has the same secrets.
+// Methods returns the methods whose provider a Site at demoURL simulates, if its Config has the same secrets.
 func Methods(demoURL string, s Secrets) []method.Config {
 	return []method.Config{
 		{
@@ -85,7 +85,7 @@ type pretend struct {
 
 	mu     sync.Mutex
 	logins map[string]bool // at the bank, not ended yet
-	next   int             // of estimates: what every picture gets from now on
+	next   int             // index in estimates: the response to all pictures
 }
 
 func newPretend(s *Site) *pretend {
@@ -105,7 +105,7 @@ func newPretend(s *Site) *pretend {
 func (p *pretend) register(mux *http.ServeMux) {
 	bank := http.StripPrefix(bankPath, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p.bank.ServeHTTP(w, r)
-		p.bank.Requests() // it keeps them for tests; here nobody looks at them
+		p.bank.Requests() // drop the requests that it keeps for tests
 	}))
 	mux.Handle("GET "+bankPath+"/", bank)
 	mux.Handle("POST "+bankPath+"/", bank)
@@ -117,10 +117,10 @@ func (p *pretend) register(mux *http.ServeMux) {
 	mux.Handle("POST "+estimatorPath+estimatortest.PlainPath, http.StripPrefix(estimatorPath, p.estimator))
 }
 
-// adultClaim is what the pretended bank says of a person who is 18 or older.
+// adultClaim is the simulated bank's claim about a person who is 18 or older.
 const adultClaim = "age_over_18"
 
-// login is one way to end a login at the pretended bank.
+// login is one outcome of a login at the simulated bank.
 type login struct {
 	Choice string // the form's
 	Label  string
@@ -130,7 +130,7 @@ type login struct {
 var logins = []login{
 	{"adult", "I am 18 or older", oidctest.Answer{Claims: map[string]any{adultClaim: true}}},
 	{"younger", "I am younger", oidctest.Answer{Claims: map[string]any{adultClaim: false}}},
-	{"silent", "Say nothing about age", oidctest.Answer{}},
+	{"silent", "Do not share my age", oidctest.Answer{}},
 	{"cancel", "Cancel", oidctest.Answer{Error: "access_denied"}},
 }
 
@@ -140,7 +140,7 @@ type loginPage struct {
 	Logins []login
 }
 
-// showLogin is the page of the bank. Looking at it decides nothing.
+// showLogin shows the page of the bank. It does not end the login.
 func (p *pretend) showLogin(w http.ResponseWriter, _ *http.Request, l oidctest.Login) {
 	p.mu.Lock()
 	p.logins[l.ID] = true
@@ -148,8 +148,8 @@ func (p *pretend) showLogin(w http.ResponseWriter, _ *http.Request, l oidctest.L
 	p.site.render(w, http.StatusOK, "bank", loginPage{chrome{Title: "Demo Bank ID"}, l.ID, logins})
 }
 
-// chosen returns the place of the answer that a form chooses on the page of a pretended side. If there is no
-// such answer, chosen says so to the browser and returns false.
+// chosen returns the index of the response that a form selects on the page of a simulated provider. If there
+// is no such response, chosen sends an error page and returns false.
 func chosen[T any](
 	p *pretend, w http.ResponseWriter, r *http.Request, side string, all []T, choiceOf func(T) string,
 ) (at int, ok bool) {
@@ -158,14 +158,14 @@ func chosen[T any](
 	at = slices.IndexFunc(all, func(one T) bool { return choiceOf(one) == choice })
 	if at < 0 {
 		p.site.problem(w, http.StatusBadRequest, problem{
-			Title: "The " + side + " does not know this answer",
-			Text:  "Go back and choose one of the answers on its page.",
+			Title: "The " + side + " does not offer this response",
+			Text:  "Go back and choose one of the responses on its page.",
 		})
 	}
 	return at, at >= 0
 }
 
-// login ends a login as its form says, and sends the browser back.
+// login ends a login with the outcome of its form, and redirects the browser back.
 func (p *pretend) login(w http.ResponseWriter, r *http.Request) {
 	at, ok := chosen(p, w, r, "bank", logins, func(l login) string { return l.Choice })
 	if !ok {
@@ -179,14 +179,14 @@ func (p *pretend) login(w http.ResponseWriter, r *http.Request) {
 	if !open {
 		p.site.problem(w, http.StatusNotFound, problem{
 			Title: "This login is over",
-			Text:  "The bank has answered it already. Start again from the shop.",
+			Text:  "The bank has already responded. Start again from the shop.",
 		})
 		return
 	}
 	p.bank.Finish(w, r, id, logins[at].answer)
 }
 
-// estimate is one answer of the pretended estimator.
+// estimate is one response of the simulated estimator.
 type estimate struct {
 	Choice string // the form's
 	Label  string
@@ -197,7 +197,7 @@ type estimate struct {
 var estimates = []estimate{
 	{"30", "30 years", "old enough", estimatortest.Answer{Age: 30}},
 	{"15", "15 years", "too young: another try", estimatortest.Answer{Age: 15}},
-	{"uncertain", "27 years, give or take 9", "too uncertain: another try",
+	{"uncertain", "27 years, plus or minus 9", "too uncertain: another try",
 		estimatortest.Answer{Age: 27, Deviation: 9}},
 	{"no_face", "No face", "another try", estimatortest.Answer{NoFace: true}},
 	{"not_live", "Not a live person", "another try", estimatortest.Answer{Fake: true}},
@@ -220,7 +220,7 @@ func (p *pretend) showEstimator(w http.ResponseWriter, _ *http.Request) {
 		estimatorPage{chrome{Title: "Demo estimator"}, estimates, next, len(p.estimator.Requests())})
 }
 
-// choose says what all pictures get from now on.
+// choose sets the response to all further pictures.
 func (p *pretend) choose(w http.ResponseWriter, r *http.Request) {
 	at, ok := chosen(p, w, r, "estimator", estimates, func(e estimate) string { return e.Choice })
 	if !ok {

@@ -32,7 +32,7 @@ func TestBank(t *testing.T) {
 		{"somebody younger, too", "younger", 303, "code="},
 		{"and one without a claim about age", "silent", 303, "code="},
 		{"who cancels comes back with the error", "cancel", 303, "error=access_denied"},
-		{"an answer that the page does not have", "admin", 400, "The bank does not know this answer"},
+		{"a response that the page does not offer", "admin", 400, "The bank does not offer this response"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			f := newFixture(t)
@@ -101,8 +101,8 @@ func TestEstimator(t *testing.T) {
 		}
 	}
 	if resp, body := v.post("/estimator/answer", url.Values{"choice": {"99"}}); resp.StatusCode != 400 ||
-		!strings.Contains(body, "The estimator does not know this answer") {
-		t.Errorf("an answer that the page does not have: %d %s", resp.StatusCode, body)
+		!strings.Contains(body, "The estimator does not offer this response") {
+		t.Errorf("a response that the page does not offer: %d %s", resp.StatusCode, body)
 	}
 	req, err := http.NewRequest("POST", f.URL+"/estimator/estimate", strings.NewReader("no picture"))
 	if err != nil {
@@ -165,7 +165,7 @@ func TestWallet(t *testing.T) {
 		t.Errorf("what was pasted leads to %d %s", resp.StatusCode, to)
 	}
 	for what, query := range map[string]string{
-		"an answer to another site":    link("https://evil.example/verify/box/A"),
+		"a response to another site":    link("https://evil.example/verify/box/A"),
 		"a request of another site":    "/wallet?client_id=a&request_uri=https://evil.example/",
 		"another site behind ours":     link(f.verge.URL + ".evil.example/verify/box/A"),
 		"another link that was pasted": "/wallet?link=https://evil.example/",
@@ -182,12 +182,12 @@ func TestWallet(t *testing.T) {
 	}
 	form := url.Values{"choice": {"anybody"}, "link": {f.URL + link(box)}}
 	if resp, body := v.post("/wallet/answer", form); resp.StatusCode != 400 ||
-		!strings.Contains(body, "The wallet does not know this answer") {
-		t.Errorf("an answer that the page does not have: %d %s", resp.StatusCode, body)
+		!strings.Contains(body, "The wallet does not offer this response") {
+		t.Errorf("a response that the page does not offer: %d %s", resp.StatusCode, body)
 	}
 	form.Set("choice", "adult") // the service of this test has no boxes
 	if resp, body := v.post("/wallet/answer", form); resp.StatusCode != 502 ||
-		!strings.Contains(body, "The service did not take the answer") {
+		!strings.Contains(body, "The service did not accept the response") {
 		t.Errorf("a service that does not take it: %d %s", resp.StatusCode, body)
 	}
 }

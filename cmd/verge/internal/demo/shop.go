@@ -108,19 +108,19 @@ func (s *Site) start(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusSeeOther)
 }
 
-// callback takes the browser back. It accepts the result if all of this is true:
+// callback handles the browser's return. It accepts the result if all of this is true:
 //
 //   - the shop sent this browser away for this session, with this state
-//   - the service consumed the result token for the shop and says valid and verified
-//   - the facts are of the same session, and of the integration with which it was started
+//   - the service consumed the result token for the shop and reports valid and verified
+//   - the facts are of the same session, and of its integration
 //
-// Another page shows what was accepted, so that reloading it makes no further call.
+// Another page shows the accepted result, so that a reload makes no further call.
 func (s *Site) callback(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	id, state, token := q["session_id"], q["state"], q["result_token"]
 	if len(id) != 1 || len(token) != 1 || len(state) > 1 {
 		s.problem(w, http.StatusBadRequest, problem{
-			Title: "This is not the way back from a verification",
+			Title: "This is not a return from a verification",
 			Text: "The address must carry session_id, state and result_token once each. Start " +
 				"again from the shop.",
 		})
@@ -135,16 +135,16 @@ func (s *Site) callback(w http.ResponseWriter, r *http.Request) {
 	if !known || len(state) != 1 || subtle.ConstantTimeCompare([]byte(state[0]), []byte(a.State)) != 1 {
 		s.problem(w, http.StatusBadRequest, problem{
 			Title: "This verification was not started here",
-			Text: "The state in the address is not the one this browser was given, so the result was " +
-				"not looked at. That happens when the link was opened in another browser, " +
-				"or when somebody else made it. Start again from the shop.",
+			Text: "The state in the address does not belong to this browser, so the result was " +
+				"ignored. This happens if the link was opened in another browser, " +
+				"or if another person created it. Start again from the shop.",
 			Code: "STATE_MISMATCH",
 		})
 		return
 	}
 	f, apiErr := s.api.validate(r.Context(), token[0], a.IdempotencyKey)
 	if apiErr != nil {
-		// The attempt is over, unless a reload can still get the answer.
+		// The attempt is over, unless a reload can still get the response.
 		title := "Not validated yet: reload this page"
 		if !apiErr.temporary() {
 			title = "The result could not be validated"
@@ -157,7 +157,7 @@ func (s *Site) callback(w http.ResponseWriter, r *http.Request) {
 		s.remember(w, r, func(b *browser) { delete(b.attempts, id[0]) })
 		s.problem(w, http.StatusBadGateway, problem{
 			Title: "The result does not belong to this verification",
-			Text: "The service answered, but for another session or integration, " +
+			Text: "The service responded, but for another session or integration, " +
 				"or without a verified age. Nothing was granted.",
 		})
 		return
@@ -215,7 +215,7 @@ type sessionPage struct {
 	AskedAt  string
 }
 
-// session shows what the service says about one session. It is the recovery view.
+// session shows the service's data of one session. It is the recovery view.
 func (s *Site) session(w http.ResponseWriter, r *http.Request) {
 	view, apiErr := s.api.reconcile(r.Context(), r.PathValue("id"))
 	if apiErr != nil {
@@ -237,7 +237,7 @@ func (s *Site) session(w http.ResponseWriter, r *http.Request) {
 // timeLayout is the form of times in the API. This site uses it too.
 const timeLayout = "2006-01-02T15:04:05.000Z"
 
-// problem is a page that says what went wrong and what to do.
+// problem is a page with an error and its fix.
 type problem struct {
 	chrome
 	Title     string
@@ -253,22 +253,21 @@ func (s *Site) problem(w http.ResponseWriter, status int, p problem) {
 	s.render(w, status, "problem", p)
 }
 
-// advice says what a code means for a visitor of the shop. For other codes the shop shows the API's own
-// message.
+// advice explains codes to a visitor of the shop. For other codes, the shop shows the API's own message.
 var advice = map[string]string{
-	"ALREADY_USED": "This result was used before, and a result works once. Nothing was granted. " +
+	"ALREADY_USED": "This result was already used, and a result works once. Nothing was granted. " +
 		"Start again from the shop.",
-	"EXPIRED": "More than five minutes went by between the verification and its validation. " +
+	"EXPIRED": "More than five minutes passed between the verification and its validation. " +
 		"Nothing was granted. Start again from the shop.",
-	"INVALID_TOKEN": "The service does not know this result: it was altered, " +
-		"or it was not made for this shop. Nothing was granted.",
+	"INVALID_TOKEN": "The result is invalid: it was altered, " +
+		"or it was issued to another shop. Nothing was granted.",
 	"UNAUTHORIZED":          "The service does not accept this shop's secret key.",
 	"INTEGRATION_NOT_READY": "The signed webhook test of this integration has not reported Ready yet.",
-	"PROVIDER_UNAVAILABLE": "The verification provider did not answer, " +
-		"so the session failed at once. Try again in a moment.",
-	"UNAVAILABLE": "The service cannot answer just now, so it grants nothing. Try again in a moment.",
-	"NOT_FOUND": "The service knows no such session or integration: " +
-		"it is another publisher's, or older than what is kept, or the id is mistyped.",
+	"PROVIDER_UNAVAILABLE": "The verification provider did not respond, " +
+		"so the session failed immediately. Try again in a moment.",
+	"UNAVAILABLE": "The service is unavailable, so nothing was granted. Try again in a moment.",
+	"NOT_FOUND": "The service has no such session or integration: " +
+		"it belongs to another publisher, or has expired, or the id is mistyped.",
 }
 
 func (s *Site) apiProblem(w http.ResponseWriter, title string, e *apiError) {
@@ -290,7 +289,7 @@ func (s *Site) apiProblem(w http.ResponseWriter, title string, e *apiError) {
 		w.Header().Set("Retry-After", fmt.Sprint(int(e.RetryAfter/time.Second)))
 		p.Details = append(p.Details, fmt.Sprintf("Try again in %s.", e.RetryAfter))
 	}
-	// If the API refuses the shop, that is the shop's fault and not its visitor's.
+	// If the API rejects the shop, the error is the shop's, not the visitor's.
 	status := e.Status
 	if status < 400 || status >= 500 || status == http.StatusUnauthorized || status == http.StatusForbidden {
 		status = http.StatusBadGateway

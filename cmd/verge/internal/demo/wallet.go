@@ -9,10 +9,10 @@ import (
 	"github.com/verge-id/verge/testharness/wallettest"
 )
 
-// walletPath is where the pretended wallet is. Links to it begin with this path, and codes say the same.
+// walletPath is the path of the simulated wallet. Links and QR codes begin with it.
 const walletPath = "/wallet"
 
-// holder is one person whose wallet it may be.
+// holder is one possible holder of the wallet.
 type holder struct {
 	Choice string // the form's
 	Label  string
@@ -31,11 +31,12 @@ type walletPage struct {
 	Link    string // what was opened; "": nothing
 	Element string // what is asked for
 	Holders []holder
-	Done    bool   // it has answered, and another device goes on
-	Wrong   string // why it does not answer
+	Done    bool   // it has responded, and another device continues
+	Wrong   string // the reason why it does not respond
 }
 
-// wallet returns the wallet of somebody of that age. It sends to the service alone, whatever a link says.
+// wallet returns the wallet of a person of that age. It sends only to the service, whatever address a link
+// has.
 func (p *pretend) wallet(adult bool) *wallettest.Wallet {
 	w := wallettest.New(p.site.conf.Counterparts.Issuer)
 	w.Client, w.Now = p.site.conf.HTTPClient, p.site.conf.Now
@@ -47,11 +48,11 @@ func (p *pretend) wallet(adult bool) *wallettest.Wallet {
 	return w
 }
 
-// opened is a request that the pretended wallet has opened, or why it does not.
+// opened returns a request that the simulated wallet has opened, or the reason why it cannot.
 func (p *pretend) opened(r *http.Request, link string, w *wallettest.Wallet) (*wallettest.Request, string) {
 	u, err := url.Parse(link)
 	if err != nil {
-		return nil, "This is no address that a wallet can open."
+		return nil, "A wallet cannot open this address."
 	}
 	box := p.site.conf.BaseURL + web.PendingPath
 	q := u.Query()
@@ -63,12 +64,12 @@ func (p *pretend) opened(r *http.Request, link string, w *wallettest.Wallet) (*w
 		return nil, err.Error()
 	}
 	if !strings.HasPrefix(request.ResponseURI, box) {
-		return nil, "The answer would not go to the service on this machine."
+		return nil, "The response would not go to the service on this machine."
 	}
 	return request, ""
 }
 
-// showWallet is the page of the wallet. Looking at it answers nothing.
+// showWallet shows the page of the wallet. It sends no response.
 func (p *pretend) showWallet(w http.ResponseWriter, r *http.Request) {
 	page := walletPage{chrome: chrome{Title: "Demo wallet"}, Holders: holders}
 	if pasted := r.URL.Query().Get("link"); pasted != "" {
@@ -76,7 +77,7 @@ func (p *pretend) showWallet(w http.ResponseWriter, r *http.Request) {
 			seeOther(w, walletPath+"?"+text)
 			return
 		}
-		page.Wrong = "This is not what the code on the page of this service says."
+		page.Wrong = "This is not the text of the code on this service's page."
 	}
 	status := http.StatusOK
 	if r.URL.RawQuery != "" && page.Wrong == "" {
@@ -92,7 +93,8 @@ func (p *pretend) showWallet(w http.ResponseWriter, r *http.Request) {
 	p.site.render(w, status, "wallet", page)
 }
 
-// answerWallet answers as its form says, and sends the browser where the service wants it.
+// answerWallet sends the response that its form selects, and redirects the browser to the address from the
+// service.
 func (p *pretend) answerWallet(w http.ResponseWriter, r *http.Request) {
 	at, ok := chosen(p, w, r, "wallet", holders, func(h holder) string { return h.Choice })
 	if !ok {
@@ -101,7 +103,7 @@ func (p *pretend) answerWallet(w http.ResponseWriter, r *http.Request) {
 	wallet := p.wallet(holders[at].adult)
 	request, wrong := p.opened(r, r.PostFormValue("link"), wallet)
 	if wrong != "" {
-		p.site.problem(w, http.StatusBadRequest, problem{Title: "The wallet cannot answer this", Text: wrong})
+		p.site.problem(w, http.StatusBadRequest, problem{Title: "The wallet cannot do this", Text: wrong})
 		return
 	}
 	message := wallettest.Message{URL: request.ResponseURI,
@@ -117,8 +119,8 @@ func (p *pretend) answerWallet(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case err != nil || reply.Status != http.StatusOK:
 		p.site.problem(w, http.StatusBadGateway, problem{
-			Title: "The service did not take the answer",
-			Text:  "It may be too late, or another answer came first. Begin again from the shop.",
+			Title: "The service did not accept the response",
+			Text:  "It may be too late, or another response came first. Begin again from the shop.",
 		})
 	case strings.HasPrefix(reply.RedirectURI, p.site.conf.BaseURL+"/"):
 		seeOther(w, reply.RedirectURI)

@@ -12,7 +12,7 @@ function say(text, kind) {
   live.className = "badge " + kind;
 }
 
-// The browser reconnects by itself and then sends the last id it has seen.
+// The browser reconnects automatically and sends the last received id.
 const stream = new EventSource("/inbox/stream?after=" + encodeURIComponent(list.dataset.mark));
 
 stream.onopen = () => say("Live", "good");
