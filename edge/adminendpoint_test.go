@@ -390,7 +390,7 @@ func TestTheLogHasWhatTheAuditLacks(t *testing.T) {
 	o.store.full.Store(true)
 	a := o.ask("POST", endpointPath, configured, "make /a", "192.0.2.1")
 	log, did := o.said()
-	if a.status != 200 || len(did) != 1 || !strings.Contains(log, `"msg":"the audit lacks an entry"`) ||
+	if a.status != 200 || len(did) != 1 || !strings.Contains(log, `"msg":"audit entry not written"`) ||
 		!strings.Contains(log, `"operation":"backup.make","actor":"configuration","target":"/a"`) {
 		t.Errorf("contract 42: %d %s, done %q, and the log has:\n%s", a.status, a.body, did, log)
 	}

@@ -103,8 +103,8 @@ func (l Logo) ContentType() string {
 	return brand.Format(parts[2]).ContentType()
 }
 
-// Logo returns the file of a logo. The error is ErrNotFound if there is none, or if it is not the file that
-// the name is a hash of.
+// Logo returns the file of a logo. The error is ErrNotFound if the file is missing or has another hash than
+// its name.
 func (d *Directory) Logo(ctx context.Context, name string) ([]byte, error) {
 	if (Logo{Name: name}).ContentType() == "" {
 		return nil, ErrNotFound

@@ -127,7 +127,7 @@ func decode[T any](d *Directory, item kv.Item) (*T, error) {
 	return v, nil
 }
 
-// kindOf says in the log what a record is.
+// kindOf returns the kind of a record for the log.
 func kindOf[T any]() string {
 	switch any(new(T)).(type) {
 	case *Publisher:
@@ -158,7 +158,7 @@ func (d *Directory) write(ctx context.Context, name string, v any, version *stri
 	return err
 }
 
-// commit writes records and what goes along with them, all or nothing. If version is given, the first
+// commit writes records and the items in along, all or nothing. If version is given, the first
 // record replaces only that version; "" means a new item. The new version is returned.
 func (d *Directory) commit(ctx context.Context, version *string, along []kv.Put, records ...record) (
 	string, error) {
@@ -286,9 +286,9 @@ func (d *Directory) BrowserOrigin(ctx context.Context, origin string) (bool, err
 	return c.value.(map[string]bool)[origin], nil
 }
 
-// PutIntegration adds or replaces an integration, whatever is there. A secret that is not empty is sealed
-// and replaces the stored one; a staged change is then dropped. If the secret is empty, the stored one stays
-// and is sealed again with the ring's first key, and so does the secret of a staged change.
+// PutIntegration adds or replaces an integration, without a version check. A secret that is not empty is
+// sealed and replaces the stored one; a staged change is then dropped. If the secret is empty, the stored
+// secret and the secret of a staged change are kept, and sealed again with the ring's first key.
 func (d *Directory) PutIntegration(ctx context.Context, i Integration, secret string) error {
 	if secret != "" {
 		i.Staged = nil
@@ -297,7 +297,7 @@ func (d *Directory) PutIntegration(ctx context.Context, i Integration, secret st
 	for range maxRaces {
 		old, version, err := read[Integration](ctx, d, integrationItems+i.ID)
 		if errors.Is(err, token.ErrRecord) && i.Webhook.Sends() {
-			return fmt.Errorf("the integration that is kept is not this key ring's; set its webhook "+
+			return fmt.Errorf("the stored integration is not of this key ring; set its webhook "+
 				"secret again: %w",
 				err)
 		} else if err != nil && !errors.Is(err, ErrNotFound) && !errors.Is(err, token.ErrRecord) {
@@ -343,7 +343,7 @@ func (d *Directory) KeyOf(ctx context.Context, p Presented) (*Key, error) {
 	}
 	k, err := lookup[Key](ctx, d, p.name)
 	if errors.Is(err, token.ErrRecord) {
-		return nil, ErrNotFound // write access to the store must not be enough to make a key
+		return nil, ErrNotFound // write access to the store must not be enough to create a key
 	}
 	if err == nil && k.Public() != p.public {
 		return nil, ErrNotFound
@@ -369,10 +369,10 @@ func (d *Directory) SeenIntegration(id string) *Integration {
 	return nil
 }
 
-// CreateKey makes a key of the publisher, a public one if integrationID is not empty. It returns the
+// CreateKey creates a key of the publisher, a public one if integrationID is not empty. It returns the
 // key's text, which is not stored.
 //
-// What goes along is written in the same commit. The error is ErrArchived if the publisher or the
+// The items in along are written in the same commit. The error is ErrArchived if the publisher or the
 // integration is archived.
 func (d *Directory) CreateKey(
 	ctx context.Context, publisherID, integrationID string, expires *time.Time, along ...kv.Put,
@@ -462,8 +462,8 @@ func (d *Directory) findKey(ctx context.Context, id string) (name string, k Key,
 	return name, *found, version, nil
 }
 
-// RevokeKey ends a key by its id. That holds here at once, and everywhere within 5 seconds. What goes along
-// is written in the same commit, unless the key was revoked before.
+// RevokeKey ends a key by its id. It takes effect here immediately, and everywhere within 5 seconds. The
+// items in along are written in the same commit, unless the key was revoked before.
 func (d *Directory) RevokeKey(ctx context.Context, id string, along ...kv.Put) (Key, error) {
 	name, k, version, err := d.findKey(ctx, id)
 	if err != nil {

@@ -1,10 +1,9 @@
-// Package integration holds who may use Verge and how: publishers, their integrations, their API keys,
-// and whether an integration's webhook test has reported Ready. Directory stores all of that in the KV.
+// Package integration stores publishers, their integrations, their API keys, and whether an integration's
+// webhook test has reported Ready. Use a Directory to read and change them in the KV.
 //
-// What people change is saved by version: who has read an older one learns that, and changes nothing. What
-// the configuration file names (Site) only the file changes. What is archived stays, because sessions of it
-// may be under way. An entry of the audit travels in the commit of its change.
+// Updates are versioned: an update based on an older version returns ErrStale. Publishers and integrations of
+// the configuration file (Site) can only be changed in the file. Archived ones are kept, because they may
+// have active sessions. An audit entry is written in the commit of its change.
 //
-// Of a key only a hash is stored, and of a webhook secret only a sealed form. Both are shown once, when
-// they are made.
+// Keys are stored as hashes, and webhook secrets in sealed form. Both are shown once, when they are created.
 package integration

@@ -11,12 +11,12 @@ import (
 	"github.com/verge-id/verge/core/uuid"
 )
 
-// The index says which integrations and keys a publisher has, so that a list of them reads no others. Its
-// items have no content of their own. What they name counts only if its record says the same publisher, so
-// an item too many shows nothing to anybody.
+// The index lists the integrations and keys of a publisher, so that a list of them reads no others. Its items
+// have no content. An entry counts only if the record has the same publisher, so a superfluous item reveals
+// no data.
 //
-// An item is written in the commit that writes the record. Index makes those that an earlier release did not
-// write. All items of a kind lie side by side, so that they are compared in one pass.
+// An item is written in the commit of the record. Index adds the items that an earlier release did not write.
+// All items of a kind are adjacent, so that they are compared in one pass.
 const (
 	integrationIndex = "c/of/int/" // then the publisher, "/" and the id
 	keyIndex         = "c/of/key/" // then the publisher, "/" and the hash
@@ -86,9 +86,9 @@ func index[T any](ctx context.Context, d *Directory, records, index string,
 // ErrCursor says that a list cannot continue behind what was given as its cursor.
 var ErrCursor = errors.New("integration: this is not a cursor of the list")
 
-// ListPublishers returns up to n publishers in the order of their ids, from behind the one whose id is
-// after ("" for the first page). next is the cursor of the next page, and "" if there is none. A page can be
-// shorter than n, because what this service did not write is left out.
+// ListPublishers returns up to n publishers in the order of their ids, beginning behind the id after ("" for
+// the first page). next is the cursor of the next page, or "". A page can be shorter than n, because items
+// that this service did not write are omitted.
 func (d *Directory) ListPublishers(ctx context.Context, after string, n int) (
 	page []Versioned[Publisher], next string, err error) {
 	if after != "" && (Publisher{ID: after}).Validate() != nil {

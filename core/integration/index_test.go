@@ -135,8 +135,8 @@ func TestLists(t *testing.T) {
 	}
 }
 
-// Contract 42: what the index names counts only if the record agrees. Whoever can write to the store shows a
-// publisher nothing of another's.
+// Contract 42: an entry of the index counts only if the record agrees. An attacker who can write to the store
+// cannot show a publisher another's data.
 func TestTheIndexShowsNothingOfOthers(t *testing.T) {
 	w := newWorld(t)
 	w.seed(t)
@@ -156,7 +156,7 @@ func TestTheIndexShowsNothingOfOthers(t *testing.T) {
 	}
 }
 
-// What this service did not write is left out, and a store that fails is no empty list.
+// Items that this service did not write are omitted, and a failing store is an error, not an empty list.
 func TestAListLeavesOutWhatIsForged(t *testing.T) {
 	w := newWorld(t)
 	bound(t, w)

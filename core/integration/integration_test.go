@@ -212,7 +212,7 @@ func TestCreateKey(t *testing.T) {
 	got, err := w.another().Key(ctx, PublicPrefix, text)
 	coretest.Must(t, err)
 	if got.ID != k.ID || !got.Active(expires.Add(-1)) || got.Active(expires) {
-		t.Errorf("contract 12: %+v is active until %s and not from then on", got, expires)
+		t.Errorf("contract 12: %+v is active until %s and not after that", got, expires)
 	}
 	for _, c := range []struct{ name, publisher, integration string }{
 		{"contract 12: no such publisher", "pub_x", ""},
@@ -317,7 +317,7 @@ func TestTheCacheLivesFiveSecondsExactly(t *testing.T) {
 		{"nor an instant before 5 s", 5*time.Second - 1, 0},
 		{"at 5 s it does", 1, 1},
 		{"and believes that for another 5 s", 5*time.Second - 1, 0},
-		{"a clock that went back makes nothing younger", -(5*time.Second - 1) - 5*time.Second, 1},
+		{"a clock that went back makes no entry younger", -(5*time.Second - 1) - 5*time.Second, 1},
 	} {
 		w.Clock.Advance(step.advance)
 		if got := reads(); got != step.want {
@@ -573,7 +573,7 @@ func TestReadiness(t *testing.T) {
 		{"contract 5, 409: never tested", func() {}, false},
 		{"contract 29: tested and not ready", func() { test(false) }, false},
 		{"contract 29: tested and ready", func() { test(true) }, true},
-		{"contract 29: another name or age changes nothing", func() {
+		{"contract 29: another name or age keeps readiness", func() {
 			put(func(i *Integration) { i.ChallengeAge = 40; i.Name = "x" }, "")
 		}, true},
 		{"spec, Delivery 5: another URL resets", func() {
@@ -582,11 +582,11 @@ func TestReadiness(t *testing.T) {
 		{"contract 29: the URL that was tested is ready", func() { put(same, "") }, true},
 		{"spec, Delivery 5: another secret resets", func() { put(same, "whsec_another") }, false},
 		{"contract 29: the secret that was tested is ready", func() { put(same, secret) }, true},
-		{"contract 29: URL and secret changed at once", func() {
+		{"contract 29: URL and secret changed together", func() {
 			put(func(i *Integration) { i.Webhook.URL += "2" }, "whsec_another")
 		}, false},
 		{"contract 29: tested as it now stands", func() { test(true) }, true},
-		{"contract 29: what was tested before is not ready any more", func() { put(same, secret) }, false},
+		{"contract 29: an earlier tested secret is no longer ready", func() { put(same, secret) }, false},
 		{"contract 5, 409: no webhook URL counts as not ready", func() {
 			put(func(i *Integration) { i.Webhook.URL = "" }, "")
 		}, false},
@@ -643,12 +643,12 @@ func TestBrowserOrigin(t *testing.T) {
 		t.Errorf("8 origins caused %d listings, want 1", n)
 	}
 	if allowed(w.Directory, "https://new.example") {
-		t.Error("contract 7: an origin that nobody lists is allowed")
+		t.Error("contract 7: an unlisted origin is allowed")
 	}
 	other.BrowserOrigins = []string{"https://new.example"}
 	coretest.Must(t, w.PutIntegration(ctx, other, ""))
 	if !allowed(w.Directory, "https://new.example") {
-		t.Error("contract 7: the instance that stored a new origin does not allow it at once")
+		t.Error("contract 7: the instance that stored a new origin does not allow it immediately")
 	}
 	w.Clock.Advance(5*time.Second - 1)
 	if allowed(d, "https://new.example") {

@@ -121,8 +121,8 @@ type Setting struct {
 	Max     int      // of a number; the minimum is 1
 	Options []Option // the values of a text
 
-	// Items is a noun for the values of a list. A form has one value per line. "": a form has a field of its
-	// own kind for the list.
+	// Items is a noun for the values of a list. A form has one value per line. "": a form has a special field
+	// for the list.
 	Items string
 
 	Doc string // in the description of the operators' API, of an integration as it is
@@ -157,37 +157,37 @@ var Settings = []Setting{
 		Label: "Challenge age", Hint: "The age that an estimate must reach.",
 		Doc: "The required age of an estimate, in years."},
 	{Name: "minimum_age", Max: 99, Section: "proof", Row: 1, Label: "Minimum age",
-		Hint: "The age that a proof must prove. Left empty: 18, or the challenge age if that is less.",
+		Hint: "The age that a proof must show. Leave empty for 18, or for the challenge age if that is less.",
 		Doc:  "The required age of a proof, in years; absent is the smaller of 18 and `challenge_age`."},
-	{Name: "attempts", Max: 10, Section: "proof", Row: 2, Label: "Attempts", Default: "as the service has it",
-		Hint: "How many may fail. Left empty: as the service has it.",
+	{Name: "attempts", Max: 10, Section: "proof", Row: 2, Label: "Attempts", Default: "the service's default",
+		Hint: "The number of failed attempts. Leave empty for the service's default.",
 		Doc:  "The failed attempts that a user has; absent is the service's setting."},
 	{Name: "methods", Required: true, check: Integration.checkMethods, Section: "methods", Row: 1,
 		Label: "Methods",
 		Doc:   "The methods in the order in which the page offers them, if there are several."},
 	{Name: "method_settings", check: Integration.checkMethodSettings, Section: "methods", Row: 1,
-		Label: "Method settings", Default: "as the service has them"},
+		Label: "Method settings", Default: "the service's settings"},
 	{Name: "callback_origins", Items: "origins", normal: weburl.Origins, item: originProblem,
 		Section: "access", Row: 1, Label: "Callback origins", Default: "none",
 		Placeholder: "https://shop.example",
-		Hint: "One a line. Users are sent back to these only. Left empty: anywhere, and no public key " +
-			"can be made.",
-		Doc: "Where callbacks may go; absent is anywhere."},
+		Hint: "One per line. Users return only to these origins. Leave empty to allow all; the " +
+			"integration then cannot have public keys.",
+		Doc: "The origins to which users may return; absent: all origins."},
 	{Name: "browser_origins", Items: "origins", normal: weburl.Origins, item: originProblem,
 		check: Integration.checkPublicKeys, Section: "access", Row: 2, Label: "Browser origins",
 		Default: "none", Placeholder: "https://shop.example",
-		Hint: "One a line. Pages of these sites may start sessions with a public key.",
+		Hint: "One per line. Pages of these origins may start sessions with a public key.",
 		Doc:  "Pages from which public keys work."},
 	{Name: "redirect_uris", Items: "addresses", item: weburl.CheckRedirect, hidesPath: true,
 		check: Integration.checkRedirects, Section: "access", Row: 3, Label: "Redirect URIs",
 		Default: "none", Placeholder: "https://shop.example/oauth2/callback",
-		Hint: "One a line, exactly as your OpenID client sends them. With one, the integration is a " +
-			"client of the OpenID provider. Left empty: it is none.",
-		Doc: "Where the OpenID provider sends users back to; absent is no client."},
+		Hint: "One per line, exactly as your OpenID client sends them. With one, the integration is a " +
+			"client of the OpenID provider.",
+		Doc: "The addresses to which the OpenID provider returns users; absent: not a client."},
 	{Name: "passkeys", Section: "proof", Row: 2, Label: "Passkeys of users",
 		Options: []Option{{PasskeysOff, "Off"}, {PasskeysPublisher, "Yes, for sites of this publisher"},
 			{PasskeysService, "Yes, for every site of this service"}},
-		Hint: "Whether a user who was verified may use a passkey the next time."},
+		Hint: "Whether verified users may use a passkey the next time."},
 }
 
 // Webhook is where an integration's events go.

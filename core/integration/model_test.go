@@ -38,7 +38,7 @@ func TestValidatePublisher(t *testing.T) {
 // testCatalog has the methods of the tests' service.
 var testCatalog = testhost.Catalog(testhost.Kind("sandbox", nil, true), testhost.Kind("wallet", nil, false))
 
-// judged is a change of a valid integration, and what Validate must say of it.
+// judged is a change of a valid integration, and the expected error of Validate.
 type judged struct {
 	rule   string
 	change func(*Integration)

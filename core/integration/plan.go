@@ -39,7 +39,7 @@ type Difference struct {
 	Removed bool `json:"-"`
 }
 
-// Plan returns the changes that Put would make, publishers first, and changes nothing.
+// Plan returns the changes that Put would make, publishers first. It only reads.
 func (d *Directory) Plan(ctx context.Context, s Site, removed Removal) ([]Difference, error) {
 	steps, err := d.steps(ctx, s, mode{managed: true, removed: removed})
 	if err != nil {
@@ -52,13 +52,13 @@ func (d *Directory) Plan(ctx context.Context, s Site, removed Removal) ([]Differ
 	return all, nil
 }
 
-// found is what the store holds under a name. The zero value is nothing.
+// found is the record that the store has under a name. The zero value is a missing record.
 type found[T any] struct {
 	value   *T // nil: nothing, or nothing that this service can read
 	version string
 }
 
-// target is what a thing becomes.
+// target is the new state of a record.
 type target struct {
 	Difference
 	record  record
@@ -102,10 +102,10 @@ func (d *Directory) shelved(was standing, m mode) standing {
 	return next
 }
 
-// step brings one thing to what the site says.
+// step changes one record to match the site.
 type step struct {
-	first *target                                // by the store as it was when this was planned
-	again func(context.Context) (*target, error) // by the store as it is; nil: nothing is left to do
+	first *target                                // by the store's state at planning
+	again func(context.Context) (*target, error) // by the store's current state; nil: done
 	told  bool                                   // it has an entry in the audit
 }
 
@@ -133,8 +133,8 @@ func (d *Directory) steps(ctx context.Context, s Site, m mode) ([]step, error) {
 	return append(first, then...), err
 }
 
-// stepsOf returns the steps for one kind of records: those that are named, in this order, and then the
-// others. want returns nil for what is as it should be.
+// stepsOf returns the steps for one kind of records: the named ones, in this order, and then the others. want
+// returns nil for records that need no change.
 func stepsOf[T any](ctx context.Context, d *Directory, prefix string, named []string, managed bool,
 	want func(id string, f found[T]) (*target, error)) ([]step, error) {
 	there := map[string]found[T]{}
@@ -182,8 +182,7 @@ func stepsOf[T any](ctx context.Context, d *Directory, prefix string, named []st
 	return steps, nil
 }
 
-// findIn reads an item. One that this service did not write, or that is damaged, has a version and no value,
-// so that the site can replace it.
+// findIn reads an item. A forged or damaged item has a version and no value, so that the site can replace it.
 func findIn[T any](d *Directory, it kv.Item) (found[T], error) {
 	v, err := decode[T](d, it)
 	if errors.Is(err, host.ErrKeyAwaited) {
@@ -320,7 +319,7 @@ func (d *Directory) take(ctx context.Context, s step) error {
 	return d.raced(s.first.Kind, s.first.ID)
 }
 
-// reach writes what a thing becomes, and the entry of the audit.
+// reach writes the new state of a record, and the audit entry.
 func (d *Directory) reach(ctx context.Context, t *target, told bool) error {
 	along := t.index
 	if told {

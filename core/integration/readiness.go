@@ -20,13 +20,13 @@ type Readiness struct {
 	// guess the secret. If either changes, the MAC no longer matches. So a change resets readiness
 	// without any further code. Earlier releases kept a plain SHA-256.
 	Tested string `json:"tested"`
-	// Before is what was ready until a staged change took its place at At. It counts for a moment longer,
-	// for instances that have not read the integration again.
+	// Before is the webhook that was ready until a staged change replaced it at At. It counts for a moment
+	// longer, for instances that have not read the integration again.
 	Before string `json:"before,omitempty"`
 }
 
-// Ready reports whether i may start sessions as far as its webhook is concerned: it is switched off, or
-// it was tested as it is now. A staged change counts for nothing until it takes its place.
+// Ready reports whether i may start sessions as far as its webhook is concerned: it is switched off, or its
+// current state was tested. A staged change has no effect until it is promoted.
 func (d *Directory) Ready(ctx context.Context, i *Integration) (bool, error) {
 	if i.Webhook.Off {
 		return true, nil
@@ -87,8 +87,8 @@ func (d *Directory) LastTest(ctx context.Context, i *Integration) (at time.Time,
 // instance may use what it has read, and the difference of the clocks.
 const beforeLife = cacheLife + host.ClockMargin
 
-// RecordReadiness stores the result of a test of i with that secret. The error is ErrStale if the webhook is
-// not that one any more; the result is then of no use.
+// RecordReadiness stores the result of a test of i with that secret. The error is ErrStale if the webhook has
+// changed; the result is then useless.
 func (d *Directory) RecordReadiness(ctx context.Context, i *Integration, secret string, ready bool) error {
 	tested, err := d.fingerprint(i.Webhook.URL, secret)
 	if err != nil {
@@ -128,8 +128,8 @@ func (d *Directory) recordIf(ctx context.Context, id, version string, r Readines
 		Checks: []kv.Check{{Name: integrationItems + id, Tx: version}}, Puts: []kv.Put{put}})
 }
 
-// succeed returns the readiness that i has once its staged webhook, which was tested with that secret, takes
-// its place.
+// succeed returns the readiness of i after its staged webhook, which was tested with that secret, has
+// replaced the current one.
 func (d *Directory) succeed(ctx context.Context, i *Integration, secret string) (r Readiness, err error) {
 	r = Readiness{Ready: true, At: d.now().UTC()}
 	if r.Tested, err = d.fingerprint(i.Staged.URL, secret); err != nil {
@@ -156,7 +156,7 @@ func (d *Directory) fingerprint(url, secret string) (string, error) {
 	return token.EncodeText("", mac), err
 }
 
-// tested reports whether a stored fingerprint is that of the URL and the secret.
+// tested reports whether a stored fingerprint matches the URL and the secret.
 func (d *Directory) tested(kept, url, secret string) bool {
 	if mac, ok := token.DecodeText("", kept); ok && len(mac) == host.MACSize {
 		_, err := d.sealer.CheckMAC(token.Secret, testedMessage(url, secret), mac)

@@ -12,8 +12,8 @@ import (
 	"github.com/verge-id/verge/core/problem"
 )
 
-// ReadSite reads a Site. A member that does not exist is refused; errors repeat no value. If values are of a
-// wrong type, the error is a problem.List that names each, and the Site lacks only these.
+// ReadSite reads a Site. Unknown fields are rejected; errors repeat no value. If values have a wrong type,
+// the error is a problem.List of them, and the Site lacks only these.
 func ReadSite(b []byte) (Site, error) {
 	var raw struct {
 		Publishers   []json.RawMessage `json:"publishers"`
@@ -42,7 +42,7 @@ func ReadSite(b []byte) (Site, error) {
 }
 
 // readMembers reads an object into v, without the members that are of a wrong type. It adds these to wrong.
-// The decoder names only the first, so it reads again without that one until there is none.
+// The decoder reports only the first, so readMembers reads again without that one until all are found.
 func readMembers[T any](member string, text []byte, v *T, wrong *problem.List) error {
 	for {
 		err := decodeOnly(text, v)

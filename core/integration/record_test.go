@@ -48,7 +48,7 @@ func (w *world) plant(t *testing.T, name string, value []byte) {
 // TestWhoCanWriteToTheStore: contract 19. Someone who can write to the store can neither make nor
 // change a key or an integration.
 func TestWhoCanWriteToTheStore(t *testing.T) {
-	t.Run("contract 19: a key of their own", func(t *testing.T) {
+	t.Run("contract 19: their own key", func(t *testing.T) {
 		w := newWorld(t)
 		bound(t, w)
 		text, err := GenerateKey(SecretPrefix, w.Host.Random)
@@ -88,7 +88,7 @@ func TestWhoCanWriteToTheStore(t *testing.T) {
 			t.Errorf("contract 19: an altered integration is %+v, %v", i, err)
 		}
 		if got := w.Logged.String(); !strings.Contains(got, "kind=integration") {
-			t.Errorf("contract 19: the log does not say what kind of record it is: %s", got)
+			t.Errorf("contract 19: the log lacks the kind of record: %s", got)
 		}
 		// The operator's configuration repairs it.
 		coretest.Must(t, w.PutIntegration(ctx, sample(), secret))
@@ -191,7 +191,7 @@ func TestAnEarlierReleasesStore(t *testing.T) {
 	body, _, _ := strings.Cut(string(it.Value), `,"m":"`)
 	w.plant(t, itemName(text), []byte(body+"}"))
 	if _, err := w.Key(ctx, SecretPrefix, text); !errors.Is(err, ErrNotFound) {
-		t.Errorf("contract 19: a key without a MAC is accepted for ever: %v", err)
+		t.Errorf("contract 19: a key without a MAC is accepted indefinitely: %v", err)
 	}
 }
 

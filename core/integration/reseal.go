@@ -14,7 +14,7 @@ import (
 )
 
 // resigned are the prefixes of items that other packages keep in the directory's partition. Each is an object
-// that token.SignRecord signed under its own name. Reseal signs it again and changes nothing else. A package
+// that token.SignRecord signed under its own name. Reseal only signs it again. A package
 // that keeps such items adds their prefix here.
 var resigned = []string{
 	"c/mem/",  // members
@@ -28,9 +28,9 @@ var resigned = []string{
 // history are the prefixes of items that become many and are only read by people.
 var history = []string{audit.Entries, audit.Belonging}
 
-// Reseal signs everything in the directory, and seals every webhook secret, with the key that seals
-// now, so that no older key is needed. It leaves what that key has already made. A secret that no key
-// of the ring opens is already lost. It stays and is no error.
+// Reseal signs all records in the directory, and seals every webhook secret, with the active key, so that
+// older keys are no longer needed. It skips records that already use that key. A secret that no key of the
+// ring opens is already lost. It is kept and is not an error.
 func (d *Directory) Reseal(ctx context.Context) error {
 	return d.reseal(ctx, slices.Concat(resigned, history))
 }
@@ -85,9 +85,9 @@ func (r resealing) each(ctx context.Context, prefix string,
 	})
 }
 
-// resign signs items again, many in one commit. What no instance of this service signed stays as it is. If
-// an item was changed meanwhile, its new writer has signed it, and the others of its commit are signed one by
-// one. A nil accept accepts everything.
+// resign signs items again, many in one commit. Items that no instance of this service signed stay unchanged.
+// If an item was changed in the meantime, its new writer has signed it, and the others of its commit are
+// signed one by one. A nil accept accepts all items.
 func (r resealing) resign(ctx context.Context, prefix kv.Key, accept func(kv.Item) error) error {
 	var batch []kv.Item
 	err := eachOf(ctx, r.kv, prefix, func(it kv.Item) error {
@@ -188,8 +188,8 @@ func (r resealing) integration(ctx context.Context, d *Directory, it kv.Item) er
 	return d.write(ctx, it.Key.Name, next, &it.Tx)
 }
 
-// asItIs signs an item again without a look at its content, which counts for nothing any more. An item that
-// is not signed again would become an error for whoever reads it.
+// asItIs signs an item again without a check of its content, which is no longer used. Without a new
+// signature, each read of the item would return an error.
 func (r resealing) asItIs(ctx context.Context, it kv.Item) error {
 	if r.key == "" || token.RecordedWith(it.Value) == r.key {
 		return nil
@@ -197,7 +197,7 @@ func (r resealing) asItIs(ctx context.Context, it kv.Item) error {
 	return r.resignAll(ctx, []kv.Item{it})
 }
 
-// readiness keeps the test's result, under the MAC of the key that seals.
+// readiness keeps the test's result, with the MAC of the active key.
 func (r resealing) readiness(ctx context.Context, d *Directory, it kv.Item) error {
 	v, err := decode[Readiness](d, it)
 	if err != nil {

@@ -26,7 +26,8 @@ func (w *world) keep(t testing.TB, name, object string, expires time.Time) {
 		Puts: []kv.Put{{Name: name, Value: value, Expires: expires}}}))
 }
 
-// Contract 16: what a superseded key has signed stays as it is, so that a later key does not make it good.
+// Contract 16: items that a superseded key has signed stay unchanged, so that a later key does not make them
+// valid.
 func TestResealSignsNothingOfASupersededKey(t *testing.T) {
 	w := newWorld(t)
 	keys := bound(t, w)

@@ -10,18 +10,18 @@ import (
 	"github.com/verge-id/verge/core/uuid"
 )
 
-// Versioned is what a record held when it was read. Its version is the transaction that wrote it.
+// Versioned is a record with its version, the transaction that wrote it.
 type Versioned[T any] struct {
 	Value   T
 	Version string
 }
 
-// What a save can be refused for, besides ErrNotFound.
+// Errors of a save, besides ErrNotFound.
 var (
-	ErrExists   = errors.New("integration: something has that id already")
-	ErrStale    = errors.New("integration: it was changed meanwhile")
-	ErrManaged  = errors.New("integration: the configuration file names it, and only the file changes it")
-	ErrArchived = errors.New("integration: it is archived")
+	ErrExists   = errors.New("integration: the id already exists")
+	ErrStale    = errors.New("integration: changed in the meantime")
+	ErrManaged  = errors.New("integration: managed by the configuration file")
+	ErrArchived = errors.New("integration: archived")
 )
 
 // ReadPublisher returns a publisher as it is now, bypassing the cache.
@@ -42,8 +42,8 @@ func readVersioned[T any](ctx context.Context, d *Directory, name string) (Versi
 	return Versioned[T]{*v, version}, nil
 }
 
-// PublisherArchived reports whether a publisher is archived, so that its keys authenticate nobody. It is at
-// most 5 seconds old. A publisher that is not there counts as not archived.
+// PublisherArchived reports whether a publisher is archived, so that its keys are rejected. The value is at
+// most 5 seconds old. A missing publisher counts as not archived.
 func (d *Directory) PublisherArchived(ctx context.Context, id string) (bool, error) {
 	p, err := d.Publisher(ctx, id)
 	if errors.Is(err, ErrNotFound) {
@@ -52,12 +52,13 @@ func (d *Directory) PublisherArchived(ctx context.Context, id string) (bool, err
 	return err == nil && p.Archived != nil, err
 }
 
-// SavePublisher makes a publisher, if version is "", or changes the one that has this version. It returns the
-// new version. What goes along is written in the same commit. To archive a publisher, set Archived; to bring
-// it back, clear it. Created, Managed and Removed are not for the caller to set.
+// SavePublisher creates a publisher, if version is "", or changes the publisher with this version. It returns
+// the new version. The items in along are written in the same commit. To archive a publisher, set Archived;
+// to restore it, clear Archived. Created, Managed and Removed are ignored.
 //
-// Besides errors of the store there are: ErrExists, if there is one and version is ""; ErrNotFound, if there
-// is none; ErrStale, if it has another version; ErrManaged; and ErrArchived, if it is archived and stays so.
+// Besides errors of the store, it returns ErrExists if the publisher exists and version is ""; ErrNotFound if
+// it does not exist; ErrStale if it has another version; ErrManaged; and ErrArchived if it is archived and
+// stays so.
 func (d *Directory) SavePublisher(ctx context.Context, p Publisher, version string, along ...kv.Put) (
 	string, error) {
 	if err := p.Validate(); err != nil {
@@ -111,7 +112,7 @@ func (d *Directory) SaveIntegration(ctx context.Context, i Integration, s Secret
 	return d.save(ctx, version, append([]kv.Put{indexIntegration(i)}, along...), record{name, i})
 }
 
-// savedBefore returns what is stored under the name in that version, or a zero value for version "".
+// savedBefore returns the stored record of that name and version, or a zero value for version "".
 func savedBefore[T any](ctx context.Context, d *Directory, name, version string) (*T, error) {
 	if version == "" {
 		return new(T), nil
@@ -123,7 +124,7 @@ func savedBefore[T any](ctx context.Context, d *Directory, name, version string)
 	return old, err
 }
 
-// mayChange says what forbids a save by hand.
+// mayChange returns an error if a manual save is not allowed.
 func (d *Directory) mayChange(managed bool, archived, still *time.Time) error {
 	switch {
 	case managed:
@@ -162,7 +163,7 @@ func (d *Directory) save(ctx context.Context, version string, along []kv.Put, re
 
 // Promote puts the staged change of an integration into place, after its test has reported Ready, and records
 // that: both or nothing (contract 25). v is the integration as it was tested. It returns the new version.
-// The errors are those of SaveIntegration and ErrNotStaged.
+// It returns the errors of SaveIntegration, and ErrNotStaged.
 func (d *Directory) Promote(ctx context.Context, v Versioned[Integration], along ...kv.Put) (string, error) {
 	i, err := savedBefore[Integration](ctx, d, integrationItems+v.Value.ID, v.Version)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/verge-id/verge/kvadapters/kvtest"
 )
 
-// entry returns what goes along with a change: an entry of the audit.
+// entry returns the audit entry that is written with a change.
 func (w *world) entry(t testing.TB, operation string) []kv.Put {
 	t.Helper()
 	puts, err := audit.Entry{Actor: audit.Actor{Kind: audit.Operator}, Publisher: "pub_a",
@@ -32,7 +32,7 @@ func (w *world) audited(t testing.TB) []audit.Entry {
 	return all
 }
 
-// made makes a publisher and an integration as an operator does, and returns the integration.
+// made creates a publisher and an integration as an operator does, and returns the integration.
 func (w *world) made(t testing.TB) Versioned[Integration] {
 	t.Helper()
 	_, err := w.SavePublisher(ctx, Publisher{ID: "pub_a", Name: "A"}, "")
@@ -43,7 +43,7 @@ func (w *world) made(t testing.TB) Versioned[Integration] {
 	return w.now(t)
 }
 
-// now is the integration as it is.
+// now returns the current integration.
 func (w *world) now(t testing.TB) Versioned[Integration] {
 	t.Helper()
 	v, err := w.ReadIntegration(ctx, testUUID)
@@ -89,7 +89,7 @@ func TestSavePublisher(t *testing.T) {
 	}
 }
 
-// Two people change one thing. The second to save learns that, changes nothing, and sees what the first did.
+// Two people change one integration. The second save fails, and shows the first change.
 func TestNoUpdateIsLost(t *testing.T) {
 	w := newWorld(t)
 	v := w.made(t)
@@ -116,10 +116,10 @@ func TestNoUpdateIsLost(t *testing.T) {
 		return kvtest.Pass
 	}
 	if _, err := w.SaveIntegration(ctx, first, Secrets{}, now.Version); !errors.Is(err, ErrStale) {
-		t.Errorf("contract 42: of two saves at once the second: %v", err)
+		t.Errorf("contract 42: of two simultaneous saves, the second: %v", err)
 	}
 	if got := w.now(t).Value; got.ChallengeAge != 40 {
-		t.Errorf("contract 42: after two saves at once there is %+v", got)
+		t.Errorf("contract 42: after two simultaneous saves: %+v", got)
 	}
 
 	p, err := w.ReadPublisher(ctx, "pub_a")
@@ -186,7 +186,7 @@ func TestSaveIntegrationRefuses(t *testing.T) {
 		{"it cannot move to another publisher", change(func(i *Integration) { i.PublisherID = "pub_b" }),
 			Secrets{}, v.Version, nil},
 		{"the id is no UUID", change(func(i *Integration) { i.ID = "x" }), Secrets{}, "", nil},
-		{"a staged webhook that leads nowhere", change(func(i *Integration) {
+		{"a staged webhook without a URL", change(func(i *Integration) {
 			i.Webhook, i.Staged = Webhook{Off: true}, &Webhook{}
 		}), Secrets{Staged: &none}, v.Version, nil},
 		{"a secret for nothing staged", v.Value, Secrets{Staged: &none}, v.Version, nil},
@@ -255,7 +255,7 @@ func TestArchive(t *testing.T) {
 		t.Errorf("contract 46: an archived publisher got a key: %v", err)
 	}
 	if archived, err := w.PublisherArchived(ctx, "pub_none"); archived || err != nil {
-		t.Errorf("a publisher that is not there: archived %v, %v", archived, err)
+		t.Errorf("a missing publisher: archived %v, %v", archived, err)
 	}
 }
 
@@ -440,7 +440,7 @@ func TestLostReplies(t *testing.T) {
 	}
 }
 
-// A save whose outcome stays unknown says so, and is not reported as the change of somebody else.
+// A save with an unknown outcome returns that error, and is not reported as another actor's change.
 func TestAnUnknownOutcomeIsNoStaleVersion(t *testing.T) {
 	w := newWorld(t)
 	v := w.made(t)

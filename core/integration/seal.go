@@ -8,8 +8,8 @@ import (
 	"github.com/verge-id/verge/core/token"
 )
 
-// Secrets are new webhook secrets of an integration that is saved. Nil keeps the secret that is stored. A
-// staged change without a secret of its own keeps the one of Webhook.
+// Secrets are new webhook secrets of an integration that is saved. Nil keeps the stored secret. A staged
+// change without its own secret keeps the secret of Webhook.
 type Secrets struct {
 	Set    *string // of Webhook
 	Staged *string // of Staged
@@ -18,8 +18,8 @@ type Secrets struct {
 // maxSecret is the longest webhook secret in bytes.
 const maxSecret = 1024
 
-// secretClaims binds a secret to its integration: a copy in another integration's record does not open.
-// Neither does a staged secret in the place of the one that signs.
+// secretClaims binds a secret to its integration: a copy in another integration's record does not open, and a
+// staged secret does not open in place of the active one.
 //
 // The URL is sealed with it, because it may hold a secret of the receiver.
 type secretClaims struct {
@@ -29,8 +29,8 @@ type secretClaims struct {
 	Staged      bool   `json:"stg,omitempty"`
 }
 
-// sealed returns i as it is stored: with the secrets in s, or else those of old, sealed with the key that
-// seals now. old may be nil. What i itself has in Sealed counts for nothing.
+// sealed returns i in its stored form: with the secrets in s, or else the secrets of old, sealed with the
+// active key. old may be nil. The fields Sealed of i are ignored.
 func (d *Directory) sealed(i Integration, old *Integration, s Secrets) (Integration, error) {
 	if old == nil {
 		old = &Integration{ID: i.ID}
@@ -60,11 +60,11 @@ func (d *Directory) sealed(i Integration, old *Integration, s Secrets) (Integrat
 	return i, err
 }
 
-// seal returns one webhook of i as it is stored, and its secret. The secret is the one that is given, or the
-// one of old, or, if old has none, the one that stands in for it.
+// seal returns one webhook of i in its stored form, and its secret. The secret is given, or the secret of
+// old, or, if old has none, instead.
 //
-// A secret of old that no key of the ring opens is lost, but it is not deleted. It stays as it is if the
-// webhook stays as it is, so that everything else of the integration can be changed.
+// A secret of old that no key of the ring opens is lost, but it is not deleted. It stays unchanged if the
+// webhook stays unchanged, so that the other settings of the integration can be changed.
 func (d *Directory) seal(i Integration, w, old Webhook, given *string, instead string, staged bool) (
 	Webhook, string, error) {
 	secret := instead
@@ -91,7 +91,7 @@ func (d *Directory) seal(i Integration, w, old Webhook, given *string, instead s
 	}
 	w.Sealed, w.Hidden = "", false
 	claims := secretClaims{Integration: i.ID, Secret: secret, Staged: staged}
-	// An earlier release does not read a sealed URL, and does not read what is staged at all.
+	// An earlier release cannot read a sealed URL or a staged webhook.
 	if w.URL != "" && (staged || !token.RecordsUnsigned(d.sealer, d.now())) {
 		claims.URL, w.URL, w.Hidden = w.URL, "", true
 	}
@@ -162,13 +162,13 @@ func (d *Directory) open(i *Integration, text string, staged bool) (c secretClai
 			fmt.Errorf("integration %s: the sealed webhook secret is another integration's", i.ID)
 	}
 	if c.Staged != staged {
-		return secretClaims{}, fmt.Errorf("integration %s: a staged webhook secret stands in the wrong place",
+		return secretClaims{}, fmt.Errorf("integration %s: a staged webhook secret is in the wrong field",
 			i.ID)
 	}
 	return c, nil
 }
 
-// openedSecret begins the name in the cache of what was sealed as the text that follows.
+// openedSecret is the prefix of the cache key of an opened secret; the sealed text follows.
 const openedSecret = "opened "
 
 // unseal opens what text holds sealed, and keeps it as long as a read is kept. Each delivery asks for it.

@@ -19,7 +19,7 @@ const (
 	minUnguessed = 10
 )
 
-// guessed are words of which people make secrets. A longer word comes before a shorter one that it
+// guessed are words that people use in secrets. A longer word comes before a shorter one that it
 // contains.
 var guessed = []string{
 	"supersecret", "changeme", "password", "passwort", "passw0rd", "webhooks", "webhook", "whsec", "signing",
@@ -66,8 +66,8 @@ func SecretProblem(secret string, dev bool, names ...string) string {
 		}
 	}
 	if unguessed < minUnguessed {
-		return "it is made of what guessers try first, such as words, years and repetitions; " +
-			"`verge webhook secret` makes one that nobody guesses"
+		return "it consists of easily guessed parts, such as words, years and repetitions; " +
+			"`verge webhook secret` creates a safe one"
 	}
 	return ""
 }

@@ -22,7 +22,7 @@ func TestWeakSecret(t *testing.T) {
 		{"two characters again and again", "abababababababababababababababab", nil, true},
 		{"the publisher's name and a year", "Acme-Cinema-Berlin-2026!", []string{"Acme Cinema", "Berlin"},
 			true},
-		{"the same name of nobody here", "Acme-Cinema-Berlin-2026!", nil, false},
+		{"the same name, unknown here", "Acme-Cinema-Berlin-2026!", nil, false},
 		{"hexadecimal digits", "5f3a9c0be1d2487f", nil, false},
 		{"letters and digits", "q7Zk1v0mXo2hT5c8", nil, false},
 		{"four words of a list", "correct horse battery staple", nil, false},

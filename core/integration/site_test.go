@@ -87,7 +87,7 @@ func TestSiteValidate(t *testing.T) {
 		}},
 		{"a webhook secret but no webhook_url",
 			func(s *Site) { s.Integrations[0].WebhookURL, s.Integrations[0].WebhookOff = "", true }},
-		{"what guessers try first", func(s *Site) { s.Integrations[0].Secret = "summer-2026-shop" }},
+		{"easily guessed parts", func(s *Site) { s.Integrations[0].Secret = "summer-2026-shop" }},
 		{"its webhook secret: it has 1025 bytes; at most 1024 are allowed", func(s *Site) {
 			s.Integrations[0].Secret = strings.Repeat("Jx2m9QpL", 128) + "0"
 		}},
@@ -106,8 +106,7 @@ func TestSiteValidate(t *testing.T) {
 	}
 }
 
-// The host decides in which order the writes of a site are made, and how many at once. No write depends on
-// another.
+// The host decides the order of a site's writes, and how many run in parallel. No write depends on another.
 func TestPut(t *testing.T) {
 	w := newWorld(t)
 	backwards := func(writes []func() error) error {
@@ -150,8 +149,8 @@ func TestPut(t *testing.T) {
 	}
 }
 
-// Contract 46: the site that was applied last is not applied again. A site with any difference is. What a
-// site no longer names continues to work: a deployment of the Worker archives nothing.
+// Contract 46: the site that was applied last is not applied again. A site with any difference is. Removed
+// integrations continue to work: a deployment of the Worker does not archive.
 func TestApply(t *testing.T) {
 	w := newWorld(t)
 	writes := 0
@@ -233,7 +232,7 @@ func TestApplyThatFails(t *testing.T) {
 	}
 }
 
-// kept is what the store has of the site's publisher and integration.
+// kept returns the site's publisher and integration from the store.
 func (w *world) kept(t *testing.T) (Publisher, Integration) {
 	t.Helper()
 	p, err := w.ReadPublisher(ctx, "pub_shop")
@@ -243,8 +242,8 @@ func (w *world) kept(t *testing.T) (Publisher, Integration) {
 	return p.Value, i.Value
 }
 
-// Contract 46: a start and SIGHUP never archive. What the file no longer contains is marked, logged at each
-// start, and works as before.
+// Contract 46: a start and SIGHUP never archive. Removed publishers and integrations are marked, logged at
+// each start, and work as before.
 func TestPut_KeepRemoved(t *testing.T) {
 	w := newWorld(t)
 	var logs bytes.Buffer
@@ -363,8 +362,8 @@ func TestPut_ArchivedInTheFile(t *testing.T) {
 	}
 }
 
-// Contract 46: verge apply archives what the file drops, and only if the file managed it. What the file
-// names again comes back, with the secret that the file has.
+// Contract 46: verge apply archives removed publishers and integrations, only if the file managed them. If
+// the file adds them again, they are restored, with the secret of the file.
 func TestPut_ArchiveRemoved(t *testing.T) {
 	w := newWorld(t)
 	own := sample()
@@ -387,7 +386,7 @@ func TestPut_ArchiveRemoved(t *testing.T) {
 		t.Errorf("contract 46: dropped: %+v, %+v", p, i)
 	}
 	if got, err := w.WebhookSecret(&i); err != nil || got != aSite().Integrations[0].Secret {
-		t.Errorf("contract 46: its sessions under way end with the secret %q, %v", got, err)
+		t.Errorf("contract 46: its active sessions end with the secret %q, %v", got, err)
 	}
 	other, err := w.ReadIntegration(ctx, otherUUID)
 	if err != nil || other.Value.Archived != nil || other.Value.Managed {
@@ -410,11 +409,11 @@ func TestPut_ArchiveRemoved(t *testing.T) {
 		t.Errorf("contract 46: named again, after %s: %+v, %+v", at, p, i)
 	}
 	if ready, err := w.another().Ready(ctx, &i); !ready || err != nil {
-		t.Errorf("contract 46: named again as it was, it is ready %v, %v", ready, err)
+		t.Errorf("contract 46: added again unchanged, it is ready %v, %v", ready, err)
 	}
 }
 
-// Contract 46: a start with the same file changes nothing, so that versions stay and the audit tells of
+// Contract 46: a start with the same file makes no changes, so that versions stay and the audit lists only
 // changes.
 func TestPutWritesOnlyWhatChanged(t *testing.T) {
 	w := newWorld(t)
@@ -521,7 +520,7 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// Contract 46: the file takes over what was made by hand, and what it finds damaged.
+// Contract 46: the file takes over manual and damaged records.
 func TestTheFileTakesOver(t *testing.T) {
 	w := newWorld(t)
 	bound(t, w)
@@ -550,7 +549,8 @@ func TestTheFileTakesOver(t *testing.T) {
 	}
 }
 
-// Contract 46: several instances start with the same file at once. Each change is made and told once.
+// Contract 46: several instances start with the same file at the same time. Each change is made and reported
+// once.
 func TestInstancesThatStartTogether(t *testing.T) {
 	w := newWorld(t)
 	coretest.Must(t, w.Put(ctx, aSite(), KeepRemoved, nil))
@@ -573,7 +573,7 @@ func TestInstancesThatStartTogether(t *testing.T) {
 	if got := w.audited(t); len(got) != 4 {
 		t.Errorf("audit: told %d times: %+v", len(got), got)
 	}
-	// An instance that always loses gives up and says so.
+	// An instance that always loses returns an error.
 	n, nested := 0, false
 	w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
 		if c.Method == "Commit" && !nested {
@@ -588,7 +588,7 @@ func TestInstancesThatStartTogether(t *testing.T) {
 	}
 }
 
-// Seeds are there to be changed: they are not managed, they are not in the audit, and nothing is archived.
+// Seeds can be changed: they are not managed and not in the audit, and a start does not archive.
 func TestSeed(t *testing.T) {
 	w := newWorld(t)
 	coretest.Must(t, w.Seed(ctx, aSite(), nil))
@@ -611,7 +611,7 @@ func TestSeed(t *testing.T) {
 	}
 }
 
-// An instance of the release before reads what this one writes, whichever members it does not know.
+// An instance of the previous release can read this release's records, including unknown fields.
 func TestAnEarlierReleaseReadsEveryRecord(t *testing.T) {
 	w := newWorld(t)
 	bound(t, w)

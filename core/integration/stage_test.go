@@ -11,7 +11,7 @@ import (
 	"github.com/verge-id/verge/core/token"
 )
 
-// stage stages a URL and a secret. "" leaves it to what is there.
+// stage stages a URL and a secret. "" keeps the current one.
 func (w *world) stage(t testing.TB, url, staged string) Versioned[Integration] {
 	t.Helper()
 	v := w.now(t)
@@ -26,7 +26,7 @@ func (w *world) stage(t testing.TB, url, staged string) Versioned[Integration] {
 	return w.now(t)
 }
 
-// readied makes an integration whose webhook is ready.
+// readied creates an integration whose webhook is ready.
 func (w *world) readied(t testing.TB) Versioned[Integration] {
 	t.Helper()
 	v := w.made(t)
@@ -41,7 +41,7 @@ func (w *world) ready(t testing.TB, d *Directory) bool {
 	return ok
 }
 
-// Contract 25: what is staged changes nothing until it is put into place. Then it takes effect as a whole.
+// Contract 25: a staged webhook has no effect until it is promoted. Then it takes effect as a whole.
 func TestAStagedWebhook(t *testing.T) {
 	for _, c := range []struct {
 		name, url, staged  string
@@ -119,7 +119,7 @@ func TestPromoteRefuses(t *testing.T) {
 	}
 }
 
-// Contract 25: an unstaged change resets readiness, and so does one beside a staged change.
+// Contract 25: an unstaged change resets readiness, even next to a staged change.
 func TestAnUnstagedChangeResetsReadiness(t *testing.T) {
 	w := newWorld(t)
 	w.readied(t)
@@ -162,10 +162,10 @@ func TestNoInstanceIsUnreadyWhileAChangeTakesItsPlace(t *testing.T) {
 	if ok, err := oldReadiness.Ready(ctx, &now.Value); !ok || err != nil {
 		t.Errorf("contract 25: with the readiness of before: ready %v, %v", ok, err)
 	}
-	// Later the webhook of before does not count as ready any more.
+	// Later the earlier webhook is no longer ready.
 	w.Clock.Advance(beforeLife)
 	if ok, err := w.another().Ready(ctx, seen); ok || err != nil {
-		t.Errorf("contract 29: the webhook of before is ready for ever: %v", err)
+		t.Errorf("contract 29: the earlier webhook is ready indefinitely: %v", err)
 	}
 }
 
@@ -182,7 +182,7 @@ func TestAReplacedWebhookThatWasNotReady(t *testing.T) {
 	}
 }
 
-// The test of the webhook of before ends after the staged one took its place. Its result counts for nothing.
+// The test of the earlier webhook ends after the staged one replaced it. Its result is ignored.
 func TestALateResultOfAnOldTest(t *testing.T) {
 	w := newWorld(t)
 	old := w.readied(t)
@@ -232,7 +232,7 @@ func TestAStagedSecretOpensOnlyWhereItBelongs(t *testing.T) {
 	}
 }
 
-// Contract 16: after a rotation and Reseal no old key is needed, for what is staged neither.
+// Contract 16: after a rotation and Reseal no old key is needed, not even for a staged secret.
 func TestResealKeepsAStagedSecret(t *testing.T) {
 	w := newWorld(t)
 	keys := bound(t, w)

@@ -12,7 +12,7 @@ import (
 // All are the languages, in the order in which they are offered (contract 10).
 var All = []string{"en", "de", "es", "fr", "pt", "it"}
 
-// Default is the language for somebody who asks for none of them (contract 10).
+// Default is the language for users who accept none of All (contract 10).
 const Default = "en"
 
 // Known reports whether the service speaks the language.
@@ -22,10 +22,9 @@ func Known(lang string) bool { return slices.Contains(All, lang) }
 const maxAcceptLanguage = 1024
 
 // Match returns the language that an Accept-Language value (RFC 9110, 12.5.4) prefers. The highest weight
-// wins, then the earlier element. A regional tag stands for its language (de-AT: de), also if it
-// is written as a locale (pt_BR: pt). "*" stands for the
-// first of All that the header does not name. Elements that do not parse are skipped. If nothing fits, the
-// answer is Default: a page in some language is of more use than none.
+// wins, then the earlier element. A regional tag counts as its language (de-AT: de), and so does a locale
+// (pt_BR: pt). "*" is the first of All that the header does not name. Elements that do not parse are skipped.
+// If no language matches, the result is Default: a page in some language is better than none.
 func Match(acceptLanguage string) string {
 	if len(acceptLanguage) > maxAcceptLanguage {
 		acceptLanguage = acceptLanguage[:maxAcceptLanguage]

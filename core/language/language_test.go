@@ -28,11 +28,11 @@ func TestMatch(t *testing.T) {
 		{"RFC 9110 12.4.2: 0 is not acceptable", "de;q=0", "en"},
 		{"RFC 9110 12.4.2: nor 0.000", "de;q=0.000,it;q=0.001", "it"},
 		{"any is English", "*", "en"},
-		{"any but English is the next of ours", "en;q=0,*", "de"},
+		{"any but English is our next language", "en;q=0,*", "de"},
 		{"any is less than what is named higher", "fr,*;q=0.5", "fr"},
 		{"any is more than what is named lower", "fr;q=0.1,*;q=0.5", "en"},
-		{"any of weight 0 adds nothing", "*;q=0", "en"},
-		{"all named and refused: still a page", "en;q=0,de;q=0,es;q=0,fr;q=0,pt;q=0,it;q=0,*", "en"},
+		{"any of weight 0 adds no language", "*;q=0", "en"},
+		{"all named and rejected: still a page", "en;q=0,de;q=0,es;q=0,fr;q=0,pt;q=0,it;q=0,*", "en"},
 		{"empty elements are allowed", ",,de,,", "de"},
 		{"a weight above 1 is none", "de;q=1.001,it;q=0.1", "it"},
 		{"a weight of four decimals is none", "de;q=0.9999,it;q=0.1", "it"},
@@ -57,7 +57,7 @@ func FuzzMatch(f *testing.F) {
 	f.Fuzz(func(t *testing.T, header string) {
 		got := Match(header)
 		if !Known(got) {
-			t.Errorf("%q gives %q, which is not one of ours", header, got)
+			t.Errorf("%q gives %q, which is not our language", header, got)
 		}
 		if got != Default && got != "de" && !strings.Contains(strings.ToLower(header), got) &&
 			!strings.Contains(header, "*") {

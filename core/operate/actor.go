@@ -8,7 +8,8 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// Role is what an actor may do. The roles of operators see every publisher, those of members see one.
+// Role is the set of operations that an actor may perform. Operators' roles see every publisher, members'
+// roles see one.
 type Role = member.Role
 
 // The roles. RoleViewer of a member sees one publisher; of an operator, all of them.

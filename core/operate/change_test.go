@@ -34,8 +34,8 @@ func TestALostUpdateIsRefused(t *testing.T) {
 	}
 }
 
-// Contract 42: If-Match with "*" changes whatever version there is, also where others change it at once. A
-// named version is refused then.
+// Contract 42: If-Match with "*" changes any version, even during concurrent changes. A named version is
+// rejected then.
 func TestAnyVersionIsChangedWhateverOthersDo(t *testing.T) {
 	for what, change := range map[string]func(w *world, version string) error{
 		"an integration": func(w *world, version string) error {
@@ -87,7 +87,7 @@ func TestAnyVersionIsChangedWhateverOthersDo(t *testing.T) {
 	}
 }
 
-// A webhook secret is one line of printable ASCII (contract 13), also one that is staged.
+// A webhook secret is one line of printable ASCII (contract 13), and so is a staged secret.
 func TestWebhookSecretIsOneLine(t *testing.T) {
 	const good = "whsec_Jx2m9QpL0vTzR4kW7nBd"
 	for given, says := range map[string]string{
@@ -145,7 +145,7 @@ func TestOriginsAreKeptAsBrowsersWriteThem(t *testing.T) {
 	}
 }
 
-// Every wrong value is named at once (contract 5), by the name that forms and the API give it.
+// All wrong values are reported together (contract 5), by their names in forms and the API.
 func TestEveryWrongValueIsNamed(t *testing.T) {
 	w := newWorld(t)
 	age, attempts := 120, 99
@@ -339,7 +339,7 @@ func TestAChangeAndItsEntryAreOneCommit(t *testing.T) {
 	}
 }
 
-// A publisher's first page says what is left to do, and each step when it is done.
+// A publisher's first page lists the remaining steps and the completed ones.
 func TestTheOverviewLeadsToGoingLive(t *testing.T) {
 	w := newWorld(t)
 	p, err := w.CreatePublisher(ctx, operator, PublisherInput{Name: text("New")})
@@ -369,7 +369,7 @@ func TestTheOverviewLeadsToGoingLive(t *testing.T) {
 	coretest.Must(t, err)
 	_, err = w.CreateKey(ctx, operator, KeyInput{Publisher: p.ID})
 	coretest.Must(t, err)
-	w.Clock.Advance(6 * time.Second) // past the life of what the directory has read
+	w.Clock.Advance(6 * time.Second) // past the life of the directory's cache
 	if got := done(); got != "integration webhook key" {
 		t.Errorf("with a webhook and a key: %q", got)
 	}
@@ -396,11 +396,11 @@ func TestTheOverviewLeadsToGoingLive(t *testing.T) {
 func TestThereIsNoOverviewOfNobody(t *testing.T) {
 	w := newWorld(t)
 	if o, err := w.Overview(ctx, operator, "pub_nobody"); !errors.Is(err, web.ErrNotFound) {
-		t.Errorf("contract 5, 404: the overview of a publisher that is not there: %+v, %v", o, err)
+		t.Errorf("contract 5, 404: the overview of a missing publisher: %+v, %v", o, err)
 	}
 }
 
-// A search looks at names and ids, goes on where an answer ends, and misses nobody.
+// A search compares names and ids, continues where a response ends, and finds all matches.
 func TestSearchByName(t *testing.T) {
 	w := newWorld(t)
 	const many = 2*MaxLimit + 7
@@ -445,7 +445,7 @@ func TestSearchByName(t *testing.T) {
 	}
 }
 
-// The step session leads to an integration with which a test session can be tried, if there is one.
+// The step session links to an integration for a test session, if there is one.
 func TestTheOverviewLeadsToATestSession(t *testing.T) {
 	const first = "00000000-0000-4000-8000-000000000001"
 	w := newWorld(t)
@@ -471,7 +471,7 @@ func TestTheOverviewLeadsToATestSession(t *testing.T) {
 	}
 }
 
-// An archived integration takes no change, is not tested, and starts no test session.
+// An archived integration cannot be changed or tested, and starts no test session.
 func TestWhatIsArchivedStays(t *testing.T) {
 	w := newWorld(t)
 	i, err := w.ArchiveIntegration(ctx, admin, intA, "")
@@ -498,7 +498,7 @@ func TestWhatIsArchivedStays(t *testing.T) {
 	}
 	if stored, err := w.Directory.ReadIntegration(ctx, intA); err != nil ||
 		stored.Value.Webhook == (integration.Webhook{}) {
-		t.Errorf("its webhook, for what is under way: %+v, %v", stored.Value.Webhook, err)
+		t.Errorf("its webhook, for active sessions: %+v, %v", stored.Value.Webhook, err)
 	}
 }
 
@@ -557,7 +557,7 @@ func TestACursorOfNoList(t *testing.T) {
 	}
 }
 
-// Nobody sees which way a name is read, or where it ends, if it may hold such characters.
+// Such characters would hide the reading direction or the end of a name.
 func TestANameHasNothingThatCannotBeSeen(t *testing.T) {
 	w := newWorld(t)
 	for _, name := range []string{"a\u202eb", "a\u2028b", "a\u200bb", "a\nb", "a\x00b", "a\xff"} {
@@ -576,7 +576,7 @@ func TestANameHasNothingThatCannotBeSeen(t *testing.T) {
 // Contract 42: a body can change every setting of an integration.
 func TestIntegrationInput_EverySetting(t *testing.T) {
 	for _, s := range integration.Settings {
-		field := reflect.TypeOf(s.Of(&IntegrationInput{})).Elem() // panics if there is none
+		field := reflect.TypeOf(s.Of(&IntegrationInput{})).Elem() // panics if there is no such field
 		if want := reflect.TypeOf(s.Value(&integration.Integration{})); field != reflect.PointerTo(want) {
 			t.Errorf("%s is %v in the input, want a pointer to %v", s.Name, field, want)
 		}

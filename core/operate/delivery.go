@@ -69,8 +69,8 @@ func (o *Operations) logged(ctx context.Context, integration, place string) (out
 	return found, err
 }
 
-// Resend sends an event again that is dead. One that waits is sent now. A delivered one cannot be sent again:
-// nothing keeps what it said of the user (contract 27).
+// Resend sends a dead event again, and a waiting event immediately. A delivered event cannot be sent again:
+// its data about the user is not kept (contract 27).
 func (o *Operations) Resend(ctx context.Context, who Actor, integration, place string) (Delivery, error) {
 	i, err := o.integration(ctx, who, deliveryResend, integration)
 	if err != nil {
@@ -93,8 +93,8 @@ func (o *Operations) Resend(ctx context.Context, who Actor, integration, place s
 		err = o.Outbox.Resend(ctx, found.Partition, found.Event, integration)
 	}
 	if errors.Is(err, outbox.ErrNotDead) || errors.Is(err, outbox.ErrNotWaiting) {
-		return shownDelivery(found), errConflict("The event is not as it was any more: " +
-			"it has just been sent. Look again.")
+		return shownDelivery(found), errConflict("The event has changed: " +
+			"it has just been sent. Read it again.")
 	}
 	if err != nil {
 		return Delivery{}, err
@@ -134,12 +134,12 @@ func (o *Operations) tell(
 		err = o.enter(ctx, entry)
 	}
 	if err != nil {
-		o.Log.Error("the audit lacks an entry", "operation", string(op), "actor", who.ID, "target", target,
+		o.Log.Error("audit entry not written", "operation", string(op), "actor", who.ID, "target", target,
 			"error", err.Error())
 	}
 }
 
-// enter commits an audit entry by itself.
+// enter commits an audit entry alone.
 func (o *Operations) enter(ctx context.Context, entry []kv.Put) error {
 	id, err := kv.NewTxID(o.Random)
 	if err != nil {
@@ -168,7 +168,7 @@ type DeadEvent = outbox.Dead
 // WaitingEvent is an event that is not delivered yet.
 type WaitingEvent = outbox.Waiting
 
-// Dead lists the events of all publishers that were given up, partition by partition.
+// Dead lists the dead events of all publishers, partition by partition.
 func (o *Operations) Dead(ctx context.Context, who Actor, c Cursor) (Page[outbox.Dead], error) {
 	return eventPage(ctx, o, who, c, o.Outbox.Dead, func(e outbox.Dead) string { return e.Event })
 }
@@ -214,8 +214,8 @@ func eventPage[T any](ctx context.Context, o *Operations, who Actor, c Cursor,
 // mostUndelivered is how many integrations Undelivered looks up.
 const mostUndelivered = 200
 
-// Undelivered tells which publishers have events that wait or were given up, and how many. It counts up to a
-// limit, so it costs no more when very many have not arrived. Deliveries lists those of one integration.
+// Undelivered counts the waiting and dead events of each publisher. It counts up to a limit, so that its cost
+// is bounded. Deliveries lists the events of one integration.
 func (o *Operations) Undelivered(ctx context.Context, who Actor) (Undelivered, error) {
 	if err := who.may(deliveryList, ""); err != nil {
 		return Undelivered{}, err
@@ -231,7 +231,7 @@ func (o *Operations) Undelivered(ctx context.Context, who Actor) (Undelivered, e
 	for _, c := range counts {
 		i, err := o.Directory.Integration(ctx, c.Integration)
 		if errors.Is(err, integration.ErrNotFound) {
-			continue // nobody's page could show its events
+			continue // no page could show its events
 		}
 		if err != nil {
 			return Undelivered{}, err
@@ -245,7 +245,7 @@ func (o *Operations) Undelivered(ctx context.Context, who Actor) (Undelivered, e
 	return all, nil
 }
 
-// of returns the part of a publisher, and begins it if there is none.
+// of returns the part of a publisher, and adds it if it is missing.
 func (u *Undelivered) of(ctx context.Context, o *Operations, publisher string) (
 	*PublisherUndelivered, error) {
 	for n := range u.Publishers {

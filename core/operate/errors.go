@@ -12,9 +12,9 @@ import (
 var (
 	// ErrManaged rejects a change of something that the configuration file manages (contract 46).
 	ErrManaged = &web.Error{Code: web.Forbidden,
-		Message: "The service's configuration names this, so it is changed there."}
+		Message: "This is managed by the service's configuration. Change it there."}
 
-	ErrArchived = &web.Error{Code: web.InvalidRequest, Message: "It is archived and takes no change."}
+	ErrArchived = &web.Error{Code: web.InvalidRequest, Message: "It is archived and cannot be changed."}
 
 	// ErrNeedsOrigins rejects a public key for an integration without callback origins (contract 8).
 	ErrNeedsOrigins = &web.Error{Code: web.Forbidden,
@@ -43,11 +43,11 @@ func RoleForbids(r Right, role Role) error {
 // version, or "" if it is not known.
 func errStale(present string) error {
 	e := &web.Error{Code: web.PreconditionFailed,
-		Message: "It was changed meanwhile, so nothing was done. Read it again, and change what it is now. " +
-			"The audit says who changed what."}
+		Message: "It was changed in the meantime, so your change was not saved. Read it again, and repeat your " +
+			"change. The audit lists all changes."}
 	if present != "" {
 		e.Details = []web.FieldError{{Field: "If-Match", Code: "value",
-			Message: `The present version is "` + present + `".`}}
+			Message: `The current version is "` + present + `".`}}
 	}
 	return e
 }
@@ -79,7 +79,7 @@ func (i *invalid) add(field, code, format string, args ...any) {
 		web.FieldError{Field: field, Code: code, Message: fmt.Sprintf(format, args...)})
 }
 
-// err returns an error with all invalid values, or nil if there are none.
+// err returns an error with all invalid values, or nil.
 func (i *invalid) err() error {
 	if len(i.fields) == 0 {
 		return nil

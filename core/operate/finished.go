@@ -17,7 +17,7 @@ type FinishedSession struct {
 	Integration string
 	Level       string
 	Outcome     string // one of host's Outcome constants
-	Method      string // the last one that the user tried; "": none
+	Method      string // the last method that the user tried; "": none
 	Started     time.Time
 	Ended       time.Time
 }
@@ -71,8 +71,8 @@ func (o *Operations) FinishedSessions(ctx context.Context, who Actor, publisher 
 	return page, err
 }
 
-// PublisherUsage adds up Usage of the integrations of a publisher, also of archived ones. more is true if the
-// publisher has more integrations than are added up.
+// PublisherUsage adds up Usage of all integrations of a publisher, including archived ones. more is true if
+// the publisher has more integrations than are added up.
 func (o *Operations) PublisherUsage(ctx context.Context, who Actor, publisher, from, to string) (
 	days []usage.Day, more bool, err error) {
 	page, err := o.Integrations(ctx, who, publisher, Search{Cursor: Cursor{Limit: MaxLimit}})

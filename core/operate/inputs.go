@@ -54,7 +54,7 @@ type PublisherUpdate struct {
 
 // OfPublisher names a publisher.
 type OfPublisher struct {
-	Publisher string `json:"publisher_id" query:"publisher_id" need:"It says whose users' passkeys are ended."`
+	Publisher string `json:"publisher_id" query:"publisher_id" need:"Required: the publisher whose users' passkeys are ended."`
 }
 
 // IntegrationInput creates or changes an integration. It has a field for each of integration.Settings. The
@@ -73,7 +73,7 @@ type IntegrationInput struct {
 	RedirectURIs    *[]string                   `json:"redirect_uris,omitempty" name:"redirect-uris" sep:"none" placeholder:"URL" help:"Where the OpenID provider sends users back to: an exact address. May be repeated. Empty: it is no client."`
 	*WebhookInput   `kong:"-"`                  // effective immediately, not staged
 
-	Publisher string `json:"publisher_id,omitempty" only:"create" need:"It says whose integration it is." kong:"-"`
+	Publisher string `json:"publisher_id,omitempty" only:"create" need:"Required: the publisher of the integration." kong:"-"`
 }
 
 // WebhookInput is the destination of events. With NewSecret, the response contains a new secret, once.
@@ -111,18 +111,18 @@ type WebhookTestInput struct {
 // TestEventInput sends a test event.
 type TestEventInput struct {
 	Integration string `in:"path" json:"-"`
-	Type        string `json:"type" need:"It says which event to send, such as verification.completed."`
+	Type        string `json:"type" need:"Required: the type of the event, such as verification.completed."`
 }
 
 // TestSessionInput starts a test session.
 type TestSessionInput struct {
 	Integration string `in:"path" json:"-"`
-	CallbackURL string `json:"callback_url" need:"It says where the browser goes when the session has ended."`
+	CallbackURL string `json:"callback_url" need:"Required: the address for the browser after the session."`
 }
 
 // KeyInput creates a key. With an Integration it is a public key.
 type KeyInput struct {
-	Publisher   string     `json:"publisher_id" need:"It says whose key it is."`
+	Publisher   string     `json:"publisher_id" need:"Required: the publisher of the key."`
 	Integration string     `json:"integration_id,omitempty"`
 	Expires     *time.Time `json:"expires,omitempty"` // nil: never
 }
@@ -175,14 +175,14 @@ type ReportQuery struct {
 // RoleInput gives a member another role.
 type RoleInput struct {
 	Member string `in:"path" json:"-"`
-	Role   Role   `json:"role" need:"It is admin, developer or viewer."`
+	Role   Role   `json:"role" need:"Required: admin, developer or viewer."`
 }
 
 // InvitationInput invites a person.
 type InvitationInput struct {
-	Publisher string `json:"publisher_id" need:"It says whose member the person becomes."`
+	Publisher string `json:"publisher_id" need:"Required: the publisher that the person becomes a member of."`
 	Name      string `json:"name,omitempty"`
-	Role      Role   `json:"role" need:"It is admin, developer or viewer."`
+	Role      Role   `json:"role" need:"Required: admin, developer or viewer."`
 }
 
 // InvitationOf is an invitation of a publisher.
@@ -195,13 +195,13 @@ type InvitationOf struct {
 type LinkInput struct {
 	Publisher string `json:"publisher_id,omitempty"`
 	Name      string `json:"name,omitempty"` // of the person, for the audit
-	Role      Role   `json:"role" need:"It says what the link's holder may do."`
+	Role      Role   `json:"role" need:"Required: the role of the link's holder."`
 }
 
 // OperatorInput creates an operator token.
 type OperatorInput struct {
-	Name    string     `json:"name" need:"It says in the audit whose token it is."`
-	Role    Role       `json:"role" need:"It is operator or viewer."`
+	Name    string     `json:"name" need:"Required: the name of the operator, for the audit."`
+	Role    Role       `json:"role" need:"Required: operator or viewer."`
 	Expires *time.Time `json:"expires,omitempty"`
 }
 

@@ -55,7 +55,7 @@ func (o *Operations) shown(ctx context.Context, i stored) Integration {
 	v := Integration{Integration: i.Value.Shown(), Sandbox: o.testable(&i.Value), Version: i.Version}
 	ready, err := o.Directory.Ready(ctx, &i.Value)
 	if err != nil {
-		o.Log.Warn("readiness cannot be told", "integration", i.Value.ID, "publisher", i.Value.PublisherID,
+		o.Log.Warn("readiness unknown", "integration", i.Value.ID, "publisher", i.Value.PublisherID,
 			"error", err.Error())
 	}
 	v.Ready = ready
@@ -118,8 +118,8 @@ func (o *Operations) offerFirst(i *integration.Integration) {
 	}
 }
 
-// ChangeIntegration changes the integration that has that version. A new webhook address or secret holds at
-// once and resets readiness; StageWebhook is the way that does not (contract 25).
+// ChangeIntegration changes the integration that has that version. A new webhook address or secret takes
+// effect immediately and resets readiness; StageWebhook avoids that (contract 25).
 func (o *Operations) ChangeIntegration(
 	ctx context.Context, who Actor, id, version string, in IntegrationInput,
 ) (Changed, error) {
@@ -139,8 +139,8 @@ func (o *Operations) ChangeIntegration(
 	return Changed{changed, made}, err
 }
 
-// ArchiveIntegration archives the integration that has that version. It starts no session any more; those
-// under way end as they would.
+// ArchiveIntegration archives the integration that has that version. It starts no more sessions; active
+// sessions continue.
 func (o *Operations) ArchiveIntegration(ctx context.Context, who Actor, id, version string) (
 	Integration, error) {
 	return o.alter(ctx, who, integrationArchive, id, version,

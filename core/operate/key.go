@@ -36,7 +36,7 @@ func (o *Operations) Keys(ctx context.Context, who Actor, publisher string, c Cu
 	return page, nil
 }
 
-// CreateKey makes a key. The answer is the only one that has it.
+// CreateKey creates a key. Only this response contains it.
 func (o *Operations) CreateKey(ctx context.Context, who Actor, in KeyInput) (CreatedKey, error) {
 	if err := who.may(keyCreate, in.Publisher); err != nil {
 		return CreatedKey{}, err
@@ -63,7 +63,7 @@ func (o *Operations) CreateKey(ctx context.Context, who Actor, in KeyInput) (Cre
 	return CreatedKey{text, Key{Key: k}}, o.apiError(err)
 }
 
-// keyOwner refuses a key that could not do anything.
+// keyOwner rejects a key that would have no use.
 func (o *Operations) keyOwner(ctx context.Context, in KeyInput) error {
 	if err := o.inUse(ctx, in.Publisher); err != nil || in.Integration == "" {
 		return err

@@ -54,8 +54,8 @@ type Operations struct {
 }
 
 // WithMisread returns Operations for a request with values that could not be read. The input lacks them, and
-// misread has an error for each. Every operation with values then changes nothing and returns an error with
-// these and the other invalid values (contract 5). Without such values it returns o itself.
+// misread has an error for each. Every operation with values then returns an error with these and the other
+// invalid values, without a change (contract 5). Without such values it returns o itself.
 func (o *Operations) WithMisread(misread []web.FieldError) *Operations {
 	if len(misread) == 0 {
 		return o
@@ -74,8 +74,8 @@ func (o *Operations) isMisread(field string) bool {
 	return slices.ContainsFunc(o.misread, func(f web.FieldError) bool { return f.Field == field })
 }
 
-// readable refuses a request of which some values could not be read. An operation that has one value, or none
-// to judge, asks it.
+// readable rejects a request with values that could not be read. Operations with at most one value to check
+// call it.
 func (o *Operations) readable() error {
 	wrong := o.wrong()
 	return wrong.err()
@@ -124,8 +124,8 @@ func (c Cursor) limit() int {
 	return min(c.Limit, MaxLimit)
 }
 
-// mostSearched is how many things a search by name looks at for one answer. Then the answer has what was
-// found, and Next goes on.
+// mostSearched is the maximum number of items that a search by name checks for one response. The response has
+// the matches so far, and Next continues.
 const mostSearched = 2000
 
 // find reads a part of a list, and leaves out what c.Name does not choose. list reads it from behind a

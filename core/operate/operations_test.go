@@ -126,7 +126,7 @@ func (w *world) verifying(secret string) func(host.FetchRequest) (int, error) {
 
 func text(s string) *string { return &s }
 
-// sample is what a test of all operations works with. All of it belongs to publisher A.
+// sample has the objects for a test of all operations. All belong to publisher A.
 type sample struct {
 	key, member, second, invitation, session, token string
 }
@@ -153,7 +153,7 @@ type row struct {
 	operation Operation
 	may       string // of operator, overseer, admin, developer, viewer: the first letters
 	call      func(w *world, who Actor, s sample) error
-	missing   bool // what the call names is not there, so who may gets web.ErrNotFound
+	missing   bool // the target is missing, so authorized actors get web.ErrNotFound
 }
 
 // calls has every function of Operations, by its name.
@@ -419,7 +419,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 	}
 }
 
-// Who may not do something is told that, whatever is wrong with the values of the request.
+// Permission is checked before the values of the request.
 func TestTheRoleComesBeforeTheValues(t *testing.T) {
 	w := newWorld(t)
 	d := w.WithMisread([]web.FieldError{{Field: "type", Code: "type", Message: "Must be a string."}})
@@ -472,7 +472,7 @@ func TestTheHostsOperations(t *testing.T) {
 	}
 	var invalid *web.Error
 	if err := w.Authorize(operator, "module.melt"); !errors.As(err, &invalid) {
-		t.Errorf("contract 42: an operation that nobody knows: %v", err)
+		t.Errorf("contract 42: an unknown operation: %v", err)
 	}
 }
 

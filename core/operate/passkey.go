@@ -32,8 +32,8 @@ func (o *Operations) countPasskeys(ctx context.Context, publisher string, most i
 	return u, err
 }
 
-// EndPasskeys ends all passkeys of users that were made at a publisher's sites until now. Their users are
-// verified again. It is there for a publisher that is archived or managed by the configuration, too.
+// EndPasskeys ends all existing passkeys of users that were created at a publisher's sites. Their users are
+// verified again. It also works for a publisher that is archived or managed by the configuration.
 func (o *Operations) EndPasskeys(ctx context.Context, who Actor, publisher string) (UserPasskeys, error) {
 	if err := who.may(passkeysEnd, publisher); err != nil {
 		return UserPasskeys{}, err

@@ -16,8 +16,8 @@ const (
 	linkPath       = "/console/link?link="
 )
 
-// Members lists the members of a publisher. Whoever may sign them out also sees their console sessions; then
-// the list can have fewer than c asks for and still a Next.
+// Members lists the members of a publisher. Actors who may sign them out also see their console sessions; the
+// list can then be shorter than c asks for and still have a Next.
 func (o *Operations) Members(ctx context.Context, who Actor, publisher string, c Cursor) (
 	Page[Member], error) {
 	if err := who.may(memberList, publisher); err != nil {
@@ -47,12 +47,13 @@ func (o *Operations) Members(ctx context.Context, who Actor, publisher string, c
 	return page, nil
 }
 
-// mostSessionReads is how often one list of members asks the store for sessions, and up to a hundred times
-// more for the last member. Then the list has whom it has, and Next goes on. A member can open sessions all
-// day, so without a bound a list of 200 members could take 20,000 reads.
+// mostSessionReads is the maximum number of reads of sessions for one list of members, plus up to a hundred
+// for the last member. The list then ends early, and Next continues. Without a bound, a list of 200 members
+// could take 20,000 reads.
 const mostSessionReads = 200
 
-// sessionsOf says in how many browsers a member is signed in, for those who may sign the member out.
+// sessionsOf returns the number of browsers in which a member is signed in, for actors who may sign the
+// member out.
 func (o *Operations) sessionsOf(ctx context.Context, m member.Member) (
 	v *MemberSessions, reads int, err error) {
 	all, reads, err := o.People.SessionsOf(ctx, m)
@@ -68,7 +69,7 @@ func (o *Operations) sessionsOf(ctx context.Context, m member.Member) (
 	return v, reads, nil
 }
 
-// Invite invites a person to be a member of a publisher. The answer is the only one with the link.
+// Invite invites a person to be a member of a publisher. Only this response contains the link.
 func (o *Operations) Invite(ctx context.Context, who Actor, publisher, name string, role Role) (
 	Invitation, error) {
 	if err := who.may(memberInvite, publisher); err != nil {
@@ -86,9 +87,8 @@ func (o *Operations) Invite(ctx context.Context, who Actor, publisher, name stri
 	return v, nil
 }
 
-// alongIn is along for what gives somebody a role at a publisher, which must be in use. Package member asks
-// for it when it has judged the values. So an answer names what is wrong with them before it says that there
-// is no such publisher.
+// alongIn is along for a new role at a publisher, which must be in use. Package member calls it after it has
+// checked the values, so that invalid values are reported before a missing publisher.
 func (o *Operations) alongIn(ctx context.Context, who Actor, op Operation, publisher, target, name string,
 	role Role) ([]kv.Put, error) {
 	entry, err := o.along(who, op, publisher, target, change{Field: "name", To: name},
@@ -99,7 +99,7 @@ func (o *Operations) alongIn(ctx context.Context, who Actor, op Operation, publi
 	return entry, err
 }
 
-// inUse refuses a publisher that is archived, or is not there.
+// inUse rejects a publisher that is archived or missing.
 func (o *Operations) inUse(ctx context.Context, publisher string) error {
 	p, err := o.Directory.ReadPublisher(ctx, publisher)
 	if err == nil && p.Value.Archived != nil {
@@ -125,7 +125,7 @@ func (o *Operations) Invitations(ctx context.Context, who Actor, publisher strin
 	return page, nil
 }
 
-// WithdrawInvitation ends an invitation that nobody has used.
+// WithdrawInvitation ends an unused invitation.
 func (o *Operations) WithdrawInvitation(ctx context.Context, who Actor, publisher, id string) error {
 	if err := who.may(memberInvite, publisher); err != nil {
 		return err
@@ -137,7 +137,7 @@ func (o *Operations) WithdrawInvitation(ctx context.Context, who Actor, publishe
 	return o.apiError(o.People.Withdraw(ctx, publisher, id, entry...))
 }
 
-// member returns a member to whom who may do op.
+// member returns a member, if who may perform op on it.
 func (o *Operations) member(ctx context.Context, who Actor, op Operation, id string) (member.Member, error) {
 	m, err := o.People.Member(ctx, who.Publisher, id)
 	if err != nil {
@@ -146,7 +146,7 @@ func (o *Operations) member(ctx context.Context, who Actor, op Operation, id str
 	return m, who.may(op, m.Publisher)
 }
 
-// ChangeRole gives a member another role. It holds at once.
+// ChangeRole changes a member's role, with immediate effect.
 func (o *Operations) ChangeRole(ctx context.Context, who Actor, id string, role Role) (Member, error) {
 	if err := o.readable(); err != nil {
 		return Member{}, err
@@ -177,7 +177,7 @@ func (o *Operations) SignOutMember(ctx context.Context, who Actor, id string) (M
 	return shownMember(m), o.apiError(err)
 }
 
-// RemoveMember removes a member, and ends their sessions at once.
+// RemoveMember removes a member, and ends their sessions immediately.
 func (o *Operations) RemoveMember(ctx context.Context, who Actor, id string) error {
 	if _, err := o.member(ctx, who, memberRemove, id); err != nil {
 		return err
@@ -188,8 +188,8 @@ func (o *Operations) RemoveMember(ctx context.Context, who Actor, id string) err
 		}))
 }
 
-// CreateLink makes a single-use sign-in link, with which an operator's own dashboard sends somebody to the
-// console (contract 43). publisher "" makes one for an operator.
+// CreateLink creates a single-use sign-in link, so that an operator's own dashboard can send users to the
+// console (contract 43). With publisher "", the link is for an operator.
 func (o *Operations) CreateLink(ctx context.Context, who Actor, publisher, name string, role Role) (
 	SignInLink, error) {
 	if err := who.may(linkCreate, publisher); err != nil {
@@ -226,8 +226,8 @@ func (o *Operations) OperatorTokens(ctx context.Context, who Actor, c Cursor) (P
 }
 
 // Authorize returns nil if who may do op to the service as a whole. It is for operations that the core's host
-// carries out. The host may be of a later release than the core, so an operation that the core does not know
-// is refused.
+// carries out. The host may be of a later release than the core, so operations that the core does not know
+// are rejected.
 func (o *Operations) Authorize(who Actor, op Operation) error {
 	if _, known := rightsOf[op]; !known {
 		var wrong invalid
@@ -237,7 +237,7 @@ func (o *Operations) Authorize(who Actor, op Operation) error {
 	return who.may(op, "")
 }
 
-// CreateOperatorToken makes an operator token. The answer is the only one that has it.
+// CreateOperatorToken creates an operator token. Only this response contains it.
 func (o *Operations) CreateOperatorToken(ctx context.Context, who Actor, name string, role Role,
 	expires *time.Time) (
 	CreatedOperatorToken, error) {
@@ -255,7 +255,7 @@ func (o *Operations) CreateOperatorToken(ctx context.Context, who Actor, name st
 	return CreatedOperatorToken{text, shownToken(made)}, nil
 }
 
-// RevokeOperatorToken ends an operator token, and all that stands on it, at once.
+// RevokeOperatorToken ends an operator token and all its console sessions immediately.
 func (o *Operations) RevokeOperatorToken(ctx context.Context, who Actor, id string) (OperatorToken, error) {
 	if err := who.may(operatorRevoke, ""); err != nil {
 		return OperatorToken{}, err

@@ -10,8 +10,8 @@ import (
 	"github.com/verge-id/verge/testharness/passkeytest"
 )
 
-// Who may sign a member out sees in how many browsers the member is signed in, and when one was used last
-// (contract 43). Others see nothing of it.
+// Actors who may sign a member out see in how many browsers the member is signed in, and the last use
+// (contract 43). Others do not.
 func TestAdminsSeeTheSessionsOfMembers(t *testing.T) {
 	w := newWorld(t)
 	rp, err := webauthn.NewRelyingParty("verify.verge.example", "Verge", w.BaseURL)

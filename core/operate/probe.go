@@ -20,8 +20,8 @@ const (
 // shows, because the console keeps the whole report in one item until its page is shown.
 const mostOfAnswer = 1024
 
-// TestWebhook sends the probes of the signed webhook test in the way in which events are sent, and records
-// the result (contract 29). A staged webhook that is Ready takes its place (contract 25).
+// TestWebhook sends the probes of the signed webhook test like events, and records the result (contract 29).
+// A staged webhook that is Ready replaces the current one (contract 25).
 func (o *Operations) TestWebhook(ctx context.Context, who Actor, id string, staged bool) (TestReport, error) {
 	i, err := o.triable(ctx, who, webhookTest, id)
 	if err != nil {
@@ -40,7 +40,7 @@ func (o *Operations) TestWebhook(ctx context.Context, who Actor, id string, stag
 	}
 	secret, err := open(&i.Value)
 	if err != nil {
-		o.Log.Warn("webhook cannot be tested", "integration", id, "publisher", i.Value.PublisherID,
+		o.Log.Warn("webhook not tested", "integration", id, "publisher", i.Value.PublisherID,
 			"error", err.Error())
 		return TestReport{}, errConflict(noSecret)
 	}
@@ -63,7 +63,7 @@ func (o *Operations) TestWebhook(ctx context.Context, who Actor, id string, stag
 	return report, nil
 }
 
-// promote puts the staged webhook in the place of the present one, which the test has shown to be Ready.
+// promote replaces the current webhook with the staged one, after its test was Ready.
 func (o *Operations) promote(ctx context.Context, who Actor, i stored) error {
 	is := i.Value
 	is.Webhook, is.Staged = *is.Staged, nil

@@ -40,7 +40,7 @@ func TestTheWebhookTest(t *testing.T) {
 		{"a receiver that verifies", func(w *world) func(host.FetchRequest) (int, error) {
 			return w.verifying(secret)
 		}, ""},
-		{"refuses the good one", bad(webhook.ProbeGood, 401), webhook.ProbeGood},
+		{"rejects the good one", bad(webhook.ProbeGood, 401), webhook.ProbeGood},
 		{"redirects the good one", bad(webhook.ProbeGood, 302), "redirect"},
 		{"takes a bad signature", bad(webhook.ProbeBadSignature, 200), webhook.ProbeBadSignature},
 		{"answers a bad signature with 403", bad(webhook.ProbeBadSignature, 403), "403"},
@@ -70,7 +70,7 @@ func TestTheWebhookTest(t *testing.T) {
 	}
 }
 
-// Whoever mends a receiver sees what it was sent and what it said.
+// A developer who fixes a receiver sees its request and its response.
 func TestAProbeShowsItsRequestAndAnswer(t *testing.T) {
 	w := newWorld(t)
 	for says, want := range map[string]struct {
@@ -147,7 +147,7 @@ func TestTheWebhookTestGoesOnAfterAnAnswer(t *testing.T) {
 	}
 }
 
-// An integration that was ready is not ready any more after a test that fails.
+// A ready integration is no longer ready after a failed test.
 func TestAFailedTestEndsReadiness(t *testing.T) {
 	w := newWorld(t)
 	for _, want := range []bool{true, false, true} {
@@ -236,6 +236,6 @@ func TestTheTestEventHasNoSession(t *testing.T) {
 		t.Errorf("contract 29: the test's session id parses: %v", err)
 	}
 	if e.Data.Message == nil || !strings.Contains(*e.Data.Message, "It belongs to no session") {
-		t.Errorf("contract 29: the event does not say that it has no session: %s", bodies[0])
+		t.Errorf("contract 29: the event lacks the note that it has no session: %s", bodies[0])
 	}
 }

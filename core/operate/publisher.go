@@ -43,7 +43,7 @@ func (o *Operations) Publisher(ctx context.Context, who Actor, id string) (Publi
 	return Publisher{p.Value, p.Version}, o.apiError(err)
 }
 
-// CreatePublisher makes a publisher.
+// CreatePublisher creates a publisher.
 func (o *Operations) CreatePublisher(ctx context.Context, who Actor, in PublisherInput) (Publisher, error) {
 	if err := who.may(publisherCreate, ""); err != nil {
 		return Publisher{}, err
@@ -80,7 +80,7 @@ func (o *Operations) CreatePublisher(ctx context.Context, who Actor, in Publishe
 	if errors.Is(err, integration.ErrExists) {
 		return Publisher{},
 			errInvalid(web.FieldError{Field: "id", Code: "conflict",
-				Message: "There is a publisher with this id already."})
+				Message: "A publisher with this id already exists."})
 	}
 	if err != nil {
 		return Publisher{}, o.apiError(err)
@@ -140,8 +140,8 @@ func (o *Operations) isOurs(name string) bool {
 	return name != "" && plain(name) == plain(o.ServiceName)
 }
 
-// ArchivePublisher archives the publisher that has that version: its integrations start no session any more,
-// and its keys authenticate nobody. What is under way ends as it would.
+// ArchivePublisher archives the publisher that has that version: its integrations start no more sessions, and
+// its keys are rejected. Active sessions continue.
 func (o *Operations) ArchivePublisher(ctx context.Context, who Actor, id, version string) (Publisher, error) {
 	return o.changePublisher(ctx, who, publisherArchive, id, version,
 		func(p *integration.Publisher) ([]byte, error) {
@@ -195,7 +195,7 @@ func (o *Operations) changePublisherOnce(ctx context.Context, who Actor, op Oper
 	return o.Publisher(ctx, who, id)
 }
 
-// maxLabel is the most characters of a name that people give.
+// maxLabel is the maximum number of characters of a name.
 const maxLabel = 100
 
 // name returns a name that a person gives something, without space at its ends.

@@ -20,7 +20,7 @@ import (
 // reporter is an operator whose name must not be in a report.
 var reporter = Actor{Kind: KindOperator, ID: "op_canary", Name: "Canary Person", Role: RoleOperator}
 
-// verifies reports whether a signature of a text is that of the report's key, by crypto/ecdsa.
+// verifies reports whether the report's key has signed a text, by crypto/ecdsa.
 func verifies(t *testing.T, r SignedReport, text, signature string) bool {
 	t.Helper()
 	block, rest := pem.Decode([]byte(r.PublicKey))

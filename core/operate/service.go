@@ -58,7 +58,7 @@ func MethodsOf(catalog method.Catalog) (all []Method) {
 	return all
 }
 
-// PlanSite says what ApplySite would change.
+// PlanSite returns the changes that ApplySite would make.
 func (o *Operations) PlanSite(ctx context.Context, who Actor, site []byte) ([]Difference, error) {
 	s, err := o.site(who, site)
 	if err != nil {
@@ -111,7 +111,7 @@ func (o *Operations) SendTestEvent(ctx context.Context, who Actor, id, eventType
 	return o.sendTest(ctx, &i.Value, eventType)
 }
 
-// triable reads an integration with which who tries something out by op. One that is archived is not tried.
+// triable reads an integration for a test by op. It rejects an archived integration.
 func (o *Operations) triable(ctx context.Context, who Actor, op Operation, id string) (stored, error) {
 	i, err := o.integration(ctx, who, op, id)
 	switch {
@@ -139,8 +139,8 @@ func (o *Operations) verifies(i *integration.Integration) bool {
 	})
 }
 
-// StartTestSession starts a session with which a publisher tries things out. It needs a method that verifies
-// nobody, the sandbox, so that the outcome is the one that the publisher chooses.
+// StartTestSession starts a test session of a publisher. It needs the sandbox, a method that verifies no
+// user, so that the publisher chooses the outcome.
 func (o *Operations) StartTestSession(ctx context.Context, who Actor, id, callback string) (
 	TestSession, error) {
 	i, err := o.triable(ctx, who, sessionTest, id)

@@ -63,8 +63,8 @@ func (o *Operations) Session(ctx context.Context, who Actor, text string) (Sessi
 	return v, nil
 }
 
-// resultUsed reports whether the publisher has fetched the result of a completed session. The store remembers
-// that for as long as the result token lives; afterwards the answer is nil unless it was used.
+// resultUsed reports whether the publisher has fetched the result of a completed session. The store keeps
+// this for the life of the result token; after that, the value is nil unless the result was used.
 func (o *Operations) resultUsed(ctx context.Context, id session.ID) (*bool, error) {
 	_, err := o.KV.Get(ctx, id.UsedKey())
 	if err != nil && !errors.Is(err, kv.ErrNotFound) {

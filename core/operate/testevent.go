@@ -17,7 +17,7 @@ func (o *Operations) sendTest(ctx context.Context, i *integration.Integration, e
 	}
 	secret, err := o.Directory.WebhookSecret(i)
 	if err != nil {
-		o.Log.Warn("webhook cannot be tried", "integration", i.ID, "publisher", i.PublisherID,
+		o.Log.Warn("test event not sent", "integration", i.ID, "publisher", i.PublisherID,
 			"error", err.Error())
 		return Exchange{}, errConflict(noSecret)
 	}

@@ -54,18 +54,18 @@ type TrustList struct {
 
 // TrustListInput is a list that the caller has verified with the configuration of the method.
 type TrustListInput struct {
-	Method        string    `json:"method" need:"It names the method."`
-	Name          string    `json:"name" need:"It names the list of the method."`
-	Configuration string    `json:"configuration" need:"It is the list's configuration, as GET returns it."`
+	Method        string    `json:"method" need:"Required: the name of the method."`
+	Name          string    `json:"name" need:"Required: the name of the list."`
+	Configuration string    `json:"configuration" need:"Required: the list's configuration, as GET returns it."`
 	Sequence      int       `json:"sequence"`
-	Issued        time.Time `json:"issued" need:"It is a time of the list."`
-	NextUpdate    time.Time `json:"next_update" need:"It is a time of the list."`
+	Issued        time.Time `json:"issued" need:"Required: a time of the list."`
+	NextUpdate    time.Time `json:"next_update" need:"Required: a time of the list."`
 	Issuer        string    `json:"issuer"`
 	Signer        string    `json:"signer"`
-	Fingerprint   string    `json:"signer_fingerprint" need:"It is the SHA-256 of the signer's certificate."`
-	Document      string    `json:"document" need:"It is the SHA-256 of the list."`
+	Fingerprint   string    `json:"signer_fingerprint" need:"Required: the SHA-256 of the signer's certificate."`
+	Document      string    `json:"document" need:"Required: the SHA-256 of the list."`
 	Skipped       int       `json:"skipped"`
-	Certificates  []string  `json:"certificates" need:"The certificates of the list, each in DER as base64."` // in DER, base64
+	Certificates  []string  `json:"certificates" need:"Required: the certificates of the list, each in DER as base64."`
 }
 
 // TrustLists returns the lists of all methods, in the order of the configuration.

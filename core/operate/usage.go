@@ -52,8 +52,8 @@ const (
 	overviewEvents       = 100
 )
 
-// Overview is what a publisher's first page shows. It looks at the first few integrations and events only, so
-// that it costs the same for every publisher; More says so.
+// Overview returns the data of a publisher's first page. It reads only the first integrations and events, so
+// that its cost is the same for every publisher; More is true if there are others.
 func (o *Operations) Overview(ctx context.Context, who Actor, publisher string) (Overview, error) {
 	if _, err := o.Publisher(ctx, who, publisher); err != nil {
 		return Overview{}, err
@@ -136,8 +136,8 @@ func (o *Operations) countDays(ctx context.Context, integrations []string, view 
 	return completed, nil
 }
 
-// countUndelivered counts the events that have not arrived, in all and by integration. names are those of the
-// integrations.
+// countUndelivered counts the undelivered events, in total and by integration. names are the integrations'
+// names.
 func (o *Operations) countUndelivered(
 	ctx context.Context, integrations []string, names map[string]string, view *Overview,
 ) error {

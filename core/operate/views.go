@@ -42,7 +42,7 @@ type Integration struct {
 	Sandbox bool   `json:"sandbox"` // all its methods verify no user, so test sessions can be started
 	Version string `json:"version"`
 
-	// Readiness is the last signed webhook test of the webhook as it is now; nil if there was none.
+	// Readiness is the last signed webhook test of the current webhook, or nil.
 	Readiness *Readiness `json:"readiness,omitempty"`
 }
 
@@ -79,7 +79,7 @@ type Key struct {
 const (
 	DeliveryDelivered = outbox.StateDelivered
 	DeliveryWaiting   = outbox.StateWaiting // the last attempt failed, and there will be another
-	DeliveryDead      = outbox.StateDead    // given up
+	DeliveryDead      = outbox.StateDead    // no more attempts
 )
 
 // Delivery is one event and the attempts to deliver it (contract 27).
@@ -103,8 +103,8 @@ type Delivery struct {
 	Body string `json:"body,omitempty"`
 }
 
-// Undelivered tells whose events have not arrived: those that wait for another attempt, and those that were
-// given up. The publisher with the oldest waiting event comes first.
+// Undelivered counts the undelivered events by publisher: waiting and dead ones. The publisher with the
+// oldest waiting event comes first.
 type Undelivered struct {
 	Publishers []PublisherUndelivered `json:"publishers"`
 	More       bool                   `json:"more"` // there may be publishers that are not here
@@ -134,20 +134,20 @@ type IntegrationUndelivered struct {
 // Attempt is one try to deliver an event.
 type Attempt struct {
 	At     time.Time `json:"at"`
-	Status int       `json:"status,omitempty"` // 0: there was no answer
-	Cause  string    `json:"cause,omitempty"`  // why there was none, one of host's Fetch constants
+	Status int       `json:"status,omitempty"` // 0: no response
+	Cause  string    `json:"cause,omitempty"`  // the reason for no response, one of host's Fetch constants
 	TookMS int64     `json:"took_ms"`
 }
 
-// Exchange is a test event and what came back.
+// Exchange is a test event and its response.
 type Exchange struct {
 	Type          string            `json:"type"`
 	URL           string            `json:"url"`
 	RequestHeader map[string]string `json:"request_header"`
 	RequestBody   string            `json:"request_body"`
-	Status        int               `json:"status,omitempty"` // 0: there was no answer
-	Cause         string            `json:"cause,omitempty"`  // why there was none
-	Body          string            `json:"body,omitempty"`   // of the answer, at most 4 KiB
+	Status        int               `json:"status,omitempty"` // 0: no response
+	Cause         string            `json:"cause,omitempty"`  // the reason for no response
+	Body          string            `json:"body,omitempty"`   // of the response, at most 4 KiB
 	Cut           bool              `json:"body_cut,omitempty"`
 	Delivered     bool              `json:"delivered"` // an event would be, with that answer
 	Words         string            `json:"words"`     // what the answer means, and what to do about it
@@ -171,9 +171,9 @@ type ProbeReport struct {
 	Want          string            `json:"want"`
 	RequestHeader map[string]string `json:"request_header"`
 	RequestBody   string            `json:"request_body"`
-	Status        int               `json:"status,omitempty"` // 0: there was no answer
-	Reason        string            `json:"reason,omitempty"` // why there was none
-	Body          string            `json:"body,omitempty"`   // of the answer, at most 1 KiB
+	Status        int               `json:"status,omitempty"` // 0: no response
+	Reason        string            `json:"reason,omitempty"` // the reason for no response
+	Body          string            `json:"body,omitempty"`   // of the response, at most 1 KiB
 	Cut           bool              `json:"body_cut,omitempty"`
 	Passed        bool              `json:"passed"`
 	TookMS        int64             `json:"took_ms"`
@@ -231,13 +231,13 @@ type Member struct {
 	Sessions *MemberSessions `json:"sessions,omitempty"`
 }
 
-// MemberSessions says in how many browsers a member is signed in to the console.
+// MemberSessions is the number of browsers in which a member is signed in to the console.
 type MemberSessions struct {
 	Count    int        `json:"count"`               // at most 100 are counted
 	LastUsed *time.Time `json:"last_used,omitempty"` // or up to 5 minutes later
 }
 
-// UserPasskeys says how many passkeys users have made at a publisher's sites.
+// UserPasskeys counts the passkeys that users have created at a publisher's sites.
 type UserPasskeys struct {
 	Publisher string     `json:"publisher_id"`
 	Count     int        `json:"count"`           // that have not ended
@@ -253,7 +253,7 @@ type Passkey struct {
 	LastUsed *time.Time `json:"last_used,omitempty"`
 }
 
-// Invitation invites a person to be a member. Only the answer that makes it has the Link.
+// Invitation invites a person to be a member. Only the response of its creation has the Link.
 type Invitation struct {
 	ID        string    `json:"id"`
 	Publisher string    `json:"publisher_id"`
@@ -300,7 +300,7 @@ type AuditEntry struct {
 	ActorName string        `json:"actor_name"`
 	Publisher string        `json:"publisher_id,omitempty"`
 	Operation Operation     `json:"operation"`
-	Target    string        `json:"target,omitempty"` // the id of what was changed
+	Target    string        `json:"target,omitempty"` // the id of the changed object
 	Changes   []AuditChange `json:"changes,omitempty"`
 }
 
@@ -318,7 +318,7 @@ type Method struct {
 	Overrides []method.Override `json:"-"`
 }
 
-// Overview is what a publisher's first page shows.
+// Overview has the data of a publisher's first page.
 type Overview struct {
 	Steps   []Step            `json:"steps"` // to go live, in order
 	Waiting int               `json:"waiting"`
@@ -338,7 +338,7 @@ type Overview struct {
 type Step struct {
 	Name        string `json:"name"` // one of the Step constants
 	Done        bool   `json:"done"`
-	Integration string `json:"integration_id,omitempty"` // where to go on; of StepSession, where the sandbox is
+	Integration string `json:"integration_id,omitempty"` // of this step; StepSession: one with the sandbox
 }
 
 // The steps to go live.

@@ -28,13 +28,13 @@ func (o *Operations) applyWebhook(i *integration.Integration, in *WebhookInput, 
 	return o.secretFor(*i, in, (isNew || first) && i.Webhook.URL != "", wrong)
 }
 
-// secretFor returns the secret that in gives, or one that is made if in wants that, or if one is needed and
-// in gives none.
+// secretFor returns the secret of in. It returns a generated secret if in asks for one, or if in has none and
+// one is needed.
 func (o *Operations) secretFor(i integration.Integration, in *WebhookInput, needed bool, wrong *invalid) (
 	secret *string, made string, err error) {
 	switch {
 	case in.Secret != nil && in.NewSecret:
-		wrong.add("webhook_secret", "conflict", "Give a secret or have one made, not both.")
+		wrong.add("webhook_secret", "conflict", "Give a secret or generate one, not both.")
 		return nil, "", nil
 	case in.Secret != nil:
 		if why := integration.SecretProblem(*in.Secret, o.Dev, i.PublisherID, i.Name); why != "" {
@@ -51,8 +51,8 @@ func (o *Operations) secretFor(i integration.Integration, in *WebhookInput, need
 	return nil, "", nil
 }
 
-// StageWebhook stages another address or secret beside the present ones, which go on until the staged ones
-// have been tested (contract 25).
+// StageWebhook stages another address or secret next to the current ones, which stay in use until the staged
+// ones have been tested (contract 25).
 func (o *Operations) StageWebhook(ctx context.Context, who Actor, id, version string, in WebhookInput) (
 	Changed, error) {
 	var made string
@@ -110,7 +110,7 @@ func (o *Operations) DropStaged(ctx context.Context, who Actor, id, version stri
 		})
 }
 
-// RotateSecret makes a new webhook secret, staged or at once. The answer is the only one that has it.
+// RotateSecret creates a new webhook secret, staged or active immediately. Only this response contains it.
 func (o *Operations) RotateSecret(ctx context.Context, who Actor, id, version string, staged bool) (
 	Changed, error) {
 	if staged {

@@ -1,6 +1,6 @@
-// Package pemfile reads PEM files that people have handled: with byte order marks, with other line ends,
-// encrypted, damaged, or with something else in them than was wanted. Its errors name the cause and quote
-// nothing of a file but the types of blocks.
+// Package pemfile reads PEM files from users: with byte order marks, with other line ends, encrypted,
+// damaged, or with other content than expected. Its errors name the cause. Of a file's content, they only
+// quote the types of blocks.
 package pemfile
 
 import (

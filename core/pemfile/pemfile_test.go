@@ -48,7 +48,7 @@ func TestPrivateKey(t *testing.T) {
 		{"parameters alone", parameters, "there are 0 things in it"},
 		{"an encrypted key", block("ENCRYPTED PRIVATE KEY", "AAAA"), "the key is encrypted"},
 		{"an encrypted key of the old form", old, "the key is encrypted"},
-		{"a certificate beside an encrypted key", block("CERTIFICATE", "AAAA") + old, "the key is encrypted"},
+		{"a certificate and an encrypted key", block("CERTIFICATE", "AAAA") + old, "the key is encrypted"},
 	} {
 		got, err := PrivateKey([]byte(c.file))
 		if (got != nil) != (c.wrong == "") || (err == nil) != (c.wrong == "") ||

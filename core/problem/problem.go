@@ -1,9 +1,8 @@
-// Package problem has what is wrong with a configuration.
+// Package problem lists the errors of a configuration.
 //
-// A package that takes a Config judges it in a method Validate, which returns a
-// List of everything that is wrong. Each Problem names the member that holds the
-// wrong value. Whoever has read the configuration from a file, where that member
-// has another name, puts the file's name in its place with Rename.
+// A package with a Config checks it in a method Validate, which returns a List of all errors. Each Problem
+// names the field with the wrong value. Code that has read the configuration from a file, where the field has
+// another name, replaces the name with Rename.
 package problem
 
 import (
@@ -14,14 +13,13 @@ import (
 
 // Problem is one thing that is wrong.
 type Problem struct {
-	Member string // that holds the wrong value, such as BaseURL or Limits.PublicPerIP
-	Text   string // says what is wrong with it and what to do
+	Member string // the field with the wrong value, such as BaseURL or Limits.PublicPerIP
+	Text   string // the error and its fix
 }
 
 func (p Problem) Error() string { return p.Member + ": " + p.Text }
 
-// List is everything that is wrong. Nil: nothing is. Use Err to return a List as
-// an error.
+// List has all errors; it is nil if there are none. Use Err to return a List as an error.
 type List []Problem
 
 // Add adds one problem.
@@ -36,8 +34,8 @@ func (l *List) AddError(member string, err error) {
 	}
 }
 
-// AddWithin adds the problems of a part of what is judged; prefix, such as
-// "Limits.", begins the names of their members.
+// AddWithin adds the problems of a part of a configuration; prefix, such as "Limits.", is added before their
+// names.
 func (l *List) AddWithin(prefix string, part List) {
 	for _, p := range part {
 		*l = append(*l, Problem{prefix + p.Member, p.Text})

@@ -11,7 +11,7 @@ const example = "694069ac-4d4e-475f-906b-2f11c5eca7bd"
 func TestParse(t *testing.T) {
 	for _, c := range []struct {
 		name, text string
-		want       string // the form in which it is written, "" where it is refused
+		want       string // the canonical form, "" if it is rejected
 	}{
 		{"lower case", example, example},
 		{"upper case is read and written in lower case", strings.ToUpper(example), example},
