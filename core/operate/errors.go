@@ -43,8 +43,8 @@ func RoleForbids(r Right, role Role) error {
 // version, or "" if it is not known.
 func errStale(present string) error {
 	e := &web.Error{Code: web.PreconditionFailed,
-		Message: "It was changed in the meantime, so your change was not saved. Read it again, and repeat your " +
-			"change. The audit lists all changes."}
+		Message: "It was changed in the meantime, so your change was not saved. Read it again, and " +
+			"repeat your change. The audit lists all changes."}
 	if present != "" {
 		e.Details = []web.FieldError{{Field: "If-Match", Code: "value",
 			Message: `The current version is "` + present + `".`}}

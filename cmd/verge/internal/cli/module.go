@@ -269,6 +269,7 @@ func (c *moduleActivateCmd) Run(ctx context.Context, p *program) error {
 	} else {
 		fmt.Fprintf(p.stdout, "%s is active.\n", done.Digest)
 	}
-	fmt.Fprintln(p.stdout, "After a restart or a SIGHUP the configured module runs. Install this one there, too.")
+	fmt.Fprintln(p.stdout,
+		"After a restart or a SIGHUP the configured module runs. Install this one there, too.")
 	return nil
 }
