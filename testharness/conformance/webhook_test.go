@@ -614,7 +614,7 @@ func lookUpOfATest(t *testing.T) {
 	h.MakeReady(h.Publisher.L1)
 	event := h.Sink.Events()[0]
 	wantError(t, h.Reconcile(event.SessionID), 404, "NOT_FOUND")
-	if event.Data.Message == nil || !strings.Contains(*event.Data.Message, "No session") {
+	if event.Data.Message == nil || !strings.Contains(*event.Data.Message, "It belongs to no session") {
 		t.Errorf("the event lacks the message: %+v", event.Data)
 	}
 }

@@ -335,7 +335,7 @@ func TestCallbackRejects(t *testing.T) {
 			facts: func(f map[string]any) { f["verified"] = false }},
 		{rule: "not valid", status: 502, says: "Nothing was granted",
 			facts: func(f map[string]any) { f["valid"] = false }},
-		{rule: "contract 5: ALREADY_USED", status: 409, says: "used before",
+		{rule: "contract 5: ALREADY_USED", status: 409, says: "already used",
 			refuse: apiRefusal(409, "ALREADY_USED")},
 		{rule: "contract 5: EXPIRED", status: 410, says: "five minutes",
 			refuse: apiRefusal(410, "EXPIRED")},
@@ -343,9 +343,9 @@ func TestCallbackRejects(t *testing.T) {
 			refuse: apiRefusal(400, "INVALID_TOKEN")},
 		{rule: "contract 5: UNAUTHORIZED is the shop's fault", status: 502, says: "secret key",
 			refuse: apiRefusal(401, "UNAUTHORIZED")},
-		{rule: "an answer that is not JSON", status: 502, says: "not the JSON",
+		{rule: "an answer that is not JSON", status: 502, says: "not the expected JSON",
 			refuse: func(w http.ResponseWriter) { io.WriteString(w, "<html>") }},
-		{rule: "a redirect is no answer", status: 502, says: "not one of the API",
+		{rule: "a redirect is no answer", status: 502, says: "not from the API",
 			refuse: func(w http.ResponseWriter) { w.Header().Set("Location", "/"); w.WriteHeader(302) }},
 	} {
 		t.Run(tc.rule, func(t *testing.T) {

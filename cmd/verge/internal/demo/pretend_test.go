@@ -157,7 +157,7 @@ func TestWallet(t *testing.T) {
 		!strings.Contains(body, "This is not a real wallet") || !strings.Contains(body, "age_over_18") {
 		t.Errorf("the wallet's page: %d %s", resp.StatusCode, body)
 	}
-	if resp, body := v.get("/wallet"); resp.StatusCode != 200 || !strings.Contains(body, "paste here") {
+	if resp, body := v.get("/wallet"); resp.StatusCode != 200 || !strings.Contains(body, "paste the text of the QR code") {
 		t.Errorf("the wallet without a request: %d %s", resp.StatusCode, body)
 	}
 	resp, _ := v.get("/wallet?" + url.Values{"link": {f.URL + link(box)}}.Encode())
@@ -165,7 +165,7 @@ func TestWallet(t *testing.T) {
 		t.Errorf("what was pasted leads to %d %s", resp.StatusCode, to)
 	}
 	for what, query := range map[string]string{
-		"a response to another site":    link("https://evil.example/verify/box/A"),
+		"a response to another site":   link("https://evil.example/verify/box/A"),
 		"a request of another site":    "/wallet?client_id=a&request_uri=https://evil.example/",
 		"another site behind ours":     link(f.verge.URL + ".evil.example/verify/box/A"),
 		"another link that was pasted": "/wallet?link=https://evil.example/",
