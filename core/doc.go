@@ -1,6 +1,6 @@
 // Package core is the verification service as a function of request, time, randomness and KV. It opens no
-// socket, starts no goroutine, reads no file and has no clock: a host.Host gives it all of these. It compiles
-// for GOOS=wasip1 without changes.
+// socket, starts no goroutine, reads no file and has no clock: its host.Host supplies time, randomness, the KV and
+// outbound requests. It compiles for GOOS=wasip1 without changes.
 //
 // Make a service with [New], and call [Service.Handle] for every request. The host also runs due tasks, which
 // are webhooks and timers of expiry: [Service.Claim], [Service.Run] and [Service.Defer] with as much
@@ -11,7 +11,8 @@
 //
 // # Guarantees
 //
-//   - A result token validates at most once, for any caller and any number of calls.
+//   - A result token validates at most once, for any caller and any number of calls. A call that repeats it
+//     with the same Idempotency-Key gets the same response.
 //   - An unknown outcome denies: after an error, a timeout or a lost reply of the store, no request is
 //     granted.
 //   - An event whose transition was acknowledged ends delivered, or visible as a dead letter.
