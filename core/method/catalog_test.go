@@ -69,7 +69,7 @@ func TestNewCatalog(t *testing.T) {
 			[]string{"methods.m.title: it must be text without control characters"}},
 		{"the kind's own problems", []method.Config{{Name: "m", Kind: "bank", Settings: []byte("bad")}},
 			[]string{"methods.m.bank.issuer: it is bad"}},
-		{"all problems at once", []method.Config{named("A"), level("camera", "L2"), {Name: "n", Kind: "x"}},
+		{"all problems together", []method.Config{named("A"), level("camera", "L2"), {Name: "n", Kind: "x"}},
 			[]string{"methods: ", "methods.m.level: ", "methods.n.kind: "}},
 	} {
 		t.Run(c.rule, func(t *testing.T) {

@@ -74,10 +74,10 @@ func TestTimeOfAStep(t *testing.T) {
 			takes: 3500 * time.Millisecond, timeouts: []time.Duration{5 * second, 5 * second, 5 * second,
 				5 * second},
 			asked: []time.Duration{5 * second, 5 * second, 5 * second, 1500 * time.Millisecond}},
-		{name: "with nothing left, nobody is asked",
+		{name: "without time left, no request is sent",
 			takes: time.Hour, timeouts: []time.Duration{5 * second, 5 * second, 5 * second, 5 * second},
 			asked: []time.Duration{5 * second, 5 * second, 2 * second}},
-		{name: "a clock that is set forward takes no more than the timeouts",
+		{name: "a clock that is set forward does not exceed the timeouts",
 			takes: second, step: time.Hour, timeouts: []time.Duration{5 * second, 5 * second, 5 * second},
 			asked: []time.Duration{5 * second, 5 * second, 2 * second}, ok: true},
 		{name: "a clock that is set back gives no time",
@@ -143,7 +143,7 @@ func TestFetchOnce_ClaimsFirst(t *testing.T) {
 		verdict Verdict
 	}{
 		{"one claim for all requests of a step", false, Step{}, nil, 1, 2, Approved},
-		{"without the claim nothing is sent, and the method decides nothing", false, Step{}, taken, 1, 0,
+		{"without the claim no request is sent, and the method has no verdict", false, Step{}, taken, 1, 0,
 			Unclassified},
 		{"too many pictures fail the attempt, and nothing is sent", false, Step{}, ErrTooMany, 1, 0,
 			AttemptFailed},

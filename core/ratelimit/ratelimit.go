@@ -1,8 +1,11 @@
-// Package ratelimit decides whether a request may be served now (spec, Limits; contract 21 and 30). The pure
-// decision is decide. A Store keeps the counters. A Limiter checks one request against several limits
-// together: it counts against all of them or, if one denies, against none. Use FromMeter if several instances
-// share a store that can count, and NewLocal if there is one instance. If a store is unavailable, the result
-// is an error, never an approval. The caller must then reject requests until the store is available.
+// Package ratelimit decides whether a request may be served now (spec, Limits; contract 21 and 30).
+//
+// The pure decision is decide. A Store keeps the counters. A Limiter checks one request against several
+// limits together: it counts against all of them or, if one denies, against none. Use FromMeter if several
+// instances share a store that can count, and NewLocal if there is one instance.
+//
+// If a store is unavailable, the result is an error, never an approval. The caller must then reject requests
+// until the store is available.
 package ratelimit
 
 import (

@@ -29,15 +29,21 @@
 // reject it.
 //
 // # What a receiver can rely on
+//
 // An event is posted once, unless an attempt fails, for example by a lost response, a time-out, or a crash on
 // either side. Then it is posted again, so deduplicate by IdempotencyKey. Every attempt of an event has the
 // same ID and exactly the same bytes. Only the headers with signatures and times differ, because t is the
-// time of the attempt. Events arrive in any order, and one event of a session may fail while another arrives.
-// Correlate by SessionID. A terminal event (completed, failed, expired) takes precedence over a started event
-// that arrives later. A 2xx response ends the delivery. A 4xx response ends it as well, because it rejects
-// the event. After any other result the event is retried on the Schedule. Respond first and process the event
-// afterwards: a slow response counts as no response. Later releases may add fields to events under the same
-// SchemaVersion. Ignore unknown fields.
+// time of the attempt.
+//
+// Events arrive in any order, and one event of a session may fail while another arrives. Correlate by
+// SessionID. A terminal event (completed, failed, expired) takes precedence over a started event that arrives
+// later.
+//
+// A 2xx response ends the delivery. A 4xx response ends it as well, because it rejects the event. After any
+// other result the event is retried on the Schedule. Respond first and process the event afterwards: a slow
+// response counts as no response.
+//
+// Later releases may add fields to events under the same SchemaVersion. Ignore unknown fields.
 //
 // # What it does not do
 //

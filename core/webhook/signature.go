@@ -27,8 +27,10 @@ const maxSignature = 1024
 // maxTimestampDigits keeps t below the year 33,659, so that a difference of two times cannot overflow.
 const maxTimestampDigits = 12
 
-// Sign returns the value of HeaderSignature for one attempt at t. The secret must not be empty. Verify
-// rejects every signature with an empty secret, because anyone could have created it.
+// Sign returns the value of HeaderSignature for one attempt at t.
+//
+// The secret must not be empty. Verify rejects every signature with an empty secret, because anyone could
+// have created it.
 func Sign(secret string, t time.Time, body []byte) string {
 	ts := strconv.FormatInt(t.Unix(), 10)
 	return "t=" + ts + ",v1=" + hex.EncodeToString(mac(secret, ts, body))

@@ -21,9 +21,9 @@ func (a Anchor) Fingerprint() string {
 	return hex.EncodeToString(hash[:])
 }
 
-// ParseAnchors reads trust anchors: certificates in PEM, with or without text between them, or in DER one
-// after the other. The error says which certificate cannot be used and why. Dates are not looked at: Verify
-// does that each time.
+// ParseAnchors reads trust anchors: certificates in PEM, with or without text between them, or concatenated
+// in DER. The error names the unusable certificate and the reason. Dates are not checked here: Verify checks
+// them each time.
 //
 // An anchor is a certificate authority with an ECDSA key on P-256, P-384 or P-521. It need not be
 // self-signed.
@@ -58,8 +58,8 @@ func ListedAnchor(der []byte) (Anchor, bool) {
 // unusable says by the reason of checkAuthority what is wrong with an anchor.
 var unusable = map[string]string{
 	badCertKey:   "its key must be ECDSA on P-256, P-384 or P-521",
-	badExtension: "it has name constraints, or a critical extension that is not understood here",
-	notAuthority: "it is no certificate authority that may sign certificates; use the one that has issued it",
+	badExtension: "it has name constraints, or an unsupported critical extension",
+	notAuthority: "it is not a certificate authority that may sign certificates; use its issuer",
 }
 
 // certificatesIn returns the certificates of a file.

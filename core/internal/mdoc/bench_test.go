@@ -6,7 +6,7 @@ import (
 	"github.com/verge-id/verge/core/internal/mdoc"
 )
 
-// BenchmarkVerify verifies the answer of a wallet with one element: three signatures by ES256.
+// BenchmarkVerify verifies a wallet's response with one element: three signatures by ES256.
 func BenchmarkVerify(b *testing.B) {
 	response, ask := unhex(b, readExchange(b, "exchange-jwt.json").DeviceResponse), askOfVectors(b)
 	ask.Transcript = unhex(b, readExchange(b, "exchange-jwt.json").SessionTranscript)

@@ -4,8 +4,8 @@
 //
 // # Asking
 //
-// The request and the session transcript hold the same nonce, addresses and key. A wallet signs the
-// transcript, so its answer is good for one request only.
+// The request and the session transcript contain the same nonce, addresses and key. A wallet signs the
+// transcript, so its response is valid for one request only.
 //
 //   - OpenID4VP by direct_post and direct_post.jwt: OpenID4VPTranscript. With direct_post.jwt, the request
 //     names a key and the transcript has its Thumbprint. Without it the thumbprint is nil.
@@ -13,17 +13,17 @@
 //   - Digital Credentials API with org-iso-mdoc: DeviceRequest and EncryptionInfo make the request, and
 //     DCAPITranscript the transcript. ReaderAuthentication returns the bytes that a reader signs.
 //
-// # Reading the answer
+// # Reading the response
 //
-// OpenJWE opens an answer by direct_post.jwt, and OpenHPKE one by org-iso-mdoc. What is inside is a
-// DeviceResponse, and Verify decides what it proves.
+// OpenJWE opens a response by direct_post.jwt, and OpenHPKE a response by org-iso-mdoc. The plaintext is a
+// DeviceResponse, and Verify returns its proof.
 //
 // # What is trusted
 //
-// Nothing but the trust anchors and the keys of issuers' DIDs. ParseAnchors and ParseIssuerKeys read them
-// from the operator's files, and ListedAnchor reads an anchor from a certificate of a trusted list. A profile
-// lists the extended key usages that a document signer may have, because issuers of one kind of document may
-// not sign another kind.
+// Only the trust anchors and the keys of issuers' DIDs are trusted. ParseAnchors and ParseIssuerKeys read
+// them from the operator's files, and ListedAnchor reads an anchor from a certificate of a trusted list. A
+// profile lists the extended key usages that a document signer may have, because issuers of one kind of
+// document may not sign another kind.
 //
 // Ask.VerifyJWS verifies tokens that the same issuers have signed. Package sdjwt uses it for documents in the
 // format dc+sd-jwt, and shares the refusals and the revocation below.
@@ -34,9 +34,9 @@
 // been revoked (Proof.Path). ListsOf returns who may sign lists about them. Package revocation reads the
 // lists.
 //
-// # Refusals
+// # Rejections
 //
-// Answers come from wallets, so anybody may have written them. They are read strictly, and whatever is signed
-// is compared as it was sent. Each refusal is a *Refusal with a constant reason. It repeats nothing of the
-// answer, so it may be logged.
+// Responses may come from attackers. They are parsed strictly, and signed data is compared as it was sent.
+// Each rejection is a *Refusal with a constant reason. It does not repeat data of the response, so it may be
+// logged.
 package mdoc

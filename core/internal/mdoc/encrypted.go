@@ -14,20 +14,20 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// maxEncrypted is the most bytes of an encrypted answer, as it is sent.
+// maxEncrypted is the maximum number of bytes of an encrypted response.
 const maxEncrypted = 64 << 10
 
-// ivSize and tagSize are those of AES-GCM in a JWE (RFC 7518, section 5.3).
+// ivSize and tagSize are the sizes for AES-GCM in a JWE (RFC 7518, section 5.3).
 const (
 	ivSize  = 12
 	tagSize = 16
 )
 
-// OpenJWE opens an answer by direct_post.jwt: a JWE in its compact form, encrypted by ECDH-ES on P-256 with
-// A128GCM or A256GCM. keyID is the kid that the request has given to the key, which the wallet must name. An
-// error is a *Refusal. The payload has not been looked at.
+// OpenJWE opens a response by direct_post.jwt: a JWE in its compact form, encrypted by ECDH-ES on P-256 with
+// A128GCM or A256GCM. keyID is the kid of the key in the request, which the wallet must name. An error is a
+// *Refusal. The payload is not checked.
 //
-// apu and apv are the wallet's to choose. They go into the key and prove nothing.
+// The wallet chooses apu and apv. They are part of the key derivation and no proof.
 func OpenJWE(compact string, private *ecdh.PrivateKey, keyID string) (payload []byte, err error) {
 	if len(compact) > maxEncrypted {
 		return nil, refused(tooLarge)
@@ -84,7 +84,7 @@ func contentKey(header []byte, private *ecdh.PrivateKey, keyID string) ([]byte, 
 		return nil, refused(badJWEHeader)
 	}
 	ephemeral, ok := readJWK(o.Value("epk"))
-	if !ok || ephemeral.Equal(private.PublicKey()) { // whoever sends our own key back has made none
+	if !ok || ephemeral.Equal(private.PublicKey()) { // our own key as the ephemeral key is rejected
 		return nil, refused(badEphemeral)
 	}
 	secret, err := private.ECDH(ephemeral)
@@ -111,7 +111,7 @@ func readJWK(v web.Value) (*ecdh.PublicKey, bool) {
 	if !ok || kind != "EC" || curve != "P-256" || !okX || !okY || len(x) != 32 || len(y) != 32 {
 		return nil, false
 	}
-	// It refuses a point that is not on the curve.
+	// It rejects points that are not on the curve.
 	public, err := ecdh.P256().NewPublicKey(slices.Concat([]byte{4}, x, y))
 	return public, err == nil
 }
@@ -128,9 +128,9 @@ func decodeOptional(v web.Value) ([]byte, bool) {
 	return strict64.Decode(s)
 }
 
-// OpenHPKE opens an answer by org-iso-mdoc: the CBOR of an EncryptedResponse (ISO/IEC 18013-7, Annex C),
+// OpenHPKE opens a response by org-iso-mdoc: the CBOR of an EncryptedResponse (ISO/IEC 18013-7, Annex C),
 // encrypted by HPKE with DHKEM(P-256), HKDF-SHA256 and AES-128-GCM. It is bound to the transcript. An error
-// is a *Refusal. The DeviceResponse has not been looked at.
+// is a *Refusal. The DeviceResponse is not checked.
 func OpenHPKE(encryptedResponse []byte, private *ecdh.PrivateKey, transcript []byte) ([]byte, error) {
 	if len(encryptedResponse) > maxEncrypted {
 		return nil, refused(tooLarge)

@@ -53,7 +53,7 @@ func TestOpenJWE(t *testing.T) {
 		{name: "as it must be"},
 		{name: "with A256GCM", header: map[string]any{"enc": "A256GCM"}},
 		{name: "with apu and apv", header: map[string]any{"apu": "YQ", "apv": "Yg"}},
-		{name: "with a header that nobody knows", header: map[string]any{"x": 1}},
+		{name: "with an unknown header", header: map[string]any{"x": 1}},
 
 		{name: "another algorithm", header: map[string]any{"alg": "ECDH-ES+A128KW"}, want: "jwe_algorithm"},
 		{name: "a password", header: map[string]any{"alg": "PBES2-HS256+A128KW"}, want: "jwe_algorithm"},

@@ -37,7 +37,7 @@ func TestTranscriptOfTheSpecification_DCAPI(t *testing.T) {
 // exchange is a whole exchange with an encrypted answer, and the private key for it. Wallets of npm packages
 // have made the answers.
 type exchange struct {
-	PrivateKey                  string // in hex, as all that says nothing else
+	PrivateKey                  string // in hex, like all fields without another comment
 	SessionTranscript, Response string
 	DeviceResponse              string
 

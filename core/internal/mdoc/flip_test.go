@@ -10,8 +10,8 @@ import (
 	"github.com/verge-id/verge/testharness/long"
 )
 
-// A response has no bit that is open to change, but for unprotected headers that nobody reads. There are
-// responses of three writers: @owf/mdoc, @auth0/mdl and our own wallet.
+// Every changed bit of a response is rejected, except in unprotected headers that are not read. The responses
+// are from three programs: @owf/mdoc, @auth0/mdl and our own wallet.
 func TestEveryBitOfAResponseCounts(t *testing.T) {
 	byOWF := askOfVectors(t)
 	x := readExchange(t, "exchange-jwt.json")
@@ -27,7 +27,7 @@ func TestEveryBitOfAResponseCounts(t *testing.T) {
 		name     string
 		response []byte
 		ask      mdoc.Ask
-		exempt   bool // whether there are headers that nobody reads
+		exempt   bool // whether there are headers that are not read
 	}{
 		{"@owf/mdoc", unhex(t, x.DeviceResponse), byOWF, false},
 		{"@auth0/mdl", unhex(t, auth0.Asked), askOfAuth0(t, auth0), true},

@@ -9,8 +9,8 @@ import (
 	"github.com/verge-id/verge/testharness/wallettest"
 )
 
-// FuzzVerify: whatever a wallet sends, nothing panics. Nobody has the keys of the vectors, so what is
-// accepted says what one of them says, as it was asked for.
+// FuzzVerify: no response of a wallet causes a panic. The keys of the vectors are not known to the fuzzer, so
+// an accepted response must prove the same as a vector, for the same request.
 func FuzzVerify(f *testing.F) {
 	for _, v := range vectors(f).Cases {
 		f.Add(unhex(f, v.Response))
@@ -57,7 +57,7 @@ func FuzzParseAnchors(f *testing.F) {
 	})
 }
 
-// FuzzOpenJWE: nobody can alter what the wallet of the vector has encrypted.
+// FuzzOpenJWE: the encrypted response of the vector cannot be altered.
 func FuzzOpenJWE(f *testing.F) {
 	x := readExchange(f, "exchange-jwt.json")
 	key := privateKey(f, x.PrivateKey)
@@ -72,7 +72,7 @@ func FuzzOpenJWE(f *testing.F) {
 	})
 }
 
-// FuzzOpenHPKE: the plaintext of what opens is the one that was sealed.
+// FuzzOpenHPKE: if a message opens, its plaintext is the sealed one.
 func FuzzOpenHPKE(f *testing.F) {
 	x := readExchange(f, "exchange-dcapi.json")
 	key, transcript := privateKey(f, x.PrivateKey), unhex(f, x.SessionTranscript)

@@ -20,7 +20,7 @@ var (
 
 // hpkeOpen opens the first message to a key. encapsulated is the sender's ephemeral key.
 func hpkeOpen(private *ecdh.PrivateKey, encapsulated, info, ciphertext []byte) ([]byte, error) {
-	ephemeral, err := ecdh.P256().NewPublicKey(encapsulated) // it refuses what is not on the curve
+	ephemeral, err := ecdh.P256().NewPublicKey(encapsulated) // it rejects points that are not on the curve
 	if err != nil {
 		return nil, err
 	}
@@ -33,7 +33,7 @@ func hpkeOpen(private *ecdh.PrivateKey, encapsulated, info, ciphertext []byte) (
 		slices.Concat(encapsulated, private.PublicKey().Bytes()), sha256.Size)
 
 	k.suite = hpkeSuite
-	const base = 0 // the mode: neither side has a secret of its own
+	const base = 0 // the mode without authentication of either side
 	about := slices.Concat([]byte{base}, k.extract(nil, "psk_id_hash", nil),
 		k.extract(nil, "info_hash", info))
 	secret := k.extract(shared, "secret", nil)

@@ -16,7 +16,7 @@ type securityObject struct {
 	signed, validFrom, validUntil time.Time
 
 	deviceKey       signature.Key
-	deviceAlgorithm int64 // that the device's key is for; 0 if it does not say
+	deviceAlgorithm int64 // the algorithm of the device's key; 0 if not specified
 
 	status Status
 }
@@ -73,7 +73,8 @@ func dateTime(i cbor.Item) (at time.Time, ok bool) {
 }
 
 // readItem returns the name and the value of an IssuerSignedItem (ISO/IEC 18013-5, 8.3.2.1.2.2) whose digest
-// is in the object. The digest is that of the item as it was sent. An undefined value is returned as none.
+// is in the object. The digest is computed over the item as it was sent. An undefined value is returned as
+// absent.
 func (o securityObject) readItem(namespace string, i cbor.Item) (element string, value cbor.Item, err error) {
 	item, ok := embedded(i)
 	if !ok {

@@ -22,8 +22,8 @@ import (
 // device's, and those of the path.
 const maxVerified = 2 + maxTried + maxChain - 1
 
-// maxChain is the most certificates that an answer may bring. ISO/IEC 18013-5 has one, the document signer's.
-// Some send the anchor along, and others have an authority between the two.
+// maxChain is the maximum number of certificates in a response. ISO/IEC 18013-5 has one, the document
+// signer's. Some wallets send the anchor as well, and some issuers have an intermediate authority.
 const maxChain = 3
 
 // Extensions of certificates (RFC 5280, section 4.2.1).
@@ -78,8 +78,8 @@ func (a Ask) signer(ctx context.Context, chain [][]byte) ([]*x509.Certificate, A
 			return nil, none, refused(badChain)
 		}
 	}
-	// Signatures cost most, so they come last, and the anchor's comes first: whoever has no certificate of an
-	// anchor can cause no others to be checked.
+	// Signatures cost most, so they are checked last. The anchor's signature is first: without a certificate
+	// of an anchor, an attacker cannot cause further checks.
 	anchor, err := a.anchorOf(ctx, path)
 	if err != nil {
 		return nil, none, err
@@ -194,8 +194,8 @@ func checkAuthority(c *x509.Certificate) (why string) {
 	return ""
 }
 
-// usableExtensions reports whether all that a certificate demands of us is done here. Name constraints are
-// not, so they are refused even where they are not critical.
+// usableExtensions reports whether this package supports all requirements of a certificate. It does not
+// support name constraints, so they are rejected even if they are not critical.
 func usableExtensions(c *x509.Certificate) bool {
 	for _, e := range c.Extensions {
 		known := e.Id.Equal(extKeyUsage) || e.Id.Equal(extBasicConstraints) ||

@@ -98,7 +98,7 @@ func TestCertificates(t *testing.T) {
 		{"keys on P-384", func(c *wallettest.IssuerConfig) { c.Curve = elliptic.P384() }, ""},
 		{"keys on P-521", func(c *wallettest.IssuerConfig) { c.Curve = elliptic.P521() }, ""},
 
-		// What a signer is for.
+		// Key usages of signers.
 		{"a signer of driving licences", eku(wallettest.MDLSigner), "certificate_eku"},
 		{"a signer for any use", eku("2.5.29.37.0"), "certificate_eku"},
 		{"a certificate for TLS", eku("1.3.6.1.5.5.7.3.1"), "certificate_eku"},
@@ -202,7 +202,6 @@ func TestEachProfileHasSignersOfItsOwn(t *testing.T) {
 	}
 }
 
-// What an answer brings of certificates, and what is trusted.
 // pretender returns a certificate with the name and the key of a root, for a document signer.
 func pretender(t *testing.T, i *wallettest.Issuer) *x509.Certificate {
 	t.Helper()
@@ -289,7 +288,7 @@ func TestChains(t *testing.T) {
 			anchors(issuer), "untrusted"},
 		{"the anchor behind another's signer", forger, [][]byte{forger.Chain[0], root}, anchors(issuer),
 			"untrusted"},
-		{"another's signer, not the one that has signed", issuer, forger.Chain, anchors(forger),
+		{"the signer of another issuer", issuer, forger.Chain, anchors(forger),
 			"issuer_signature"},
 
 		// A trusted list may name the document signer itself.
@@ -306,7 +305,7 @@ func TestChains(t *testing.T) {
 
 		{"no anchor", issuer, nil, nil, "untrusted"},
 		{"two anchors of one name", issuer, nil, anchors(forger, issuer), ""},
-		{"two anchors of one name, the other way round", issuer, nil, anchors(issuer, forger), ""},
+		{"two anchors of one name, in reverse order", issuer, nil, anchors(issuer, forger), ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			presented := *c.issuer
@@ -392,7 +391,7 @@ func TestParseAnchors(t *testing.T) {
 		{"PEM of something else", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte{1}}), 0,
 			"certificate 1 cannot be read"},
 		{"a document signer", slices.Concat(issuer.PEM(), inPEM(issuer.Chain[0])), 0,
-			"certificate 2 (Test document signer) cannot be a trust anchor: it is no certificate authority"},
+			"certificate 2 (Test document signer) cannot be a trust anchor: it is not a certificate"},
 		{"a key of RSA", inPEM(selfSigned(t, nil)), 0, "its key must be ECDSA"},
 		{"a key on P-224", inPEM(selfSigned(t, elliptic.P224())), 0, "its key must be ECDSA"},
 		{"name constraints", newIssuer(on(1, constrained(false))).PEM(), 0, "name constraints"},

@@ -15,9 +15,9 @@ import (
 	"github.com/verge-id/verge/testharness/wallettest"
 )
 
-var record = flag.Bool("record", false, "write testdata/auth0.json anew")
+var record = flag.Bool("record", false, "write testdata/auth0.json again")
 
-// recorded is an answer of @auth0/mdl with documents that it has issued itself, all in hex.
+// recorded is a response of @auth0/mdl with documents that it has issued itself, all in hex.
 type recorded struct {
 	Root     string // DER
 	Asked    string // it has age_over_18, and answers age_over_18
@@ -53,7 +53,7 @@ func answersOfAuth0(t *testing.T) (r recorded) {
 	return r
 }
 
-// askOfAuth0 is what the answers of @auth0/mdl answer.
+// askOfAuth0 returns the request of the responses of @auth0/mdl.
 func askOfAuth0(t testing.TB, r recorded) mdoc.Ask {
 	t.Helper()
 	root, err := x509.ParseCertificate(unhex(t, r.Root))

@@ -22,7 +22,7 @@ func newIssuer(change func(*wallettest.IssuerConfig)) *wallettest.Issuer {
 	return wallettest.NewIssuer(c)
 }
 
-// present returns a presentation of age_over_18 to session, and what it answers.
+// present returns a presentation of age_over_18 to session, and its request.
 func present(t testing.TB, issuer *wallettest.Issuer) (*wallettest.Presentation, mdoc.Ask) {
 	t.Helper()
 	wallet := wallettest.New(issuer)

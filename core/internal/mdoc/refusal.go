@@ -1,6 +1,7 @@
 package mdoc
 
-// Refusal says why an answer was refused. Reason is a constant of this package, for logs and metrics.
+// Refusal is the reason why a response was rejected. Reason is a constant of this package, for logs and
+// metrics.
 type Refusal struct {
 	Reason string
 
@@ -31,7 +32,7 @@ var faults = map[string]Fault{
 // FaultOf returns the fault of a document by the reason of a refusal. "": the reason is no such fault.
 func FaultOf(reason string) Fault { return faults[reason] }
 
-func (r *Refusal) Error() string { return "mdoc: the answer is refused: " + r.Reason }
+func (r *Refusal) Error() string { return "mdoc: response rejected: " + r.Reason }
 
 func refused(reason string) error { return &Refusal{Reason: reason} }
 
@@ -47,7 +48,7 @@ const (
 	// Of the issuer's certificates.
 	badChain       = "chain"                 // none, too many, or not in order
 	badCertificate = "certificate"           // it cannot be read
-	badExtension   = "certificate_extension" // a critical one that is unknown here, or name constraints
+	badExtension   = "certificate_extension" // an unknown critical extension, or name constraints
 	badCertKey     = "certificate_key"       // it is not ECDSA on P-256, P-384 or P-521
 	outOfDate      = "certificate_validity"
 	notAuthority   = "certificate_authority" // it may not issue certificates
@@ -63,7 +64,7 @@ const (
 	issuerSignature = "issuer_signature"
 	listSignature   = "list_signature" // of a status list
 
-	// Of what the issuer has signed.
+	// Errors of the data that the issuer has signed.
 	badMSO         = "mso"
 	msoVersion     = "mso_version"
 	msoDocType     = "mso_document_type"

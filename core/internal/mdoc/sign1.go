@@ -177,7 +177,7 @@ var coseCurves = map[int64]elliptic.Curve{
 	curveP256: elliptic.P256(), curveP384: elliptic.P384(), curveP521: elliptic.P521(),
 }
 
-// readKey reads the device's key, which is EC2. If it names an algorithm, that is the one that it signs with.
+// readKey reads the device's key, which is EC2. If it names an algorithm, the device signs with it.
 func readKey(key cbor.Item) (public signature.Key, number int64, ok bool) {
 	kind, _ := key.Label(keyType).Integer()
 	curveNumber, _ := key.Label(keyCurve).Integer()

@@ -26,8 +26,8 @@ var options = cbor.Options{Any: true}
 // version is the one of DeviceResponses and of mobile security objects.
 const version = "1.0"
 
-// Ask is what was asked for, and what an answer is verified against. Each member is needed: with any of them
-// empty, every answer is refused.
+// Ask is a request. Verify compares the response with it. Each field is required: if one is empty, every
+// response is rejected.
 type Ask struct {
 	DocType   string   // of the document, such as eu.europa.ec.av.1
 	Namespace string   // of the elements
@@ -46,7 +46,7 @@ type Ask struct {
 	anyPurpose bool // the signer may have no extended key usage
 }
 
-// Proof is what an answer proves.
+// Proof is the content of a verified response.
 type Proof struct {
 	// Elements has the elements asked for that the response contains: all, some or none.
 	Elements map[string]Value
@@ -93,22 +93,22 @@ func (v Value) Date() (date time.Time, ok bool) {
 //
 // It checks, in this order:
 //
-//   - The response has one document, of the type that was asked for, and reports no failure.
+//   - The response has one document of the requested type, and reports no error.
 //   - The certificate of the document signer: its dates, its use, its extended key usage, and a path of
 //     certificates to a trust anchor. No critical extension may be unknown, and there may be no name
 //     constraints.
 //   - The issuer's signature of the mobile security object, by an algorithm for the key's curve.
 //   - The object: its version, its document type, and its dates. It was signed while the signer's certificate
 //     was valid.
-//   - Each element that was sent, whether it was asked for or not: a digest of exactly these bytes is in the
-//     object, and at least 16 random bytes protect it. No element is there twice.
-//   - The wallet's signature of the session transcript, by the key that is in the object. A MAC is refused:
-//     it would take a key that both sides have.
+//   - Each element in the response, requested or not: a digest of exactly these bytes is in the object, and
+//     at least 16 random bytes protect it. No element occurs twice.
+//   - The wallet's signature of the session transcript, by the key in the object. A MAC is rejected: it would
+//     need a shared key.
 //
-// An element that is false is proven, too, and so is a document that has none of the elements: the caller
-// looks at the values. Parts that this list does not name may have any content.
+// An element that is false is proven as well, and so is a document without the elements: the caller checks
+// the values. Parts that this list does not contain may have any content.
 //
-// If the document itself is at fault, the wallet's signature is verified, too (Refusal.Document).
+// If the document itself is invalid, the wallet's signature is verified as well (Refusal.Document).
 func Verify(ctx context.Context, deviceResponse []byte, a Ask) (Proof, error) {
 	d, err := readDocument(deviceResponse)
 	if err != nil {
@@ -278,7 +278,7 @@ func (a Ask) verifyIssuer(ctx context.Context, d document) (o securityObject, p 
 	return o, p, a.checkObject(o, p.Path[0])
 }
 
-// checkObject compares the object with what was asked for, with the time, and with its signer's certificate.
+// checkObject compares the object with the request, with the time, and with its signer's certificate.
 func (a Ask) checkObject(o securityObject, signer *x509.Certificate) error {
 	switch {
 	case o.docType != a.DocType:
@@ -293,7 +293,7 @@ func (a Ask) checkObject(o securityObject, signer *x509.Certificate) error {
 	return nil
 }
 
-// Limits of items. An element has 16 random bytes at least, so that nobody can guess it from its digest.
+// Limits of items. An element has at least 16 random bytes, so that it cannot be guessed from its digest.
 const (
 	minRandom   = 16
 	maxElements = 64

@@ -112,15 +112,15 @@ func TestResponses(t *testing.T) {
 		})
 	}
 	runCases(t, []verifyCase{
-		{"as it must be", func(*wallettest.Presentation) {}, ""},
-		{"members that nobody knows", member(response, "x", zero), ""},
+		{"a valid response", func(*wallettest.Presentation) {}, ""},
+		{"unknown fields", member(response, "x", zero), ""},
 		{"errors of elements", member(document, "errors", cbor.Map()), ""},
 
 		{"no version", member(response, "version", none), "version"},
 		{"a version in bytes", member(response, "version", cbor.Bytes([]byte("1.0"))), "version"},
 		{"no status", member(response, "status", none), "status"},
 		{"a status that is null", member(response, "status", cbor.Null()), "status"},
-		{"document errors beside a document", member(response, "documentErrors", cbor.Array()), "documents"},
+		{"document errors with a document", member(response, "documentErrors", cbor.Array()), "documents"},
 		{"documents in a map", edit(response, func(i cbor.Item) cbor.Item {
 			return wallettest.With(i, "documents", cbor.Map())
 		}), "documents"},
@@ -174,7 +174,7 @@ func TestSecurityObjects(t *testing.T) {
 			"digest_missing"},
 		{"a digest in text", member(object, "valueDigests", textMap(docType, header(0, cbor.Text("x")))),
 			"digest_missing"},
-		{"members that nobody knows", member(object, "status", cbor.Map()), ""},
+		{"unknown fields", member(object, "status", cbor.Map()), ""},
 
 		{"ended 30 seconds ago", when(until, second(-30)), ""},
 		{"ended 31 seconds ago", when(until, second(-31)), "mso_expired"},
@@ -219,7 +219,7 @@ func TestSecurityObjects(t *testing.T) {
 
 func zeros(n int) cbor.Item { return cbor.Bytes(make([]byte, n)) }
 
-// What the issuer signs is CBOR in a byte string with a tag.
+// The issuer signs CBOR in a byte string with a tag.
 func TestPayload_Tag(t *testing.T) {
 	issuer := newIssuer(nil)
 	for name, c := range map[string]struct {
@@ -249,7 +249,7 @@ func TestPayload_Tag(t *testing.T) {
 	}
 }
 
-// sign signs a COSE_Sign1 on P-256 anew.
+// sign signs a COSE_Sign1 on P-256 again.
 func sign(t testing.TB, key *ecdsa.PrivateKey, i cbor.Item, payload []byte) cbor.Item {
 	t.Helper()
 	parts, _ := i.List()
@@ -336,7 +336,7 @@ func TestElements(t *testing.T) {
 	})
 }
 
-// readBack is an item of these bytes, as they are.
+// readBack returns an item with exactly these bytes.
 func readBack(t testing.TB, b []byte) cbor.Item {
 	t.Helper()
 	i, err := cbor.Read(b, cbor.Options{Any: true})
@@ -362,7 +362,7 @@ func TestSignatures(t *testing.T) {
 		{"ESP256 by the device", edit(wallettest.PartDeviceProtected, func(cbor.Item) cbor.Item {
 			return header(1, cbor.Integer(-9))
 		}), ""},
-		{"a header that nobody knows", edit(wallettest.PartIssuerProtected, func(cbor.Item) cbor.Item {
+		{"an unknown header", edit(wallettest.PartIssuerProtected, func(cbor.Item) cbor.Item {
 			return header(1, cbor.Integer(-7), 99, cbor.Integer(1))
 		}), ""},
 		{"EdDSA", edit(wallettest.PartIssuerProtected, func(cbor.Item) cbor.Item {
@@ -407,7 +407,7 @@ func TestSignatures(t *testing.T) {
 		}), "device_signature"},
 		{"a signature of the device that is all zero", place(deviceAuth, 3, zeros(64)), "device_signature"},
 		{"a payload of the device that is empty", place(deviceAuth, 2, cbor.Bytes(nil)), "device_auth"},
-		{"another member beside the device's signature", member(deviceAuth, "x", cbor.Null()), ""},
+		{"another field in addition to the device's signature", member(deviceAuth, "x", cbor.Null()), ""},
 		{"no signature of the device", member(deviceAuth, "deviceSignature", none), "device_auth"},
 		{"a MAC that is null", member(deviceAuth, "deviceMac", cbor.Null()), "device_mac"},
 		{"a signature of the device that is an array of two",
@@ -418,7 +418,7 @@ func TestSignatures(t *testing.T) {
 	})
 }
 
-// The device has a key of its own, on another curve than the issuer's.
+// The device's key is on another curve than the issuer's.
 func TestTheDevicesAlgorithm(t *testing.T) {
 	for _, c := range []struct {
 		curve     elliptic.Curve
@@ -451,7 +451,7 @@ func TestTheDevicesAlgorithm(t *testing.T) {
 	}
 }
 
-// What the wallet says of itself counts for nothing.
+// Elements that the wallet signs itself do not count.
 func TestVerify_DeviceSignedElements(t *testing.T) {
 	p, ask := present(t, newIssuer(nil))
 	p.Elements[0].Name = "age_over_21"
@@ -498,8 +498,8 @@ func TestVerify_EmptyRequest(t *testing.T) {
 	}
 }
 
-// What a hostile answer costs is bounded by its size. Work is counted in allocations, which no clock
-// disturbs.
+// The cost of a hostile response is bounded by its size. It is measured in allocations, which do not depend
+// on a clock.
 func TestHostileResponsesCostLittle(t *testing.T) {
 	wide := []byte{0xb9, 2040 >> 8, 2040 & 0xff}
 	for n := range 2040 {

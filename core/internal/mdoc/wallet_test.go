@@ -158,7 +158,7 @@ func (v *verifier) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `{"redirect_uri":%q}`, v.server.URL+"/done")
 }
 
-// accept returns why the last answer proves nothing, "" if it proves the age.
+// accept returns why the last response is no proof, "" if it proves the age.
 func (v *verifier) accept(issuer *wallettest.Issuer, thumbprint []byte) string {
 	v.t.Helper()
 	form := v.got[len(v.got)-1]
@@ -260,7 +260,7 @@ func TestDecline(t *testing.T) {
 	}
 }
 
-// What a service may not ask.
+// Requests that a wallet rejects.
 func TestOpenRefuses(t *testing.T) {
 	other := func(t *testing.T) *x509.CertPool {
 		pool := x509.NewCertPool()
@@ -275,7 +275,7 @@ func TestOpenRefuses(t *testing.T) {
 		verifiers func(*testing.T) *x509.CertPool
 		want      string
 	}{
-		"an unsigned request with a client_id of somebody": {set("client_id", "x509_san_dns:localhost"), nil,
+		"an unsigned request with another's client_id": {set("client_id", "x509_san_dns:localhost"), nil,
 			"client_id"},
 		"an unsigned request without a prefix": {set("client_id", "http://localhost/box"), nil,
 			"client_id"},
@@ -303,7 +303,7 @@ func TestOpenRefuses(t *testing.T) {
 		"a hash that is not the certificate's": {
 			func(v *verifier) string { return v.byReference("x509_hash:AAAA") }, nil,
 			"the certificate"},
-		"a prefix that nobody knows": {func(v *verifier) string { return v.byReference("did:example:1") },
+		"an unknown prefix": {func(v *verifier) string { return v.byReference("did:example:1") },
 			nil, "knows"},
 		"another type of token": {func(v *verifier) string {
 			v.header["typ"] = "JWT"
@@ -407,13 +407,13 @@ func TestCredential(t *testing.T) {
 	}
 	why := open(func(p *wallettest.Presentation) { p.Session.Origin = "https://evil.example" })
 	if !strings.Contains(why, "hpke_not_opened") {
-		t.Errorf("an answer to another origin: %q", why)
+		t.Errorf("a response to another origin: %q", why)
 	}
 	why = open(func(p *wallettest.Presentation) { p.Set("age_over_18", false) })
 	if why != "the element is not true" {
 		t.Errorf("an element that is false: %q", why)
 	}
 	if _, err := w.Credential(origin, "openid4vp-v1-unsigned", data); err == nil {
-		t.Error("another protocol is answered")
+		t.Error("another protocol is accepted")
 	}
 }

@@ -31,7 +31,7 @@ var (
 
 func fixedClock() time.Time { return testNow }
 
-// vector is a DeviceResponse, and what becomes of it.
+// vector is a DeviceResponse with the expected result.
 type vector struct {
 	Name     string
 	OK       bool   // it proves that the element is true
@@ -61,7 +61,7 @@ func vectors(t testing.TB) (f vectorFile) {
 	return f
 }
 
-// askOfVectors is what the vectors answer.
+// askOfVectors returns the request of the vectors.
 func askOfVectors(t testing.TB) mdoc.Ask {
 	t.Helper()
 	root, err := base64.StdEncoding.DecodeString(vectors(t).Root)

@@ -1,6 +1,8 @@
-// Package result issues result tokens and redeems each of them once (contract 17). A sealed result token
-// alone is no proof. Redeem commits a mark under the session's id if the store has no such mark and still
-// contains the exact outcome for which the token was issued. So a token is redeemed at most once.
+// Package result issues result tokens and redeems each of them once (contract 17).
+//
+// A sealed result token alone is no proof. Redeem commits a mark under the session's id if the store has no
+// such mark and still contains the exact outcome for which the token was issued. So a token is redeemed at
+// most once.
 package result
 
 import (

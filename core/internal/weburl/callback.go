@@ -43,8 +43,10 @@ const (
 
 // ParseCallback checks a callback_url (contract 8). If problem is "", the URL may be used unchanged, and
 // origin is its origin as browsers write it. Otherwise problem is a sentence for the publisher, which does
-// not repeat the URL. A browser parses the URL again, by other rules than net/url. So ParseCallback accepts
-// only URLs that browsers do not change, and that every parser reads with the same scheme, host and port.
+// not repeat the URL.
+//
+// A browser parses the URL again, by other rules than net/url. So ParseCallback accepts only URLs that
+// browsers do not change, and that every parser reads with the same scheme, host and port.
 func ParseCallback(raw string, rules CallbackRules) (origin, problem string) {
 	return parseCallback(raw, rules, reserved, callbackReserved)
 }

@@ -1,7 +1,9 @@
 // Package weburl contains the rules for addresses from outside: the callback of a start, the origins of an
 // integration, the URL of a webhook, and the addresses that a page shows or continues to. Each rule is one
-// function. The rules check the text alone. The caller that connects to a name checks whether it resolves to
-// a public address.
+// function.
+//
+// The rules check the text alone. The caller that connects to a name checks whether it resolves to a public
+// address.
 package weburl
 
 import (

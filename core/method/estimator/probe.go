@@ -34,28 +34,28 @@ func Probe(ctx context.Context, c method.Config, h method.Host, _ string) (r met
 	}
 	switch status := resp.Status; {
 	case status == 401 || status == 403:
-		r.Bad("the estimator answers %d: it does not accept %s; look at the file with it, at the "+
-			"account there and at this machine's clock", status, credential)
+		r.Bad("the estimator returns %d: it does not accept %s; check the file, the account at the "+
+			"estimator and this machine's clock", status, credential)
 	case status == 404 || status == 405 || status == 410 || status >= 300 && status < 400:
-		r.Bad("the estimator answers %d: nothing takes pictures at this address; correct url", status)
+		r.Bad("the estimator returns %d: this address does not accept pictures; correct url", status)
 	case status == 429:
-		r.Bad("the estimator answers 429: it gets more requests than it allows; raise the limit there")
+		r.Bad("the estimator returns 429: it receives more requests than it allows; raise the limit there")
 	case status >= 400 && status < 500:
-		r.Good("the estimator refuses a request without a picture (status %d), as it should, and it "+
-			"did not refuse %s; only a picture shows whether it accepts that", status, credential)
+		r.Good("the estimator rejects a request without a picture (status %d), as expected, and "+
+			"not because of %s; only a picture shows whether it accepts the credential", status, credential)
 	case status != 200:
-		r.Bad("the estimator answers %d to a request without a picture, so nothing can be said about the "+
-			"authentication; look into its log", status)
+		r.Bad("the estimator returns %d for a request without a picture, so the authentication "+
+			"cannot be checked; check its log", status)
 	default:
 		found, err := s.profile.understand(resp)
 		switch {
 		case err != nil:
-			r.Bad("the estimator accepts the request, and its answer is not one of this profile: "+
-				"%v; look whether profile and url belong together", err)
+			r.Bad("the estimator accepts the request, but its response does not match this profile: "+
+				"%v; check whether profile and url belong together", err)
 		case found.doubt == "":
-			r.Bad("the estimator estimates an age although there was no picture; it must not be used")
+			r.Bad("the estimator returns an age for a request without a picture; do not use it")
 		default:
-			r.Good("the estimator accepts %s, and sees no face where there is no picture", credential)
+			r.Good("the estimator accepts %s, and finds no face in a request without a picture", credential)
 		}
 	}
 	return r, nil

@@ -18,8 +18,8 @@ func TestProbe(t *testing.T) {
 		says          string
 		good          bool
 	}{
-		{"plain: it refuses what is no picture", "plain", nil, "(status 400), as it should", true},
-		{"yoti: it refuses what is no picture", "yoti", nil, "(status 400), as it should", true},
+		{"plain: it rejects a request without a picture", "plain", nil, "(status 400), as expected", true},
+		{"yoti: it rejects a request without a picture", "yoti", nil, "(status 400), as expected", true},
 		{"plain: another token", "plain", func(w *fixture) { w.config.Secrets["token"] = "another" },
 			"it does not accept a bearer token", false},
 		{"yoti: a clock that is wrong", "yoti", func(w *fixture) { w.now = noon.AddDate(1, 0, 0) },
@@ -29,12 +29,12 @@ func TestProbe(t *testing.T) {
 		}, "correct url", false},
 		{"plain: it estimates nothing", "plain",
 			func(w *fixture) { w.answer(200, `{"age":30,"deviation":2,"live":true}`) },
-			"must not be used", false},
+			"do not use it", false},
 		{"plain: it sees no face", "plain",
 			func(w *fixture) { w.answer(200, `{"face":false}`) }, "accepts a bearer", true},
-		{"plain: an answer of something else", "plain", func(w *fixture) { w.answer(200, `<html>`) },
+		{"plain: a response of another program", "plain", func(w *fixture) { w.answer(200, `<html>`) },
 			"profile and url belong together", false},
-		{"plain: it fails", "plain", func(w *fixture) { w.answer(500, ``) }, "look into its log", false},
+		{"plain: it fails", "plain", func(w *fixture) { w.answer(500, ``) }, "check its log", false},
 		{"plain: too many requests", "plain",
 			func(w *fixture) { w.answer(429, ``) }, "raise the limit", false},
 		{"plain: a redirect", "plain", func(w *fixture) { w.answer(302, ``) }, "correct url", false},

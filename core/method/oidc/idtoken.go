@@ -25,13 +25,13 @@ const maxSubject = 255
 //   - The header: alg is one of algorithms, there is no crit and no b64, and typ is JWT or application/jwt if
 //     it is present. A key or an address of a key in the header is not read. See package jws.
 //   - The signature, by a key of the provider that is for this algorithm.
-//   - iss is the issuer, and aud has this client. azp is this client if it is there, and it is there if aud
-//     has others.
-//   - exp is ahead, iat and nbf are not, give or take the leeway. exp and iat are there.
+//   - iss is the issuer, and aud contains this client. azp is this client if present, and it is present if
+//     aud contains others.
+//   - exp is in the future, iat and nbf are not, within the leeway. exp and iat are present.
 //   - nonce is the authorization request's, so that no other login's token fits.
 //   - With max_age, auth_time is present and recent enough when the browser left.
-//   - acr is one of those that were asked for, if any were.
-//   - sub is there.
+//   - acr is one of the requested values, if any were requested.
+//   - sub is present.
 func (c *client) verifyIDToken(
 	ctx context.Context, meta metadata, raw string, e authRequest, acr []string,
 ) (claims, error) {

@@ -457,7 +457,7 @@ func TestFaults(t *testing.T) {
 			{"a list", oidctest.Fault{Status: 200, Body: `[]`}, "json"},
 			{"64 KiB", oidctest.Fault{Status: 200, Body: `{}`, Fill: 64 << 10}, "too_large"},
 			{"a broken connection", oidctest.Fault{Drop: true}, ""},
-			{"no answer in time", oidctest.Fault{Hang: true}, ""},
+			{"no response in time", oidctest.Fault{Hang: true}, ""},
 		} {
 			t.Run(endpoint.path+": "+c.rule, func(t *testing.T) {
 				t.Parallel()

@@ -44,7 +44,7 @@ func withPreset(o web.Object) (settings web.Object, known []string, err error) {
 	preset, ok := presets().Value(name).Object()
 	if !ok {
 		return o, known, problem.List{{Member: "preset",
-			Text: "there is none of this name; the presets are: " + strings.Join(presetNames(), ", ")}}
+			Text: "unknown preset; the presets are: " + strings.Join(presetNames(), ", ")}}
 	}
 	text := preset.Value("settings").JSON()
 	var wrong problem.List
@@ -55,7 +55,7 @@ func withPreset(o web.Object) (settings web.Object, known []string, err error) {
 		if !isWord(value) {
 			wrong.Add(choice, "the preset %s needs it: a word of letters, digits and _ - . :", name)
 		} else if all := texts(allowed); len(all) > 0 && !slices.Contains(all, value) {
-			wrong.Add(choice, "%q is not one of those of the preset %s: %s", value, name,
+			wrong.Add(choice, "%q is not allowed by the preset %s: %s", value, name,
 				strings.Join(all, ", "))
 		}
 		text = strings.ReplaceAll(text, "{"+choice+"}", value)

@@ -245,16 +245,17 @@ func (c *client) probePush(ctx context.Context, r *method.Report, meta metadata,
 	var refusal *method.Refusal
 	switch {
 	case err == nil:
-		r.Good("the provider took a pushed request: it knows the client and the return address %s", returnURL)
+		r.Good("the provider accepted a pushed request: it knows the client and the return address %s",
+			returnURL)
 	case errors.As(err, &refusal) && refusal.Reason == tokenErrors["invalid_client"]:
-		r.Bad("the provider does not accept the client: look at client_id, and at the secret or key for %s%s",
+		r.Bad("the provider does not accept the client: check client_id, and the secret or key for %s%s",
 			c.auth, advice)
 	case errors.As(err, &refusal) && refusal.Reason == tokenErrors["invalid_scope"]:
 		r.Bad("the provider does not allow this client the scope %q", request.Get("scope"))
 	case errors.As(err, &refusal) && (refusal.Reason == tokenErrors["invalid_request"] ||
 		refusal.Reason == tokenErrors["invalid_redirect_uri"]):
 		r.Bad(
-			"the provider accepts the client and refuses the request; most likely the return address %s is "+
+			"the provider accepts the client but rejects the request; most likely the return address %s is "+
 				"not registered there", returnURL)
 	default:
 		r.Bad("a pushed request failed: %v%s", err, advice)
@@ -273,11 +274,11 @@ func (c *client) probeClient(ctx context.Context, r *method.Report, meta metadat
 		r.Good("the token endpoint accepts the client by %s", c.auth)
 	case errors.As(err, &refusal) && (refusal.Reason == tokenErrors["invalid_client"] ||
 		refusal.Reason == tokenErrors["unauthorized_client"]):
-		r.Bad("the token endpoint does not accept the client: look at client_id, and at the "+
+		r.Bad("the token endpoint does not accept the client: check client_id, and the "+
 			"secret or key for %s",
 			c.auth)
 	default:
-		r.Bad("the token endpoint did not answer as expected to a code that does not exist: %v", err)
+		r.Bad("the token endpoint returned an unexpected response to a code that does not exist: %v", err)
 	}
 }
 
@@ -286,30 +287,30 @@ func (c *client) probeClient(ctx context.Context, r *method.Report, meta metadat
 func (c *client) probeReturn(ctx context.Context, r *method.Report, meta metadata, returnURL string) {
 	own, err := c.probeAuthorization(ctx, meta, returnURL)
 	if err != nil {
-		r.Bad("the authorization endpoint cannot be asked: %v", err)
+		r.Bad("the request to the authorization endpoint failed: %v", err)
 		return
 	}
 	other, err := c.probeAuthorization(ctx, meta, strings.TrimSuffix(returnURL, "/")+"-not-registered")
 	switch {
 	case err != nil:
-		r.Bad("the authorization endpoint cannot be asked: %v", err)
+		r.Bad("the request to the authorization endpoint failed: %v", err)
 	case own.refuses && other.refuses:
-		r.Bad("the return address %s is likely not registered: the authorization endpoint answers "+
-			"%d, as it does for an address that nobody has registered", returnURL, own.status)
+		r.Bad("the return address %s is likely not registered: the authorization endpoint returns "+
+			"%d, as for an unregistered address", returnURL, own.status)
 	case own.refuses:
-		r.Bad("the authorization endpoint refuses a login with status %d", own.status)
+		r.Bad("the authorization endpoint rejects a login with status %d", own.status)
 	case own.returns != "":
-		r.Bad("the return address %s is likely registered, but the provider sends the browser "+
-			"back at once with the error %s", returnURL, own.returns)
+		r.Bad("the return address %s is likely registered, but the provider redirects the browser "+
+			"back immediately with the error %s", returnURL, own.returns)
 	case other.refuses:
-		r.Good("the return address %s is likely registered: with another one the provider answers %d",
+		r.Good("the return address %s is likely registered: for another address the provider returns %d",
 			returnURL, other.status)
 	case own.target != other.target:
-		r.Good("the return address %s is likely registered: with another one the provider sends the browser "+
+		r.Good("the return address %s is likely registered: for another address the provider redirects "+
 			"elsewhere", returnURL)
 	default:
-		r.Good("the provider answers the same to a return address that nobody has registered, so "+
-			"this cannot tell whether %s is registered; look it up at the provider", returnURL)
+		r.Good("the provider returns the same response for an unregistered return address, so "+
+			"it is unknown whether %s is registered; check this at the provider", returnURL)
 	}
 }
 

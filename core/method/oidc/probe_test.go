@@ -38,7 +38,7 @@ func TestProbe(t *testing.T) {
 		{"another client", oidctest.Config{}, settings{"client_id": "another"}, returnURL, nil, "",
 			"does not accept the client"},
 		{"pushed requests: all is well", oidctest.Config{PushedOnly: true}, nil, returnURL, nil,
-			"took a pushed request", ""},
+			"accepted a pushed request", ""},
 		{"pushed requests: another return address", oidctest.Config{PushedOnly: true}, nil, elsewhere, nil,
 			"", "not registered"},
 		{"pushed requests: another secret", oidctest.Config{PushedOnly: true}, nil, returnURL,
@@ -47,7 +47,8 @@ func TestProbe(t *testing.T) {
 		{"pushed requests: 500", oidctest.Config{PushedOnly: true}, nil, returnURL,
 			func(w *walk) { w.provider.Fault(oidctest.PushPath, oidctest.Fault{Status: 500}) }, "", "failed"},
 		{"a provider that sends the browser back with an error", oidctest.Config{}, nil, returnURL,
-			func(w *walk) { w.provider.Answer(oidctest.Answer{Error: "access_denied"}) }, "", "back at once"},
+			func(w *walk) { w.provider.Answer(oidctest.Answer{Error: "access_denied"}) },
+			"", "back immediately"},
 		{"a way to authenticate that is not offered", oidctest.Config{}, nil, returnURL, func(w *walk) {
 			d := w.provider.Discovery()
 			d["token_endpoint_auth_methods_supported"] = []string{"private_key_jwt"}
@@ -66,7 +67,7 @@ func TestProbe(t *testing.T) {
 		{"the login page is the same for every return address", oidctest.Config{}, nil, elsewhere,
 			func(w *walk) {
 				w.provider.Fault(oidctest.LoginPath, oidctest.Fault{Type: "text/html", Fill: 100 << 10})
-			}, "cannot tell", ""},
+			}, "it is unknown whether", ""},
 		{"a credential's keys that are there", oidctest.Config{}, nil, returnURL, func(w *walk) {
 			w.config.Settings = encode(w.t, settings{"issuer": w.provider.URL, "client_id": clientID,
 				"proof":      plainProof,

@@ -68,7 +68,7 @@ func TestClaimThatSaysSo(t *testing.T) {
 			method.Approved},
 		{"a list on the way, one says no", in([]any{in2("b", in2("c", true)), in2("b", in2("c", false))}),
 			method.Rejected},
-		{"a list on the way, one says nothing", in([]any{in2("b", in2("c", true)), in2("b", 0)}),
+		{"a list on the path, one without the claim", in([]any{in2("b", in2("c", true)), in2("b", 0)}),
 			method.AttemptFailed},
 		{"an empty list on the way", in([]any{}), method.AttemptFailed},
 	} {

@@ -356,7 +356,7 @@ func (s *settings) readProofs(r *reader) {
 		list = []web.Value{v}
 	}
 	if len(list) == 0 || len(list) > maxElements {
-		r.add("proof", "it must say which claim proves which age: a table, or a list of 1 to %d", maxElements)
+		r.add("proof", "it must map claims to ages: a table, or a list of 1 to %d", maxElements)
 		return
 	}
 	for i, v := range list {

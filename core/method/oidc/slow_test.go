@@ -52,7 +52,7 @@ func TestSlowProvider(t *testing.T) {
 		verdict method.Verdict // Unclassified: the step fails
 		asked   []string
 	}{
-		{"every answer comes just in time", map[string]time.Duration{"": 2900 * time.Millisecond},
+		{"every response arrives just in time", map[string]time.Duration{"": 2900 * time.Millisecond},
 			method.Approved, documents},
 		{"the tokens take so long that no time is left for the userinfo",
 			map[string]time.Duration{"": 2900 * time.Millisecond,

@@ -89,7 +89,7 @@ const acrossDevices = "cross_device"
 // refused returns an error about an answer. The reason is for logs and metrics.
 func refused(reason string) error { return &method.Refusal{Reason: reason} }
 
-// refusedBy is refused for an error of mdoc's.
+// refusedBy returns the rejection for an error of package mdoc.
 func refusedBy(err error) *method.Refusal {
 	var refusal *mdoc.Refusal
 	if errors.As(err, &refusal) {
@@ -98,18 +98,17 @@ func refusedBy(err error) *method.Refusal {
 	return &method.Refusal{Reason: "unverified"}
 }
 
-// posted is an answer before anything in it is verified. It has either a token or what is kept of a failure.
+// posted is an unverified response. It has either a token or the stored name of an error.
 type posted struct {
 	state   string
 	token   web.Object
 	failure string
 }
 
-// read takes an answer apart: the form, or what is encrypted in it. An answer in the clear does not count
-// where an encrypted one was asked for. An error may be in the clear, since a wallet may not be able to
-// encrypt.
+// read parses a response: the form, or its encrypted content. An unencrypted response is rejected if an
+// encrypted one was requested. An error may be unencrypted, since a wallet may not be able to encrypt.
 //
-// key is that of encrypted answers.
+// key decrypts encrypted responses.
 func (o *openID) read(form url.Values, key *ecdh.PrivateKey) (a posted, err error) {
 	a.state = form.Get("state")
 	if form.Has("error") {
@@ -161,7 +160,7 @@ func contentOf(o web.Object) (a posted, err error) {
 	return a, nil
 }
 
-// failureOf returns what is kept of a wallet's error. Of one that nobody knows only that is kept.
+// failureOf returns the stored name of a wallet's error. All unknown errors have one name.
 func failureOf(name string) (string, error) {
 	if name == "access_denied" {
 		return cancelledKept, nil
@@ -209,8 +208,8 @@ func (o *openID) presented(token web.Object) (d presentation, err error) {
 	return d, nil
 }
 
-// signed are the values that a wallet signs for one request: a transcript with the key of a mobile document,
-// an audience and a nonce with that of an SD-JWT.
+// signed contains the values that a wallet signs for one request: a transcript with the key of a mobile
+// document, an audience and a nonce with the key of an SD-JWT.
 type signed struct {
 	transcript      []byte
 	audience, nonce string

@@ -13,7 +13,7 @@ import (
 	"github.com/verge-id/verge/testharness/wallettest"
 )
 
-// inBrowser is what the page's form posts when a wallet has answered by way of the browser.
+// inBrowser returns the page's form after a wallet has responded through the browser.
 func (w *world) inBrowser(origin string, changes ...func(*wallettest.Presentation)) url.Values {
 	w.Helper()
 	return w.answered(w.requestTo("org-iso-mdoc"), origin, changes...)
@@ -67,7 +67,7 @@ func TestAnswersByTheBrowser(t *testing.T) {
 		{"false is a final no", "", service, func(p *wallettest.Presentation) { p.Set("age_over_18", false) },
 			method.Rejected, ""},
 		{"another origin", "", "https://evil.example", nil, method.AttemptFailed, "hpke_not_opened"},
-		{"another origin in what the device signs", "", service, func(p *wallettest.Presentation) {
+		{"another origin in the signed data", "", service, func(p *wallettest.Presentation) {
 			p.Session.Origin = "https://evil.example"
 		}, method.AttemptFailed, "hpke_not_opened"},
 		{"another key signs", "", service, func(p *wallettest.Presentation) {
@@ -101,7 +101,7 @@ func (w *world) wantByBrowser(form url.Values, verdict method.Verdict, refused s
 		reason = d.Refusal.Reason
 	}
 	if d.Verdict != verdict || reason != refused {
-		w.Errorf("the verdict is %v, refused for %q; want %v, %q", d.Verdict, reason, verdict, refused)
+		w.Errorf("the verdict is %v, reason %q; want %v, %q", d.Verdict, reason, verdict, refused)
 	}
 	want := map[string]method.Reason{"untrusted": method.Untrusted}[refused]
 	if verdict == method.AttemptFailed &&
@@ -131,17 +131,17 @@ func TestAttacksByTheBrowser(t *testing.T) {
 		form    func(w *world) url.Values
 		refused string
 	}{
-		{"an answer to another question", func(w *world) url.Values {
+		{"a response to another request", func(w *world) url.Values {
 			form := w.inBrowser(service)
 			w.begin()
 			return form
 		}, "hpke_not_opened"},
-		{"an answer that was changed", func(w *world) url.Values {
+		{"a changed response", func(w *world) url.Values {
 			b := sealed(w.inBrowser(service))
 			b[len(b)-1] ^= 1
 			return response(b)
 		}, "hpke_not_opened"},
-		{"an answer that is cut", func(w *world) url.Values {
+		{"a truncated response", func(w *world) url.Values {
 			b := sealed(w.inBrowser(service))
 			return response(b[:len(b)-1])
 		}, "hpke_form"},

@@ -25,14 +25,14 @@
 //   - The document has none of the elements, or they cannot be read: a failed attempt.
 //   - The document or its signer was revoked: a failed attempt. See package revocation, and the setting.
 //   - The user refuses in the wallet: cancelled.
-//   - The wallet says that it cannot answer: nothing is decided, and the user may try again.
+//   - The wallet reports that it cannot respond: there is no verdict, and the user may try again.
 //   - The document has expired, is of another type, or leads to no trust anchor, and the wallet has signed
 //     this session with it: a failed attempt, and the page names the reason.
 //   - Any other response that does not verify is rejected, and the wallet may send another. From the browser
 //     it is a failed attempt.
 //
-// The wallet is asked for one document in one of the formats, and for one element: the element of the age, or
-// else another one that the profile has. The first element that the document has decides.
+// The request is for one document in one of the formats, and for one element: the element of the age, or else
+// another element of the profile. The first element in the document decides.
 //
 // # Settings
 //

@@ -49,7 +49,7 @@ func TestAnswers(t *testing.T) {
 			for link, address := range map[string]string{v.Open: box + method.SameDevice, v.Code: box} {
 				m := w.message(link)
 				if m.URL != address {
-					t.Errorf("the answer to %.60s goes to %s, want %s", link, m.URL, address)
+					t.Errorf("the response to %.60s goes to %s, want %s", link, m.URL, address)
 				}
 				kept, err := w.send(m)
 				if err != nil {
@@ -58,7 +58,7 @@ func TestAnswers(t *testing.T) {
 				if d := w.act(nil, kept); d.Verdict != method.Approved {
 					t.Errorf("%+v, want an approval", d)
 				}
-				// The address is signed, and not only where the answer is posted.
+				// The address of the response is signed as well.
 				other := map[string]string{box: box + method.SameDevice,
 					box + method.SameDevice: box}[address]
 				kept, err = w.post(other, formType, m.Form.Encode())
@@ -597,7 +597,7 @@ func TestCrossDevice_TheBrowserChooses(t *testing.T) {
 	w.wantByBrowser(w.inBrowser(service), method.Approved, "")
 }
 
-// The answers that are none are made of a wallet's good one.
+// The invalid responses are created from a wallet's valid response.
 const plain, encrypted = "eu-av by value", "eu-av by value, encrypted"
 
 // of is a message with another member.
@@ -647,7 +647,7 @@ var noAnswers = []struct {
 	{"a credential that was not asked for", plain, func(_ *world, m wallettest.Message) string {
 		return of(m, "vp_token", `{"identity":["`+token(m)+`"]}`)
 	}, "vp_token_credential"},
-	{"another credential beside it", plain, func(_ *world, m wallettest.Message) string {
+	{"an additional credential", plain, func(_ *world, m wallettest.Message) string {
 		return of(m, "vp_token", `{"proof_of_age":["`+token(m)+`"],"identity":["a"]}`)
 	}, "vp_token_credential"},
 	{"two presentations", plain, func(_ *world, m wallettest.Message) string {
@@ -668,17 +668,17 @@ var noAnswers = []struct {
 	{"an empty presentation", plain, func(_ *world, m wallettest.Message) string {
 		return of(m, "vp_token", `{"proof_of_age":[""]}`)
 	}, "vp_token_encoding"},
-	{"an answer to another nonce", plain, func(w *world, _ wallettest.Message) string {
+	{"a response to another nonce", plain, func(w *world, _ wallettest.Message) string {
 		return w.message(w.shows().Code, func(p *wallettest.Presentation) {
 			p.Session.Nonce = "AAAAAAAAAAAAAAAAAAAAAA"
 		}).Form.Encode()
 	}, "device_signature"},
-	{"an answer to a client without its prefix", plain, func(w *world, _ wallettest.Message) string {
+	{"a response to a client without its prefix", plain, func(w *world, _ wallettest.Message) string {
 		return w.message(w.shows().Code, func(p *wallettest.Presentation) {
 			p.Session.ClientID = strings.TrimPrefix(p.Session.ClientID, "redirect_uri:")
 		}).Form.Encode()
 	}, "device_signature"},
-	{"an answer to another address", plain, func(w *world, _ wallettest.Message) string {
+	{"a response to another address", plain, func(w *world, _ wallettest.Message) string {
 		return w.message(w.shows().Code, func(p *wallettest.Presentation) {
 			p.Session.ResponseURI = "https://evil.example/"
 		}).Form.Encode()
@@ -698,7 +698,7 @@ var noAnswers = []struct {
 	{"an error without a state", encrypted, func(*world, wallettest.Message) string {
 		return "error=access_denied"
 	}, "answer_state"},
-	{"an answer in the clear where an encrypted one was asked for", encrypted,
+	{"an unencrypted response to a request for an encrypted one", encrypted,
 		func(w *world, _ wallettest.Message) string {
 			r, err := w.wallet.Open(w.Context(), w.shows().Code)
 			if err != nil {
@@ -723,7 +723,7 @@ var noAnswers = []struct {
 		jwe[tag-3] ^= 1
 		return of(m, "response", string(jwe))
 	}, ""},
-	{"an answer that is encrypted to another question", encrypted,
+	{"a response that is encrypted for another request", encrypted,
 		func(w *world, m wallettest.Message) string {
 			w.begin()
 			return m.Form.Encode()
@@ -733,7 +733,7 @@ var noAnswers = []struct {
 	}, "jwe_form"},
 }
 
-// Each of noAnswers is refused, and the box stays open.
+// Each of noAnswers is rejected, and the pending response stays open.
 func TestWhatIsNoAnswer(t *testing.T) {
 	for _, c := range noAnswers {
 		t.Run("contract 39: "+c.rule, func(t *testing.T) {
@@ -756,7 +756,7 @@ func TestWhatIsNoAnswer(t *testing.T) {
 		"text/plain"} {
 		kept, err := w.post(box, contentType, w.message(w.shows().Code).Form.Encode())
 		if !errors.Is(err, method.ErrMediaType) || !errors.Is(err, method.ErrStep) || kept != nil {
-			t.Errorf("contract 39: an answer as %q: %q, %v", contentType, kept, err)
+			t.Errorf("contract 39: a response as %q: %q, %v", contentType, kept, err)
 		}
 	}
 	if _, err := w.post(box, formType+"; charset=utf-8",
@@ -769,8 +769,7 @@ func TestWhatIsNoAnswer(t *testing.T) {
 	}
 }
 
-// The operator takes an anchor away while sessions are under way. An answer to a question from before is
-// refused.
+// The operator removes an anchor while sessions are active. A response to an earlier request is rejected.
 func TestAnAnchorThatIsTakenAway(t *testing.T) {
 	w := newWorld(t, config(t, "eu-av", nil))
 	good := w.message(w.shows().Code)

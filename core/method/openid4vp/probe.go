@@ -15,8 +15,8 @@ import (
 // soon is before which a certificate's end is worth a finding.
 const soon = 30 * 24 * time.Hour
 
-// Probe is the method.Probe of the kind. There is nobody to ask: wallets come by themselves. It looks at the
-// certificates, and whether the key is the one that the certificate is for.
+// Probe is the method.Probe of the kind. It sends no request, since wallets have no server. It checks the
+// certificates, and whether the key matches the certificate.
 func Probe(ctx context.Context, c method.Config, h method.Host, returnURL string) (r method.Report,
 	err error) {
 	s, wrong := parse(c)
@@ -103,7 +103,7 @@ func (o *openID) probeSigner(ctx context.Context, r *method.Report, s signer, ke
 	}
 }
 
-// look says whether a certificate is good now.
+// look reports whether a certificate is valid now.
 func look(r *method.Report, c *x509.Certificate, what string, now time.Time) {
 	from, until := c.NotBefore.UTC().Format(time.DateOnly), c.NotAfter.UTC().Format(time.DateOnly)
 	switch {
@@ -118,7 +118,7 @@ func look(r *method.Report, c *x509.Certificate, what string, now time.Time) {
 	}
 }
 
-// nameOf is what people call a certificate.
+// nameOf returns the name of a certificate for people.
 func nameOf(c *x509.Certificate) string {
 	if name := c.Subject.String(); name != "" {
 		return fmt.Sprintf("%q", name)

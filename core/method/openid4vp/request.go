@@ -15,7 +15,7 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// keyID is what a request calls the key to which the answer is encrypted.
+// keyID is the id of the response's encryption key in a request.
 const keyID = "1"
 
 // link returns the address that opens a wallet with the request, on this device or, as a QR code, on another.
@@ -68,7 +68,7 @@ func (o *openID) certified(uri string) (string, error) {
 	u, err := url.Parse(uri)
 	if err != nil || !slices.Contains(leaf.DNSNames, u.Hostname()) {
 		return "", fmt.Errorf("openid4vp: the certificate is for %q and not for the host of base_url; "+
-			"get one that is, "+
+			"get a certificate for it, "+
 			"or set client_id_prefix = %q", leaf.DNSNames, byHash)
 	}
 	return byHost + ":" + u.Hostname(), nil
@@ -160,7 +160,7 @@ func (c *credential) ask(elements []element) {
 	}
 }
 
-// metadata says what the service reads, and the key to which the answer is encrypted.
+// metadata returns the supported formats, and the key for the encryption of the response.
 func (o *openID) metadata(q question, channel string) []byte {
 	formats := map[string]any{}
 	for _, format := range o.settings.formats {

@@ -120,7 +120,7 @@ const (
 	maxAttestations = 16       // in verifier_info
 )
 
-// parse reads a method's settings and reports everything that is wrong with them.
+// parse reads a method's settings and reports all errors.
 func parse(c method.Config) (s settings, wrong problem.List) {
 	o := web.Object{}
 	if len(c.Settings) > 0 {
@@ -209,8 +209,8 @@ func (r reader) oneOf(name, otherwise string, all ...string) string {
 	return s
 }
 
-// readAnchors reads whose documents count. Without a trust anchor the method would believe nobody, or, worse,
-// everybody: so it does not start.
+// readAnchors reads the trust anchors. Without a trust anchor the method would accept no document, or worse,
+// all documents, so an empty list is an error.
 func (s *settings) readAnchors(r reader) {
 	list, ok := r.o.Value(anchorsName).List()
 	if r.o.Value(anchorsName).Present() && !ok {
@@ -317,8 +317,8 @@ func (s *settings) readTypes(r reader) {
 	}
 }
 
-// readScheme reads what a link to a wallet begins with: a scheme such as openid4vp, or the https address that
-// a wallet's app has claimed.
+// readScheme reads the prefix of a link to a wallet: a scheme such as openid4vp, or the https address that a
+// wallet's app has registered.
 func (s *settings) readScheme(r reader, dev bool) {
 	scheme := r.text("scheme")
 	if scheme == "" {
@@ -442,8 +442,8 @@ func (s *settings) readSigning(r reader, c method.Config) {
 	s.hash = prefix == byHash
 	s.signer = r.signer(c, keyName, certificateName)
 	if chain := s.signer.chain; !s.hash && len(chain) > 0 && len(chain[0].DNSNames) == 0 {
-		r.wrong.Add(certificateName+"_file", "the first certificate names no host, by which wallets would "+
-			"know the service; use one that does, or %s = %q", prefixName, byHash)
+		r.wrong.Add(certificateName+"_file", "the first certificate names no host to identify the service "+
+			"to wallets; use a certificate that does, or %s = %q", prefixName, byHash)
 	}
 }
 

@@ -44,8 +44,8 @@ func TestSettings(t *testing.T) {
 		{"65 anchors", "eu-av", settings{"trust_anchors": []string{strings.Repeat(anchor, 65)}},
 			"trust_anchors", "at most 64"},
 		{"no profile", "eu-av", settings{"profile": nil}, "profile", "eu-av, mdl, pid"},
-		{"a profile that nobody knows", "eu-av", settings{"profile": "EU-AV"}, "profile", "eu-av, mdl, pid"},
-		{"a setting that nobody knows", "eu-av", settings{"trust_anchor": "a"}, "trust_anchor",
+		{"an unknown profile", "eu-av", settings{"profile": "EU-AV"}, "profile", "eu-av, mdl, pid"},
+		{"an unknown setting", "eu-av", settings{"trust_anchor": "a"}, "trust_anchor",
 			"trust_anchors"},
 		{"a format that the profile lacks", "eu-av", settings{"formats": []string{"dc+sd-jwt"}}, "formats",
 			"mso_mdoc"},
@@ -238,7 +238,7 @@ func TestSettingsDependOnKeysAndMode(t *testing.T) {
 	}
 }
 
-// The profiles are data. What a document of each needs is there.
+// The profiles are data. Each contains the required fields of its documents.
 func TestProfiles(t *testing.T) {
 	if names := openid4vp.Profiles(); !slices.Equal(names, []string{"eu-av", "mdl", "pid", "swiyu"}) {
 		t.Errorf("contract 39: the profiles are %v", names)

@@ -181,7 +181,7 @@ func (w *world) begin() {
 	w.state = d.State
 }
 
-// act posts a form, or comes for what was kept.
+// act posts a form, or collects the stored response.
 func (w *world) act(form url.Values, kept []byte) method.Decision {
 	w.Helper()
 	d, err := w.method.Act(w.Context(), w.session, method.Step{Form: form, Response: kept, State: w.state})
@@ -232,7 +232,7 @@ type readCloser struct{ *strings.Reader }
 
 func (readCloser) Close() error { return nil }
 
-// message is what the wallet would post to answer a link.
+// message returns the wallet's response to a link.
 func (w *world) message(link string, changes ...func(*wallettest.Presentation)) wallettest.Message {
 	w.Helper()
 	r, err := w.wallet.Open(w.Context(), link)
@@ -248,7 +248,7 @@ func (w *world) message(link string, changes ...func(*wallettest.Presentation)) 
 
 const formType = "application/x-www-form-urlencoded"
 
-// post posts to an address of the box, and returns what is kept.
+// post posts to an address of the pending response, and returns the stored value.
 func (w *world) post(address, contentType, body string) (kept []byte, err error) {
 	return w.method.Receive(w.Context(), w.session, w.state, method.Call{Address: address,
 		Same: strings.HasSuffix(address, method.SameDevice), ContentType: contentType, Body: []byte(body)})
@@ -258,7 +258,7 @@ func (w *world) send(m wallettest.Message) ([]byte, error) {
 	return w.post(m.URL, formType, m.Form.Encode())
 }
 
-// wantRefused fails unless an answer is refused for that reason.
+// wantRefused fails unless a response is rejected for that reason.
 func (w *world) wantRefused(reason string, kept []byte, err error) {
 	w.Helper()
 	var refusal *method.Refusal
@@ -268,7 +268,7 @@ func (w *world) wantRefused(reason string, kept []byte, err error) {
 	case !errors.As(err, &refusal):
 		w.Errorf("the error is %v, want a refusal for %s", err, reason)
 	case refusal.Reason != reason:
-		w.Errorf("it is refused for %s, want %s", refusal.Reason, reason)
+		w.Errorf("it is rejected for %s, want %s", refusal.Reason, reason)
 	}
 }
 

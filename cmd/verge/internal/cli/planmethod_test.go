@@ -162,7 +162,7 @@ func TestMethodsOfAConfiguration(t *testing.T) {
 		{in(aBank, `issuer = "https://bank.example"`, `issuer = "http://bank.example"`),
 			"methods.bank.oidc.issuer: The URL must use https."},
 		{in(aBank, `issuer = "https://bank.example"`, `preset = "bankid"`),
-			"methods.bank.oidc.preset: there is none of this name; the presets are: idura-age"},
+			"methods.bank.oidc.preset: unknown preset; the presets are: idura-age"},
 		{in(aBank, `client_id = "verge"`, ``), "methods.bank.oidc.client_id: the name of this client"},
 		{in(aBank, `age = 18`, `age = "18"`), "methods.bank.oidc.proof.age: it must be the age"},
 		{in(aBank, secretFile, `client_secret = "`+canary+`"`),

@@ -425,7 +425,7 @@ func (s *production) checks(t *testing.T) {
 	t.Helper()
 	for name := range bankMethods {
 		if code, out := s.check(t, s.config, name); code != exitOK ||
-			!strings.Contains(out, "took a pushed request") ||
+			!strings.Contains(out, "accepted a pushed request") ||
 			!strings.Contains(out, "?      cannot check whether the provider returns the claim ") ||
 			strings.Contains(out, "WARN   the request asks for the scope openid alone") !=
 				(name == "unasked") {

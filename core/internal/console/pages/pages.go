@@ -1,7 +1,8 @@
 // Package pages renders the pages of the console, for operators and the members of publishers.
 //
-// Use Render for a page, and Style and Script for the two files that pages load. The package has no state and
-// makes no decisions. It guarantees that
+// Use Render for a page, and Style and Script for the two files that pages load.
+//
+// The package has no state and makes no decisions. It guarantees that
 //
 //   - a page loads only the stylesheet and, with Frame.Script, one script, both from this host, and has no
 //     inline script or style;

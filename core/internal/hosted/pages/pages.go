@@ -1,8 +1,9 @@
 // Package pages renders what the person who is verified sees: every page of the hosted flow, in six
 // languages, for a phone first.
 //
-// Use Render for a page, and Style for the one stylesheet that the pages load. The package has no state and
-// makes no decisions. It renders a View as a document, and guarantees that
+// Use Render for a page, and Style for the one stylesheet that the pages load.
+//
+// The package has no state and makes no decisions. It renders a View as a document, and guarantees that
 //
 //   - a page has no inline script, no inline style and loads nothing but the
 //     stylesheet and its publisher's colours and logo, so that it works under
