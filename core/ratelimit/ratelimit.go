@@ -138,9 +138,8 @@ func (l *Limiter) hide(now time.Time, policy, key string) (string, error) {
 	return policy + "/#" + base64.RawURLEncoding.EncodeToString(sum[:16]), nil
 }
 
-// Take counts one request at now against all rules, or against none of them if one denies. The rules
-// must differ in name or key. An error means that the store did not answer, and the request must be
-// denied.
+// Take counts one request at now against all rules, or against none of them if one denies. The rules must
+// differ in name or key. An error means that the store is unavailable, and the request must be denied.
 func (l *Limiter) Take(ctx context.Context, now time.Time, rules []Rule) (Result, error) {
 	now = now.Truncate(time.Microsecond)
 	charges := make([]kv.Charge, len(rules))

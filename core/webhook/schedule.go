@@ -57,9 +57,9 @@ type Schedule struct {
 	// one attempt and no retry.
 	Delays []time.Duration `setting:"retries_ms"`
 
-	// JitterPercent spreads each delay evenly by so much up and down, so that
-	// events which failed together do not come back together. Zero is 20;
-	// negative is none; Next takes more than 100, which Validate refuses, for 100.
+	// JitterPercent spreads each delay evenly by so much up and down, so that events which failed together do
+	// not come back together. Zero is 20; // A negative value means none. Next uses 100 for larger values,
+	// which Validate rejects.
 	JitterPercent int `setting:"jitter_percent"`
 }
 

@@ -40,11 +40,11 @@ const leftMark = ".left"
 // each of whose bytes may be escaped as three, and 2 KiB for everything else.
 const MaxReturnURL = 26 << 10
 
-// Return answers GET on the path to which the site of a method sends the browser back (contract 35). It acts,
+// Return handles GET on the path to which the site of a method sends the browser back (contract 35). It acts,
 // although it is a GET, and only in the browser that left: a link scanner or another browser has no cookie.
 // It returns a redirect to the flow, so a reload of the next page sends no request to the provider. If the
 // address of the return itself is loaded again, the provider rejects the second use, and the page shows the
-// present state.
+// current state.
 func (h *Hosted) Return(ctx context.Context, c *web.Call) *web.Response {
 	return h.respond(h.comeBack(ctx, c.Request, c.Text))
 }
@@ -79,14 +79,14 @@ func (h *Hosted) comeBack(ctx context.Context, req *web.Request, name string) pa
 	if v.record.Terminal() {
 		v.countLate()
 	}
-	// Nothing is asked for a return that comes too late, or whose method the integration no longer offers.
+	// // A return that is too late, or whose method the integration no longer offers, sends no request.
 	if v.record.Terminal() || s.Attempt != v.record.Attempts || !ok {
 		return v.seeOther(v.url())
 	}
 	return v.returned(m, s, method.Step{Form: query, Back: true, State: s.State}, req.Path+"?"+query.Encode())
 }
 
-// cookiePrefix begins the names of our cookies. Browsers reject __Host- on http, which only dev has.
+// // cookiePrefix is the prefix of our cookies' names. Browsers reject __Host- on http, which only dev has.
 func (h *Hosted) cookiePrefix() string {
 	if strings.HasPrefix(h.BaseURL, "https:") {
 		return "__Host-verge-"

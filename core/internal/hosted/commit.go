@@ -17,7 +17,7 @@ import (
 	"github.com/verge-id/verge/core/token"
 )
 
-// choose answers the form with the method that the user has chosen. A method that cannot begin counts no
+// choose handles the form with the method that the user has chosen. A method that cannot begin counts no
 // attempt (contract 33).
 func (v *visit) choose(name string) page {
 	m, ok := v.offered(name)
@@ -33,7 +33,7 @@ func (v *visit) choose(name string) page {
 	return v.seeOther(v.url(methodParam, name))
 }
 
-// submit has the method decide about a form, and commits the decision.
+// // submit lets the method decide about a form, and commits the decision.
 func (v *visit) submit(form url.Values, file []byte) page {
 	m, s, refused := v.formStep(form)
 	if refused != nil {
@@ -67,9 +67,9 @@ func (v *visit) submit(form url.Values, file []byte) page {
 	return v.addressed(s, text, pages.Notice{Trouble: true}).with(503)
 }
 
-// returned has the method decide about a browser that has come back, or that collects a response, and commits
-// the decision. address is the request's own: during another request of the attempt, the browser waits and
-// then loads it again.
+// // returned lets the method decide about a browser that has returned, or that collects a response, and
+// commits the decision. address is the request's own: during another request of the attempt, the browser
+// waits and then loads it again.
 func (v *visit) returned(m method.Opened, s token.StepClaims, step method.Step, address string) page {
 	if step.Response != nil {
 		if err := v.refresh(); err != nil {
@@ -211,12 +211,11 @@ func (v *visit) waitFor(s token.StepClaims, asked string, open func() (token.Pen
 // browser then waits on a page that updates automatically, until it can show the result of the first post. A
 // form that has asked does not ask again: its user gets a new one.
 
-// claimLife is how long a claim holds if its holder dies: the time of a step, and a margin for the store and
-// for clocks that differ.
+// // claimLife is the life of a claim whose holder crashed: the time of a step, and a margin for the store
+// and for differing clocks.
 const claimLife = method.StepTime + 8*time.Second
 
-// ask has the method decide. The error is Method.Act's, or one of Lifecycle.Claim's. The caller defers
-// giveBack.
+// // ask lets the method decide. The error is from Method.Act or Lifecycle.Claim. The caller defers giveBack.
 func (v *visit) ask(m method.Opened, s token.StepClaims, step method.Step) (method.Decision, error) {
 	asking := lifecycle.Asking{Attempt: v.record.Attempts, Picture: step.File != nil}
 	if s.Handle != "" {
@@ -263,8 +262,8 @@ func (v *visit) stepEnded(step session.Step, cause error) {
 	v.claim = ""
 }
 
-// logBegun logs that the user leaves for a provider or a wallet. If they do not come back, the log has their
-// destination.
+// logBegun logs that the user leaves for a provider or a wallet. If they do not return, the log contains
+// their destination.
 func (v *visit) logBegun(m method.Opened) {
 	v.Lifecycle.LogStep(v.ctx, v.session, session.Step{Method: m.Name, Result: host.MethodLeft}, nil)
 }

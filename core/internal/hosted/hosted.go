@@ -1,6 +1,6 @@
-// Package hosted is the flow that a user walks through: the page behind redirect_url, its forms, and the hop
-// back to the publisher (contract 22 to 24). It also has the front page, and the pages that a person gets
-// instead of an error in JSON.
+// // Package hosted implements the flow of a user: the page at redirect_url, its forms, and the hop back to
+// the publisher (contract 22 to 24). It also contains the front page, and the pages that people see instead
+// of an error in JSON.
 //
 // A request to a page passes five stages, each in its own file:
 //
@@ -84,7 +84,7 @@ var (
 		method.OutcomeField, method.CredentialField}
 )
 
-// Values of shownParam: what GET shows instead of, or on, the method's page.
+// // Values of shownParam: the content that GET shows instead of, or on, the method's page.
 const (
 	shownCancelled   = "cancelled"
 	shownTrouble     = "trouble"     // the provider failed, and no attempt was counted
@@ -95,14 +95,14 @@ const (
 	shownCode        = "code"        // of a page that waits: its code, on a phone, too
 )
 
-// Show answers GET on the hosted path.
+// Show handles GET on the hosted path.
 func (h *Hosted) Show(ctx context.Context, c *web.Call) *web.Response {
 	return h.respond(h.get(c.Request, func(flow string) (*visit, *page) {
 		return h.open(ctx, c.Request, flow)
 	}))
 }
 
-// ShowPhone answers GET on the link of a hand-off.
+// ShowPhone handles GET on the link of a hand-off.
 func (h *Hosted) ShowPhone(ctx context.Context, c *web.Call) *web.Response {
 	return h.respond(h.get(c.Request, func(string) (*visit, *page) {
 		return h.openPhone(ctx, c.Request, c.Text)
@@ -125,7 +125,7 @@ func (h *Hosted) get(req *web.Request, open func(flow string) (*visit, *page)) p
 	return v.show(query)
 }
 
-// Act answers POST on the hosted path.
+// Act handles POST on the hosted path.
 func (h *Hosted) Act(ctx context.Context, c *web.Call) *web.Response {
 	return h.respond(h.actOn(ctx, c, func(url.Values) bool { return true }))
 }
@@ -133,7 +133,7 @@ func (h *Hosted) Act(ctx context.Context, c *web.Call) *web.Response {
 // MaxCredentialBody is the maximum number of bytes of a form with the response of a browser's wallet.
 const MaxCredentialBody = method.MaxCall + web.MaxBody
 
-// ActCredential answers POST on the path of forms with the response of a browser's wallet. It is Act with
+// ActCredential handles POST on the path of forms with the response of a browser's wallet. It is Act with
 // another limit of the body, and rejects other forms.
 func (h *Hosted) ActCredential(ctx context.Context, c *web.Call) *web.Response {
 	return h.respond(h.actOn(ctx, c, func(form url.Values) bool { return form.Has(method.CredentialField) }))
@@ -158,7 +158,7 @@ func (h *Hosted) actOn(ctx context.Context, c *web.Call, takes func(url.Values) 
 // MaxFileBody is the maximum number of bytes of a form with a picture.
 const MaxFileBody = method.MaxFile + web.MaxBody
 
-// ActFile answers POST on the path of forms with a picture. Apart from the encoding of the form it is Act.
+// ActFile handles POST on the path of forms with a picture. Apart from the encoding of the form it is Act.
 func (h *Hosted) ActFile(ctx context.Context, c *web.Call) *web.Response {
 	return h.respond(h.actOnFile(ctx, c))
 }
@@ -201,7 +201,7 @@ func (h *Hosted) post(ctx context.Context, req *web.Request, form url.Values, fi
 	return v.act(form, file)
 }
 
-// act carries out a form, by the action that it asks for.
+// // act carries out the action of a form.
 func (v *visit) act(form url.Values, file []byte) page {
 	switch name := form.Get(methodParam); {
 	case form.Has(enrolParam):

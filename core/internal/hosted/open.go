@@ -52,7 +52,7 @@ type visit struct {
 // returns a waiting page even if the response has arrived.
 func (v *visit) acts() bool { return v.req.Method != "HEAD" }
 
-// open returns the visit of a flow token, or the page of a token that is not good.
+// // open returns the visit of a flow token, or the page for an invalid token.
 func (h *Hosted) open(ctx context.Context, req *web.Request, flow string) (*visit, *page) {
 	if handle, ofPhone := strings.CutPrefix(flow, phonePrefix); ofPhone {
 		return h.openPhone(ctx, req, handle)
@@ -65,8 +65,8 @@ func (h *Hosted) open(ctx context.Context, req *web.Request, flow string) (*visi
 	if errors.Is(err, host.ErrKeyAwaited) {
 		return nil, refuse(h.awaited(req, flow))
 	}
-	// A token is as old as its session. If it says otherwise, or if its key was replaced before the session
-	// began, it was made with an old key.
+	// // A token is as old as its session. If its time differs, or if its key was replaced before the session
+	// began, it was forged with an old key.
 	if err != nil || claims.Expires != token.At(id.Expires()) || !host.ValidAt(id.Created, until) {
 		return nil, refuse(plain(400, pages.Damaged, req))
 	}
@@ -97,7 +97,7 @@ func refuse(p page) *page { return &p }
 // sameSite reports whether a POST came from our own page, by the headers of the browser. Current browsers
 // send Sec-Fetch-Site, over https and on loopback. Without it, "Origin: null" is no evidence: an extension or
 // a proxy that withholds referrers (Referrer-Policy: no-referrer) makes browsers send it with our own forms,
-// too. A browser that sends neither is let through: it has the flow token, which no other site knows.
+// too. A request with neither header is accepted: it has the flow token, which other sites do not know.
 func (h *Hosted) sameSite(req *web.Request) bool {
 	if site := req.Header.Get("Sec-Fetch-Site"); site != "" {
 		return site == "same-origin" || site == "none"
@@ -173,7 +173,8 @@ func (v *visit) formStep(form url.Values) (m method.Opened, s token.StepClaims, 
 	case err != nil:
 		return m, s, refuse(v.damaged())
 	}
-	// A form of another attempt is not evaluated (contract 23). The page shows how the session stands now.
+	// A form of another attempt is not evaluated (contract 23). The page shows the current state of the
+	// session.
 	if attempt != v.record.Attempts || s.Attempt != v.record.Attempts {
 		return m, s, refuse(v.seeOther(v.url()))
 	}
@@ -191,8 +192,8 @@ func (v *visit) attemptField() pages.Field {
 	return pages.Field{Name: attemptParam, Value: strconv.Itoa(v.record.Attempts)}
 }
 
-// attemptOf reads that input. A form without it was made by an older release, and a browser still shows it.
-// It belongs to the first attempt.
+// attemptOf reads that input. A form without it is from an older release, and a browser still shows it. It
+// belongs to the first attempt.
 func attemptOf(form url.Values) (attempt int, ok bool) {
 	text := form.Get(attemptParam)
 	if !form.Has(attemptParam) {
@@ -202,8 +203,8 @@ func attemptOf(form url.Values) (attempt int, ok bool) {
 	return int(n), err == nil
 }
 
-// hasProven reports whether this browser has completed the session: it has the step that did,
-// in its address or in a cookie. The only error is host.ErrKeyAwaited.
+// // hasProven reports whether this browser has completed the session: it has the completing step, in its
+// address or in a cookie. The only error is host.ErrKeyAwaited.
 func (v *visit) hasProven(step string) (bool, error) {
 	if v.record.Browser == "" {
 		return true, nil

@@ -188,9 +188,9 @@ func (v *visit) overtaken(step string) page {
 	return v.seeOther(v.url(shownParam, shownAsked, stepParam, step))
 }
 
-// overtakenURL is the address of that page. It has the step of the form. If the first form has completed the
-// session by that very step, the page is the way to the callback (hasProven). Otherwise it says that the
-// passkey was not accepted.
+// // overtakenURL returns the address of that page. It has the step of the form. If the first form has
+// completed the session with this step, the page continues to the callback (hasProven). Otherwise it reports
+// that the passkey was not accepted.
 func (v *visit) overtakenURL(step string) string {
 	return v.url(stepParam, step, shownParam, shownPasskey, reasonParam, string(badAnswer))
 }
@@ -217,7 +217,7 @@ func (v *visit) tellPasskey(event string, reason passkey.Reason, why string) {
 	}
 }
 
-// passkeyNotice is the reason that an address names, if it names one.
+// // passkeyNotice returns the reason in an address, or "".
 func passkeyNotice(query url.Values) string {
 	reason := passkey.Reason(query.Get(reasonParam))
 	if query.Get(shownParam) == shownPasskey &&
@@ -259,20 +259,20 @@ func (v *visit) offerEnrolment(step string, view *pages.View) error {
 }
 
 // mayEnrol reports whether the user may create a passkey from a session's verdict. A passkey that would not
-// count is not made.
+// count is not created.
 func (v *visit) mayEnrol() (bool, error) {
 	if !v.allowsPasskeys() || v.record.State != session.Completed ||
 		v.record.Proven.Fingerprint == "" ||
 		!v.now.Before(v.record.At.Add(token.ResultLife)) {
-		return false, nil // nothing was kept, or a passkey has completed the session
+		return false, nil // // no verdict was stored, or a passkey has completed the session
 	}
 	p := v.proof()
 	st, err := v.standing(v.ctx, p)
 	return err == nil && p.Counts(st), err
 }
 
-// proof is the proof of a passkey that is created from a completed session. Its time is rounded to the
-// minute, because the exact time would name the session to those who read the store.
+// // proof returns the proof of a passkey that is created from a completed session. Its time is rounded to
+// the minute, because the exact time would identify the session to readers of the store.
 func (v *visit) proof() passkey.Proof {
 	return passkey.Proof{Basis: v.record.Proven, Proven: v.record.At.Truncate(time.Minute),
 		Publisher: v.session.Integration.PublisherID}
@@ -288,8 +288,7 @@ func (v *visit) passkeyName() string {
 	return pages.PasskeyName(v.lang, site, v.now)
 }
 
-// enrol answers the form of a passkey that was made. Whatever becomes of it, the browser goes on to the
-// callback.
+// // enrol handles the form of a new passkey. Even if it fails, the browser continues to the callback.
 func (v *visit) enrol(form url.Values) page {
 	step := form.Get(stepParam)
 	s, err := v.openStep(form.Get(enrolParam))
@@ -327,21 +326,20 @@ func (v *visit) enrol(form url.Values) page {
 	return v.completed(nil).with(400)
 }
 
-// notKept answers the form where the service fails. The way to the callback does not depend on it.
+// // notKept handles the form if the service fails. The redirect to the callback does not depend on it.
 func (v *visit) notKept(err error) page {
 	v.Log.LogAttrs(v.ctx, slog.LevelError, "passkey not kept", slog.String("session", v.session.Text),
 		slog.String("error", err.Error()))
 	return v.completed(nil)
 }
 
-// keep keeps the passkey that has answered a challenge. One session makes one passkey, so the session is
-// marked first.
+// // keep stores a new passkey. One session creates one passkey, so the session is marked first.
 func (v *visit) keep(challenge []byte, answer string) error {
 	made, err := v.Passkeys.Read(challenge, []byte(answer))
 	if err != nil {
 		return err
 	}
-	// It is known again if the form comes twice. The challenge is kept nowhere, so the mark does not
+	// // It identifies the form if it is sent twice. The challenge is not stored, so the mark does not
 	// identify the passkey.
 	mark := sha256.Sum256(append(slices.Clip(challenge), made.ID()...))
 	if err := v.Lifecycle.Enrol(v.ctx, v.session, mark[:]); err != nil {
@@ -350,10 +348,10 @@ func (v *visit) keep(challenge []byte, answer string) error {
 	return v.Passkeys.Keep(v.ctx, made, v.proof())
 }
 
-// lookLife is how long the forms of the page of one's own passkey can be sent.
+// // lookLife is the life of the forms on the page of a user's own passkey.
 const lookLife = 10 * time.Minute
 
-// ShowPasskeys answers GET on the page where users see and delete what is kept of a passkey.
+// ShowPasskeys handles GET on the page where users see and delete the stored data of a passkey.
 func (h *Hosted) ShowPasskeys(_ context.Context, c *web.Call) *web.Response {
 	return h.respond(h.passkeysPage(c.Request, 200, pages.Kept{}))
 }
@@ -400,7 +398,7 @@ func (h *Hosted) passkeysFailed(req *web.Request, err error) page {
 	return plain(503, pages.Unavailable, req)
 }
 
-// ActPasskeys answers POST on that page: a passkey has answered, or its record is to be deleted.
+// ActPasskeys handles POST on that page: a passkey has responded, or its record is to be deleted.
 func (h *Hosted) ActPasskeys(ctx context.Context, c *web.Call) *web.Response {
 	return h.respond(h.actOnPasskeys(ctx, c))
 }

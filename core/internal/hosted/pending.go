@@ -97,7 +97,7 @@ func (v *visit) notOffered(s token.StepClaims, collect func(method.Opened) page)
 	return v.discard(s, v.url(shownParam, shownOutdated))
 }
 
-// returnWithCode answers GET on the redirect_uri that a program on the same device has received. It collects
+// returnWithCode handles GET on the redirect_uri that a program on the same device has received. It collects
 // the pending response with that code, if this browser has its pending authorization request.
 func (h *Hosted) returnWithCode(ctx context.Context, req *web.Request, name string, query url.Values) page {
 	code := query.Get(codeParam)
@@ -175,7 +175,7 @@ type taken struct {
 	RedirectURI string `json:"redirect_uri,omitempty"`
 }
 
-// Receive answers POST on a response_uri, always in JSON and never by a redirect. same reports that it is the
+// Receive handles POST on a response_uri, always in JSON and never by a redirect. same reports that it is the
 // address for the browser's own device. The sender is not the browser, so a browser's headers do not matter.
 func (h *Hosted) Receive(ctx context.Context, c *web.Call, handle session.PendingHandle, same bool) (
 	*web.Response, error) {
@@ -205,7 +205,7 @@ func (h *Hosted) Receive(ctx context.Context, c *web.Call, handle session.Pendin
 	return web.JSON(200, taken{h.BaseURL + web.ReturnPath + m.Name + "?" + codeParam + "=" + p.Code}), nil
 }
 
-// RequestObject answers GET on a response_uri: it serves the request object until a response is stored.
+// RequestObject handles GET on a response_uri: it serves the request object until a response is stored.
 func (h *Hosted) RequestObject(ctx context.Context, c *web.Call, handle session.PendingHandle, same bool) (
 	*web.Response, error) {
 	p, s, m, err := h.awaiting(ctx, handle)

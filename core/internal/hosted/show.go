@@ -74,8 +74,8 @@ func (v *visit) ended(step string, leaves bool) page {
 		}
 		return v.completed(func(view *pages.View) error {
 			if v.session.OpenID {
-				// An authorization code ends long before the user has made a passkey. So the page leads to a
-				// page with a new code.
+				// // An authorization code expires long before the user has created a passkey. So the page
+				// links to a page with a new code.
 				view.HopURL = v.BaseURL + v.url(shownParam, shownLeave, stepParam, step)
 			}
 			return v.offerEnrolment(step, view)
@@ -112,7 +112,7 @@ func (v *visit) completed(more func(*pages.View) error) page {
 	return v.page(200, view)
 }
 
-// callback returns the address to which a completed session leads: the callback with a result token, or the
+// // callback returns the address after a completed session: the callback with a result token, or the
 // redirect URI with an authorization code. The error is one of result.Tokens.Claims.
 func (v *visit) callback() (string, error) {
 	claims, err := v.Results.Claims(v.ctx, v.session, v.record, v.version, v.now)
@@ -233,7 +233,7 @@ func (v *visit) addressed(s token.StepClaims, text string, n pages.Notice) page 
 //
 // The page that leaves is shown once. A user who comes back to it with the Back button, or loads it again,
 // gets the method's page, whose button begins again. Otherwise the page would send them away immediately, and
-// to an address that may be good for one use, as with a pushed request (RFC 9126, 2.2).
+// to an address that may be valid for one use, as with a pushed request (RFC 9126, 2.2).
 func (v *visit) away(handle string, code bool) page {
 	s, _, err := v.requestIn(v.req, handle)
 	switch {
@@ -400,7 +400,7 @@ func (v *visit) page(status int, view pages.View) page {
 	return page{status: status, view: view}
 }
 
-// damaged returns the page for a form that this service has not made.
+// // damaged returns the page for a form that this service has not created.
 func (v *visit) damaged() page { return v.page(400, pages.View{Kind: pages.Damaged}) }
 
 // seeOther sends the browser to another page of this service.
@@ -418,14 +418,14 @@ func (v *visit) unavailable(err error) page {
 }
 
 // awaited returns the page for a link that another instance has sealed with a key that this one has not read
-// yet. The link may be good, and then it works in a moment.
+// yet. The link may be valid, and then it works in a moment.
 func (h *Hosted) awaited(req *web.Request, flow string) page {
 	h.Log.LogAttrs(context.Background(), slog.LevelWarn, "hosted page waits for a key of the ring")
 	return page{status: 503, view: pages.View{Kind: pages.Unavailable, Lang: languageOf(req),
 		RetryURL: web.HostedPath + "?flow=" + url.QueryEscape(flow)}}
 }
 
-// plain returns a page for a visitor without a good flow token.
+// // plain returns a page for a visitor without a valid flow token.
 func plain(status int, kind pages.Kind, req *web.Request) page {
 	return page{status: status, view: pages.View{Kind: kind, Lang: languageOf(req)}}
 }
@@ -457,7 +457,7 @@ func (p page) response() *web.Response {
 func render(status int, view pages.View) *web.Response {
 	body, err := pages.Render(view)
 	if err != nil {
-		panic(err) // a View that we made ourselves
+		panic(err) // // our own View
 	}
 	script := ""
 	if view.Camera || view.Credential != nil || view.Passkey != nil || view.AgainURL != "" {
@@ -508,7 +508,7 @@ func findAsset(path string) (pages.Asset, bool) {
 	return pages.FindAccent(path)
 }
 
-// Asset answers GET on a file that pages load; nil if there is no such file.
+// Asset handles GET on a file that pages load; nil if there is no such file.
 func Asset(path string) *web.Response {
 	a, ok := findAsset(path)
 	if !ok {

@@ -18,7 +18,7 @@ import (
 // crypto/x509 could build the path. But it can also read the system's roots, and then a guest imports what
 // that takes. The paths of mobile documents are short, and have none of what makes paths hard.
 
-// maxVerified is the maximum number of signatures that are verified for one answer: the issuer's, the
+// maxVerified is the maximum number of signatures that are verified for one response: the issuer's, the
 // device's, and those of the path.
 const maxVerified = 2 + maxTried + maxChain - 1
 
@@ -38,9 +38,9 @@ var (
 // anyPurpose is anyExtendedKeyUsage. An authority may have it, but not a document signer.
 const anyPurpose = "2.5.29.37.0"
 
-// signer returns the certificate of the signer, the first of a chain, if it is good, with those between it
-// and a trust anchor, and the trust anchor, which a listed signer is itself. chain is in DER. It is the path
-// to the anchor in order. The anchor may be in it or not. Certificates after the anchor are ignored.
+// // signer returns the certificate of the signer, the first of a chain, if it is valid, with those between
+// it and a trust anchor, and the trust anchor, which a listed signer is itself. chain is in DER. It is the
+// path to the anchor in order. The anchor may be in it or not. Certificates after the anchor are ignored.
 //
 // ISO/IEC 18013-5 has signer and authority name the same country. That is not compared: operators trust
 // authorities and no countries, and nothing here depends on a country.
@@ -101,7 +101,7 @@ func (a Ask) isAnchor(der []byte) bool {
 }
 
 // maxTried is the maximum number of trust anchors whose key is tried for one certificate. Authorities have
-// one or two at a time by the same name. A list with more of them would let an answer cost as many
+// one or two at a time by the same name. A list with more of them would let a response cost as many
 // verifications.
 const maxTried = 16
 
@@ -216,7 +216,7 @@ func hasExtension(c *x509.Certificate, id asn1.ObjectIdentifier) bool {
 	return false
 }
 
-// hasPurpose reports whether a certificate names one of the extended key usages that are asked for.
+// hasPurpose reports whether a certificate has one of the requested extended key usages.
 func (a Ask) hasPurpose(c *x509.Certificate) bool {
 	return slices.ContainsFunc(purposes(c), func(id string) bool { return slices.Contains(a.EKU, id) })
 }
@@ -259,9 +259,9 @@ func (a Ask) signedBy(
 }
 
 // Issued remembers certificates whose signature was good. A few document signers sign for millions of people,
-// and a check costs a third of an answer. Nothing in it goes stale: whether a key has made a signature
-// depends on no time and no setting, and everything else about a certificate is checked each time. The zero
-// value is empty. It may be used concurrently.
+// and a check costs a third of a response. The cache cannot become outdated: whether a key has made a
+// signature depends on no time and no setting, and everything else about a certificate is checked each time.
+// The zero value is empty. It may be used concurrently.
 //
 // It is not shared by all of a process, because a replay of a core asks its host what the core has asked.
 type Issued struct {

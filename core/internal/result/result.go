@@ -105,8 +105,8 @@ func (m mark) marshal() []byte {
 // the session's link, so that the link can show that the result was used.
 const markMargin = session.Life
 
-// Redeem redeems the token at now, and returns when it was redeemed. by names the caller. A caller that
-// comes again with the same name gets the first answer again. "" names no caller. The error is ErrInvalid,
+// Redeem redeems the token at now, and returns when it was redeemed. by names the caller. A caller that calls
+// again with the same name gets the first result again. "" names no caller. The error is ErrInvalid,
 // ErrExpired, ErrUsed, or one of the store's.
 func (t *Tokens) Redeem(ctx context.Context, tok Token, by string, now time.Time) (time.Time, error) {
 	if !now.Before(tok.claims.Expires()) {

@@ -116,7 +116,7 @@ func readSettings(raw json.RawMessage) (web.Object, error) {
 	return web.ReadObject(raw)
 }
 
-// refuseOthers reports members that are not known, so that a mistyped one is not silently without effect.
+// // refuseOthers reports unknown fields, so that a mistyped field is not silently ignored.
 func refuseOthers(o web.Object, known []string, wrong *problem.List) {
 	for _, name := range o.Names() {
 		if !slices.Contains(known, name) {

@@ -83,10 +83,10 @@ func (o *openID) Receive(ctx context.Context, s method.Session, state []byte, c 
 	return []byte(kept), nil
 }
 
-// acrossDevices is the reason of answers from another device where the setting excludes them.
+// // acrossDevices is the reason for responses from another device if the setting excludes them.
 const acrossDevices = "cross_device"
 
-// refused returns an error about an answer. The reason is for logs and metrics.
+// // refused returns an error about a response. The reason is for logs and metrics.
 func refused(reason string) error { return &method.Refusal{Reason: reason} }
 
 // refusedBy returns the rejection for an error of package mdoc.

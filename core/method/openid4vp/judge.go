@@ -9,8 +9,8 @@ import (
 	"github.com/verge-id/verge/core/method"
 )
 
-// Results of a wallet's answer, as they are kept. errorKept is before the name of an error, and faultKept
-// before the fault of a document and the reason of the refusal.
+// // Stored results of a wallet's response. errorKept is before the name of an error, and faultKept before
+// the fault of a document and the reason of the refusal.
 const (
 	approvedKept    = "approved"
 	rejectedKept    = "rejected"
@@ -85,8 +85,8 @@ func (o *openID) asksFor(age int) (names []string) {
 	return names
 }
 
-// decide returns the decision by a kept answer. The error is a *method.Refusal for a wallet that cannot
-// answer: nothing is decided, and the user may try again.
+// // decide returns the decision about a stored response. The error is a *method.Refusal for a wallet that
+// cannot answer: nothing is decided, and the user may try again.
 func (o *openID) decide(s method.Session, text string) (method.Decision, error) {
 	if name, ok := strings.CutPrefix(text, errorKept); ok {
 		return method.Decision{}, refused("wallet_error_" + name)

@@ -47,11 +47,11 @@
 //	                  profile's)
 //	request           value: the request is in the link. signed: the wallet fetches it, signed (default: the
 //	                  profile's)
-//	encrypted         answers are encrypted: direct_post.jwt and dc_api.jwt (default: the profile's)
+//	encrypted         responses are encrypted: direct_post.jwt and dc_api.jwt (default: the profile's)
 //	browser           the protocols by which the browser is asked, too, by the Digital Credentials API:
 //	                  org-iso-mdoc, openid4vp-v1-unsigned, openid4vp-v1-signed. true is the profile's list,
 //	                  and false is none (default: the profile's)
-//	cross_device      wallets on other devices may answer (default: true)
+//	cross_device      wallets on other devices may respond (default: true)
 //	revocation        whether documents are looked up in the lists of revoked documents: if_present
 //	                  (default), required or off
 //	private_key_file, certificate_file

@@ -24,13 +24,13 @@ type settings struct {
 	anchors []mdoc.Anchor
 	lists   []method.TrustList
 	keys    []mdoc.IssuerKey // of issuers' DIDs
-	types   []string         // of SD-JWTs that are asked for
+	types   []string         // // of requested SD-JWTs
 	formats []string         // of documents, in the order of requests
 	scheme  string           // what a link begins with, up to the question mark
 
 	encrypted   bool     // direct_post.jwt and dc_api.jwt
 	browser     []string // protocols of requests to the Digital Credentials API; empty: no requests
-	crossDevice bool     // wallets on other devices may answer
+	crossDevice bool     // // wallets on other devices may respond
 
 	revocation string // ifPresent, required or off
 	dev        bool
@@ -385,7 +385,7 @@ func (s *settings) carries(protocol string) bool {
 	return protocol != isoProtocol || slices.Contains(s.formats, mdocFormat)
 }
 
-// readFormats reads the formats of documents that are asked for. The default is all of the profile's.
+// // readFormats reads the requested formats of documents. The default is all of the profile's.
 func (s *settings) readFormats(r reader) {
 	all := s.profile.formats()
 	v := r.o.Value(formatsName)
