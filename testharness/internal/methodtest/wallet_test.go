@@ -267,7 +267,7 @@ func TestWallet_Browser(t *testing.T) {
 	}
 	bad := a.byBrowser(t, page, "https://evil.example")
 	failed := page.SubmitForm(bad)
-	if failed.Kind != "method" || !strings.Contains(string(failed.Body), "could not verify the wallet") {
+	if failed.Kind != "method" || !strings.Contains(string(failed.Body), "could not verify your wallet") {
 		t.Errorf("contract 39: a response to another origin: a %s page (%d): %s", failed.Kind, failed.Status,
 			failed.Body)
 	}
@@ -402,7 +402,7 @@ func TestWallet_LicenceWithoutAge(t *testing.T) {
 	}
 	done := page.LoadAgain()
 	if done.Kind != "method" || !strings.Contains(string(done.Body),
-		"does not say whether you are old enough") || a.status(s) != "PENDING" {
+		"does not show whether you are old enough") || a.status(s) != "PENDING" {
 		t.Errorf("contract 39: a %s page: %s", done.Kind, done.Body)
 	}
 }

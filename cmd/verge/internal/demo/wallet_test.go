@@ -184,14 +184,14 @@ func TestChromiumDigitalCredentials(t *testing.T) {
 			Action:   digitalcredentials.VirtualWalletActionRespond,
 			Protocol: "openid4vp-v1-signed", Response: jsonv2.Value(`{"error":"invalid_request"}`)})
 		w.click(credentialForm+" button", `.notice`)
-		w.reads("did not answer")
+		w.reads("did not respond")
 	})
 	t.Run("contract 39: an answer for another origin is a failed attempt", func(t *testing.T) {
 		w := newWalk(t)
 		w.asksWallet()
 		w.responds("https://evil.example")
 		w.click(credentialForm+" button", `.notice`)
-		w.reads("We could not verify the wallet")
+		w.reads("We could not verify your wallet")
 	})
 	t.Run("contract 39: the user declines", func(t *testing.T) {
 		w := newWalk(t)

@@ -530,7 +530,7 @@ var sayings = []struct {
 	{"another side is being asked", "asked, again", "fr", []string{"Un instant"}, []string{"Votre photo"}},
 	{"contract 34: a box waits", "box", "en", []string{"Open wallet on this device", "Scan this code",
 		"waiting for your wallet", "Show a QR code", "Continue on your phone", "About 8 minutes left"},
-		[]string{"has come", "How it works"}},
+		[]string{"has responded", "How it works"}},
 	{"contract 34: a phone with the code", "box, with its code on a phone", "en",
 		[]string{"Scan this code"}, []string{"Show a QR code"}},
 	{"contract 40: a camera page offers a phone", "camera, or a phone", "en",
