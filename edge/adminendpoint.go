@@ -21,23 +21,23 @@ import (
 	"github.com/verge-id/verge/edge/server"
 )
 
-// AdminEndpoint is a path of the operators' API that this process answers itself, because the core knows
-// nothing of what it is about. Callers are let in by the core's rules (contract 30, 42): package edge asks
-// the engine, so wrong tokens count together with those of every other path.
+// AdminEndpoint is a path of the operators' API that this process serves itself, because the core has no such
+// operation. Callers are authorized by the core's rules (contract 30, 42): package edge asks the engine, so
+// wrong tokens count together with wrong tokens on every other path.
 type AdminEndpoint struct {
-	// Operations has the methods that the path takes, and what each one does.
+	// Operations has the path's HTTP methods, and the operation of each.
 	Operations map[string]operate.Operation
 
-	// Answer carries out the operation of the request's method, for a caller who may do it. It returns what
-	// goes into the JSON answer, or what the caller is told. It sets Changed of the call if it has changed
-	// something, and then the audit has the operation.
+	// Answer runs the operation of the request's method, for an authorized caller. It returns the content of
+	// the JSON response, or the API error. If it sets Changed of the call, the operation is entered into the
+	// audit.
 	Answer func(ctx context.Context, c *Call) (any, *web.Error)
 }
 
 // Call is a request for an AdminEndpoint.
 type Call struct {
 	*web.Request           // without its body
-	Stream       io.Reader // the body, of any length; nobody has read of it
+	Stream       io.Reader // the body, of any length, not read yet
 	ID           string    // of the request, for the log
 	Operator     string    // the id of the token that asks (operate.Actor)
 	Changed      string    // Answer says here what it has made or put to use; "" is nothing
@@ -109,8 +109,8 @@ func (s *Service) authorize(
 // engineTime is how long an engine may take to judge the token of the configuration.
 const engineTime = 2 * time.Second
 
-// askWho asks the engine whose token the request has, and whether it may do op. The response is nil if there
-// is none.
+// askWho asks the engine for the owner of the request's token, and whether it may perform op. The response is
+// nil if the engine gave none.
 func (s *Service) askWho(
 	ctx context.Context, req *web.Request, op operate.Operation, briefly bool,
 ) *web.Response {
@@ -131,13 +131,13 @@ func (s *Service) askWho(
 	return s.engine.Admin(ctx, ask)
 }
 
-// The answers to a caller whose token the engine could not judge.
+// The errors for a caller whose token the engine could not check.
 var (
 	noAnswer = &web.Error{Code: web.Unavailable, RetryAfter: 1,
-		Message: "The service cannot tell whose token this is just now; nothing was done. Try again."}
+		Message: "The token cannot be checked at the moment; no changes were made. Try again."}
 	oldModule = &web.Error{Code: web.Forbidden,
-		Message: "The module in use is of an earlier release, which cannot tell what this " +
-			"token may do here. Use the operator token of the configuration."}
+		Message: "The active module is of an earlier release, which cannot check the rights of this " +
+			"token. Use the operator token of the configuration."}
 )
 
 func notThatMethod(endpoint AdminEndpoint) *web.Error {

@@ -16,18 +16,18 @@
 //
 //   - Open serves nothing. It returns an error if the configuration is not safe, if the key ring does
 //     not belong to the store, or if fewer partitions are configured than the store's sessions use.
-//   - Run answers every request that it began to read. It finishes the jobs in hand or gives them back.
-//     Then it closes the engine, and the store last.
-//   - A request that waits for the store for longer than its budget is answered 503. If the store fails,
-//     the log has one line, and one more when the store works again. If the store is lost for good, Run
-//     ends with an error.
+//   - Run responds to every request that it began to read. It finishes active jobs or returns them. Then it
+//     closes the engine, and the store last.
+//   - A request that waits for the store for longer than its budget returns 503. If the store fails, the log
+//     has one line, and another one when the store works again. If the store is lost permanently, Run returns
+//     an error.
 //   - If the store is a [Signaler], instances that share it wake each other for tasks that one of them
 //     cannot run now.
-//   - Trusted lists that methods name are fetched while Serve runs. A list that is not fetched is
-//     reported and ends nothing.
-//   - What the core notes as usage is added up in memory and recorded at intervals, and a last time by Close.
-//     While the store fails, it waits. A process that is killed loses what it has not recorded.
-//   - The service is not ready while the other instances seal with a key that it does not have.
+//   - Trusted lists that methods name are fetched while Serve runs. A list that cannot be fetched is
+//     reported, and the service continues.
+//   - Usage is added up in memory and recorded at intervals, and a last time by Close. While the store fails,
+//     it is kept in memory. A killed process loses usage that it has not recorded.
+//   - The service is not ready while the active key of other instances is missing from its ring.
 //   - Open takes over the listeners and the store. They are closed when Run returns, by Close, and if
 //     Open fails.
 //
@@ -71,8 +71,8 @@ import (
 	"github.com/verge-id/verge/edge/signing"
 )
 
-// Config says what a service is made of. Core.BaseURL, Store.KV and Keyring are needed. Every other zero
-// value works.
+// Config has the parts of a service. Core.BaseURL, Store.KV and Keyring are required. Every other zero value
+// works.
 type Config struct {
 	// Core is the configuration of the service itself.
 	Core core.Config
@@ -115,12 +115,11 @@ type Config struct {
 	// are nil.
 	Server server.Config
 
-	// AdminEndpoints has the paths of the operators' API that this process answers itself, by path. Nil:
-	// there are none.
+	// AdminEndpoints has the paths of the operators' API that this process serves itself, by path. Nil: none.
 	AdminEndpoints map[string]AdminEndpoint
 
-	// Tracer gets spans of requests and jobs, and of what they ask of the store and of others; see package
-	// tracing. Nil: there are none.
+	// Tracer gets spans of requests and jobs, and of their calls to the store and to other servers; see
+	// package tracing. Nil: no spans.
 	Tracer trace.TracerProvider
 
 	// Runner configures how jobs run, and how often the service looks for tasks of other instances.
@@ -133,10 +132,10 @@ type Config struct {
 	// they run, and Close does so a last time. Negative: only Service.RecordUsage does.
 	UsageEach time.Duration
 
-	// Public serves users and publishers. Nil: the service has no network, for a program that only
-	// works jobs, or that calls Service.Engine itself. Admin serves the operators' API, which asks for
-	// Core.OperatorToken; nil: there is none. Ops serves health and metrics, which ask for no
-	// credential; nil: there are none. Both need Public.
+	// Public serves users and publishers. Nil: the service has no network, for a program that only works
+	// jobs, or that calls Service.Engine itself. Admin serves the operators' API, which requires
+	// Core.OperatorToken; nil: no operators' API. Ops serves health and metrics, which need no credential;
+	// nil: neither. Both need Public.
 	Public, Admin, Ops net.Listener
 
 	Log    *slog.Logger     // nil discards
@@ -154,7 +153,7 @@ type Store struct {
 	// read costs a round trip.
 	Shared bool
 
-	// Close is called when the KV is not used any more. May be nil.
+	// Close is called when the KV is no longer used. May be nil.
 	Close func() error
 }
 
@@ -170,7 +169,7 @@ type HealthNotifier interface {
 	Failing() error
 }
 
-// Setup is what Config.Engine makes an engine from.
+// Setup has the values from which Config.Engine creates an engine.
 type Setup struct {
 	Core    core.Config     // of the service
 	Host    host.Host       // that the engine runs on
@@ -372,7 +371,7 @@ func (o observer) Tally(t host.Tally) {
 	o.Metrics.Tally(t)
 }
 
-// backlog is what the runner says of tasks that wait.
+// backlog returns the runner's number and age of waiting tasks.
 func (s *Service) backlog() (waiting int, oldest time.Duration) {
 	if r := s.runner.Load(); r != nil {
 		return r.Backlog()
@@ -390,20 +389,19 @@ func (o observer) Wake(p kv.Partition, due time.Time) {
 // Directory returns the directory of publishers, integrations and keys.
 func (s *Service) Directory() *integration.Directory { return s.native.Directory() }
 
-// Usage returns what is kept of the service's usage, by all instances.
+// Usage returns the recorded usage of the service, by all instances.
 func (s *Service) Usage() *core.Usage { return s.native.Usage() }
 
 // Engine returns the engine that answers requests and runs jobs. Its requests have the same budget as
 // those that come over the network.
 func (s *Service) Engine() engine.Engine { return s.engine }
 
-// Host returns what the core runs on: the observed store, the key ring, and the client for outbound
-// requests.
+// Host returns the host of the core: the observed store, the key ring, and the client for outbound requests.
 func (s *Service) Host() host.Host { return s.host }
 
-// Run serves requests and runs tasks until ctx is done or the store is lost. Then it ends everything in
-// the order of dependence: it answers requests, finishes jobs in hand or gives them back, closes the
-// engine, and closes the store last. It must be called only once.
+// Run serves requests and runs tasks until ctx is done or the store is lost. Then it stops in the order of
+// dependence: it responds to requests, finishes active jobs or returns them, closes the engine, and closes
+// the store last. It must be called only once.
 func (s *Service) Run(ctx context.Context) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -420,7 +418,7 @@ func (s *Service) Run(ctx context.Context) error {
 	return errors.Join(err, <-worked, s.Close())
 }
 
-// lostError says why the store can never be written again.
+// lostError is the reason why the store is permanently lost.
 type lostError struct{ error }
 
 func (e lostError) Unwrap() error { return e.error }
@@ -501,7 +499,7 @@ func (s *Service) closeAll() error {
 		ctx, cancel := context.WithTimeout(context.Background(), usageTime)
 		s.usage.Expire(s.config.Now().Add(time.Hour))
 		if err := s.RecordUsage(ctx); err != nil {
-			s.config.Log.Warn("usage that was counted last is lost", "error", err.Error())
+			s.config.Log.Warn("latest usage lost", "error", err.Error())
 		}
 		cancel()
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/verge-id/verge/core/host"
 )
 
-// measured is a Fetcher that reports how long the other side of a verification method takes, and whether it
-// answers. It is in front of the client of every engine, so that a guest cannot report anything else.
+// measured is a Fetcher that reports how long the provider of a verification method takes, and whether it
+// responds. It is in front of the client of every engine, so that a guest cannot report anything else.
 type measured struct {
 	host.Fetcher
 	report func(m host.Measurement)

@@ -14,9 +14,9 @@ import (
 // partitionsKey holds the largest number of partitions that this store has had.
 var partitionsKey = kv.Key{Partition: integration.Partition, Name: "c/partitions"}
 
-// PartitionsError refuses a Config.Core.Partitions that is smaller than it once was on this store. Nobody
-// would look at the partitions that are left out, and their events would wait for ever. A restart does
-// not help, only another number.
+// PartitionsError is the error of a Config.Core.Partitions that is smaller than it once was on this store.
+// The other partitions would not be polled, and their events would wait indefinitely. A restart does not
+// help, only another number.
 type PartitionsError struct{ Configured, Used int }
 
 func (e *PartitionsError) Error() string {
@@ -24,14 +24,14 @@ func (e *PartitionsError) Error() string {
 		"set it to %d or more", e.Configured, e.Used, e.Used)
 }
 
-// CheckPartitions refuses a number of partitions as Open does, with a *PartitionsError, and changes nothing
-// in the store.
+// CheckPartitions rejects a number of partitions as Open does, with a *PartitionsError, without a change in
+// the store.
 func CheckPartitions(ctx context.Context, store kv.KV, n int) error {
 	_, _, err := comparePartitions(ctx, store, n)
 	return err
 }
 
-// comparePartitions returns the number in the store, 0 if there is none, and the transaction that wrote it.
+// comparePartitions returns the number in the store, or 0, and the transaction that wrote it.
 func comparePartitions(ctx context.Context, store kv.KV, n int) (before int, tx string, err error) {
 	switch it, err := store.Get(ctx, partitionsKey); {
 	case err == nil:
@@ -49,7 +49,7 @@ func comparePartitions(ctx context.Context, store kv.KV, n int) (before int, tx 
 	return before, tx, nil
 }
 
-// keepPartitions stores the number. It refuses one that is smaller than the number there.
+// keepPartitions stores the number. It rejects a number below the stored one.
 func keepPartitions(ctx context.Context, store kv.KV, random io.Reader, n int) error {
 	for range 5 { // instances that start at the same time may conflict
 		before, tx, err := comparePartitions(ctx, store, n)

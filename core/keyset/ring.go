@@ -167,8 +167,8 @@ func (r *Ring) meet(ctx context.Context) (set keySet, version string, forgot boo
 		set, forgot = set.remember(known)
 	}
 	if forgot {
-		r.cfg.Log.Error("the store's set of keys was deleted or put back to an earlier one; it is "+
-			"made whole again",
+		r.cfg.Log.Error("the store's set of keys was deleted or rolled back; it is "+
+			"restored",
 			"item", key.String())
 	}
 	return set, version, forgot, r.change(func(s *state) {
@@ -194,7 +194,7 @@ func (r *Ring) recover(ctx context.Context, set keySet, version string) (whole k
 		return set, false, err
 	}
 	r.cfg.Log.Error("the store's set of keys lacks a key that has signed records; "+
-		"what an older key has signed, and is kept for long, counts for nothing", "key", k.ID)
+		"long-lived records signed by an older key are ignored", "key", k.ID)
 	whole, _ = set.remember(keySet{Keys: []Key{{ID: k.ID, Fingerprint: k.Fingerprint(), From: begins(file, i),
 		Resealed: true, Alone: true}}})
 	return whole, true, nil
@@ -247,8 +247,8 @@ func (r *Ring) reseal(ctx context.Context, set keySet, version string) error {
 	next.Keys[i].Resealed, next.Keys[i].Alone = true, alone
 	done, err := r.write(ctx, next, version)
 	if done && alone {
-		r.cfg.Log.Info("everything that is kept for long is signed with the key that seals; "+
-			"an older key signs none of it any more", "key", sealing)
+		r.cfg.Log.Info("all long-lived records are signed with the active key; "+
+			"older keys are no longer needed for them", "key", sealing)
 	}
 	return err
 }
@@ -278,8 +278,8 @@ func (r *Ring) Ready() error {
 	case !s.joined:
 		return errors.New("the key ring has not been compared with the store's set of keys yet")
 	case s.standing.Doubt != "":
-		return unfit("the store's set of keys is not believed: " + s.standing.Doubt +
-			"; otherwise find out who writes to the store, and put the set back with \"verge keyring adopt\"")
+		return unfit("the store's set of keys is not trusted: " + s.standing.Doubt +
+			"; otherwise find out who writes to the store, and restore the set with \"verge keyring adopt\"")
 	case s.standing.Stranger:
 		return unfit(fmt.Sprintf("the key ring is another fleet's: the store is used with key %s; "+
 			"this ring has key %s; bring this instance the ring or the store of its own fleet",

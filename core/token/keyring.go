@@ -186,7 +186,7 @@ func (kr *Keyring) Retire(id string, now time.Time, life time.Duration, force bo
 	case len(kr.Keys) == 1:
 		return fmt.Errorf("key ring: %s is the only key; rotate first", id)
 	case i == sealing && !force:
-		return fmt.Errorf("key ring: %s is the key that seals; rotate first", id)
+		return fmt.Errorf("key ring: %s is the active key; rotate first", id)
 	}
 	if alive := kr.Keys[i].Replaced.Add(life); i > sealing && !force && now.Before(alive) {
 		return fmt.Errorf("key ring: sessions of key %s can be asked for until %s; "+

@@ -86,8 +86,8 @@ func CheckLongLived(s host.Sealer, name string, value []byte) (until time.Time, 
 func Refusal(err error) string {
 	if errors.Is(err, errSuperseded) {
 		return "the store holds a record that an older key of the ring has signed, though " +
-			"everything was signed again since: it comes from a backup, or somebody made it with a ring " +
-			"that leaked; it counts for nothing"
+			"all records were signed again since: it comes from a backup, or was forged with a leaked " +
+			"ring; it is ignored"
 	}
 	return "the store holds what this service did not write"
 }

@@ -38,7 +38,7 @@ func promtool(t *testing.T, input string, args ...string) string {
 	return string(out)
 }
 
-// What an operator's Prometheus scrapes follows its conventions.
+// The metrics follow the conventions of Prometheus.
 func TestMetricsFollowTheConventions(t *testing.T) {
 	h := testharness.New(t, nil)
 	h.Validate(h.Approve(h.Start(nil)).ResultToken)

@@ -41,7 +41,7 @@ type Engine interface {
 	// Apply checks a site, integration.Site as JSON, and puts it into the store.
 	Apply(ctx context.Context, site []byte) error
 
-	// Record writes sums of what the core has noted as usage (host.Tally). It may be given the same ones
+	// Record writes sums of the core's usage (host.Tally). It may be given the same ones
 	// again, and after an error it must be. If the core is of a release that keeps no usage, the error is
 	// ErrNoUsage.
 	Record(ctx context.Context, t host.Totals) error
@@ -49,8 +49,8 @@ type Engine interface {
 	// Partitions returns all partitions that may have tasks. They are the same at every call.
 	Partitions() []kv.Partition
 
-	// Claim leases up to n due tasks of the partition. next is when the earliest task that was not
-	// claimed falls due or comes free. It is zero if there is none.
+	// Claim leases up to n due tasks of the partition. next is the time at which the earliest unclaimed task
+	// is due or free. It is zero if there are no others.
 	Claim(ctx context.Context, p kv.Partition, n int) (jobs []host.Job, next time.Time, err error)
 
 	// Run does a claimed job and records the outcome. Only the store causes an error: a delivery
@@ -61,7 +61,7 @@ type Engine interface {
 	// from until on. A lease that was lost meanwhile is no error.
 	Defer(ctx context.Context, job host.Job, until time.Time) error
 
-	// RunDue claims and runs everything that is due, one job after the other. It returns the time
-	// when the next task falls due, or zero if there is none.
+	// RunDue claims and runs all due tasks, one at a time. It returns the time at which the next task is due,
+	// or zero.
 	RunDue(ctx context.Context) (next time.Time, err error)
 }

@@ -25,15 +25,15 @@ import (
 // Cache keeps compiled modules in a directory, so that a restart need not compile. A nil Cache keeps
 // none.
 //
-// The files are machine code. Whoever can write into the directory decides what the server runs,
-// whatever is pinned or signed. So only the server's user may be able to write there, or into the
-// directories above it: otherwise somebody could replace the directory. A directory that is open to
-// others is not used.
+// The files are machine code. Anyone who can write to the directory decides which code the server runs,
+// despite pins and signatures. Therefore only the server's user may be able to write there, or to the parent
+// directories: otherwise another user could replace the directory. A directory that is open to other users is
+// not used.
 //
-// A disk can lose bytes, and a process can end in the middle of a write. So each module has a list of
-// its files with their SHA-256, in the format of sha256sum. A file that differs from its list is removed
-// before anything reads it. The library itself checks only a part of each file. It refuses to start on
-// what it finds wrong, and runs what it does not check.
+// A disk can lose bytes, and a process can end in the middle of a write. So each module has a list of its
+// files with their SHA-256, in the format of sha256sum. A file that differs from its list is removed before
+// it is used. The library itself checks only a part of each file: it fails to start on errors that it finds,
+// and runs code that it does not check.
 //
 // A faulty cache never makes a start fail. Without the cache a start only takes longer.
 type Cache struct {
@@ -48,7 +48,7 @@ type Cache struct {
 const keptModules = 4
 
 // OpenCache returns the cache in a directory. It returns nil if dir is empty or the directory cannot be
-// used. In the second case the log says why.
+// used. In the second case the log has the reason.
 func OpenCache(dir string, now func() time.Time, log *slog.Logger) *Cache {
 	if dir == "" {
 		return nil
@@ -65,13 +65,13 @@ func OpenCache(dir string, now func() time.Time, log *slog.Logger) *Cache {
 		c.compiled, err = wazero.NewCompilationCacheWithDir(c.dir)
 	}
 	if err != nil {
-		log.Warn("compiled modules are not kept", "error", err.Error())
+		log.Warn("compiled modules not cached", "error", err.Error())
 		return nil
 	}
 	return c
 }
 
-// CheckCache refuses a directory that others can write into or replace. The directory need not exist.
+// CheckCache rejects a directory that other users can write to or replace. The directory need not exist.
 func CheckCache(fsys afero.Fs, dir string) error {
 	err := ownDirectory(fsys, dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -97,9 +97,9 @@ func ownDirectory(fsys afero.Fs, dir string) error {
 	return ownParents(fsys, dir)
 }
 
-// ownParents refuses a directory if somebody else can rename a directory above it. The directory need
-// not exist. sshd has the same rule for files of keys. Where the sticky bit is set, as on /tmp, nobody
-// can rename what belongs to another user.
+// ownParents rejects a directory if another user can rename a parent directory. The directory need not exist.
+// sshd has the same rule for key files. If the sticky bit is set, as on /tmp, users cannot rename other
+// users' files.
 func ownParents(fsys afero.Fs, dir string) error {
 	at, err := filepath.Abs(dir)
 	if err != nil {
@@ -152,7 +152,7 @@ func (c *Cache) before(digest string) {
 	}
 	lists, err := c.lists()
 	if err != nil {
-		c.log.Error("the cache of compiled modules cannot be read", "error", err.Error())
+		c.log.Error("module cache not read", "error", err.Error())
 	}
 	listed := map[string]bool{}
 	for _, list := range lists {
@@ -163,7 +163,7 @@ func (c *Cache) before(digest string) {
 	for _, path := range c.files() {
 		switch sum, mine := lists[digest][path]; {
 		case mine && c.sum(path) != sum:
-			c.log.Warn("a compiled module was damaged and is compiled anew", "file", path)
+			c.log.Warn("damaged compiled module removed", "file", path)
 			c.remove(path)
 		case !listed[path] && (!strings.HasSuffix(path, ".tmp") || c.older(path, time.Hour)):
 			c.remove(path) // the process that wrote it ended before it listed it
@@ -193,9 +193,9 @@ func (c *Cache) after(digest string) {
 			fmt.Fprintf(&text, "%s  %s\n", sum, path)
 		}
 	}
-	// The list is written even if nothing changed, because its time is that of the last use.
+	// The list is written even without a change, because its time is the time of the last use.
 	if err := c.write(c.listFile(digest), text.Bytes()); err != nil {
-		c.log.Warn("the cache of compiled modules cannot be written", "error", err.Error())
+		c.log.Warn("module cache not written", "error", err.Error())
 		return
 	}
 	delete(lists, digest)
@@ -295,7 +295,7 @@ func (c *Cache) older(path string, age time.Duration) bool {
 
 func (c *Cache) remove(path string) {
 	if err := c.fs.Remove(filepath.Join(c.dir, path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		c.log.Warn("the cache of compiled modules cannot be cleaned", "error", err.Error())
+		c.log.Warn("module cache not cleaned", "error", err.Error())
 	}
 }
 

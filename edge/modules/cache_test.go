@@ -149,7 +149,7 @@ func TestCompiledModules(t *testing.T) {
 		if got := d.run(answering(1)); got != 1 {
 			t.Errorf("%s: the module answers %d", name, got)
 		}
-		const says = "a compiled module was damaged and is compiled anew"
+		const says = "damaged compiled module removed"
 		if said := d.log.String(); !strings.Contains(name, "list") && !strings.Contains(said, says) {
 			t.Errorf("%s: the log says %q", name, said)
 		}

@@ -28,18 +28,18 @@ const maxSize = 32 << 20
 // bytes really are a module.
 func New(wasm []byte, source string) (Module, error) {
 	if !bytes.HasPrefix(wasm, []byte("\x00asm\x01\x00\x00\x00")) {
-		return Module{}, fmt.Errorf("%s is no WebAssembly module: it does not begin like one", source)
+		return Module{}, fmt.Errorf("%s is not a WebAssembly module", source)
 	}
 	return Module{WASM: wasm, Digest: digestOf(wasm), Source: source}, nil
 }
 
-// digestOf returns the SHA-256 by which a module is named.
+// digestOf returns the SHA-256 that identifies a module.
 func digestOf(wasm []byte) string {
 	sum := sha256.Sum256(wasm)
 	return hex.EncodeToString(sum[:])
 }
 
-// Read reads the module in a file, and the signature beside it if there is one.
+// Read reads the module in a file, and the signature file next to it, if it exists.
 func Read(fsys afero.Fs, path string) (Module, error) {
 	m, err := ReadUnsigned(fsys, path)
 	if err != nil {

@@ -12,18 +12,18 @@ import (
 	"github.com/verge-id/verge/edge"
 )
 
-// Path is where operators ask for the module and send another one. The core knows nothing of it.
+// Path is the path at which operators read and replace the module. The core does not serve it.
 const Path = admin.ModulePath
 
 // sent is the source of a module that an operator has sent.
 const sent = "activated by an operator"
 
-var errNativeEngine = errors.New("this server's engine is native: it runs no module, " +
-	"so there is none to replace; a new release of it takes a restart. " +
+var errNativeEngine = errors.New("this server's engine is native: it runs no module " +
+	"that could be replaced; a new release requires a restart. " +
 	"With engine.name = \"wasm\" modules are replaced while it serves")
 
 var errOtherModule = &web.Error{Code: web.Unavailable, RetryAfter: 5,
-	Message: "Another module is being activated; try again when that is over."}
+	Message: "Another activation is in progress; try again when it is finished."}
 
 // AdminEndpoint shows and replaces the module, at Path. It is for edge.Config.AdminEndpoints.
 func (s *Switch) AdminEndpoint() edge.AdminEndpoint {
@@ -63,19 +63,19 @@ func (s *Switch) answer(ctx context.Context, c *edge.Call) (any, *web.Error) {
 	if changed {
 		c.Changed = next.Digest
 	}
-	s.log.Info("an operator has sent the module in use", "digest", next.Digest, "operator", c.Operator,
+	s.log.Info("active module sent again", "digest", next.Digest, "operator", c.Operator,
 		"request_id", c.ID)
 	return admin.ModuleActivated{ModuleInUse: *s.State().Active, Changed: changed}, nil
 }
 
-// forward refuses a module that is not trusted, or that is older than the one in use. The operator token
-// alone cannot bring back an older module. Only a change of the configuration can.
+// forward rejects a module that is not trusted, or that is older than the active one. The operator token
+// alone cannot reinstall an older module. Only a change of the configuration can.
 func (s *Switch) forward(next Module) (version int64, err error) {
 	if version, err = s.trust.Check(next); err != nil {
 		return 0, err
 	}
 	if now := s.State().Active; version < now.Version {
-		return 0, fmt.Errorf("its signature says %s, and the module in use has version %d: "+
+		return 0, fmt.Errorf("its signature has %s, and the active module has version %d: "+
 			"to go back, configure the older module and send SIGHUP, or restart",
 			VersionText(version), now.Version)
 	}
@@ -83,7 +83,7 @@ func (s *Switch) forward(next Module) (version int64, err error) {
 }
 
 // receive reads a module that an operator sends. It does not decide whether the module is trusted,
-// because a SIGHUP may change that meanwhile.
+// because a SIGHUP may change that in the meantime.
 func (s *Switch) receive(req *web.Request, body io.Reader) (next Module, e *web.Error) {
 	if !s.receiving.TryLock() {
 		return next, errOtherModule
@@ -92,13 +92,13 @@ func (s *Switch) receive(req *web.Request, body io.Reader) (next Module, e *web.
 	wasm, err := io.ReadAll(io.LimitReader(body, maxSize+1))
 	switch {
 	case err != nil:
-		return next, &web.Error{Code: web.InvalidRequest, Message: "The module did not arrive whole."}
+		return next, &web.Error{Code: web.InvalidRequest, Message: "The upload of the module was incomplete."}
 	case len(wasm) > maxSize:
 		return next, &web.Error{Code: web.PayloadTooLarge,
 			Message: fmt.Sprintf("The module is larger than %d bytes.", maxSize)}
 	}
 	if next, err = New(wasm, sent); err != nil {
-		return next, refusal(errors.New("it is no WebAssembly module: it does not begin like one"))
+		return next, refusal(errors.New("it is not a WebAssembly module"))
 	}
 	if text := req.Header.Get(admin.ModuleSignatureHeader); text != "" {
 		if next.Signature, err = parseSignature(text); err != nil {

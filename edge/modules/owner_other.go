@@ -4,5 +4,5 @@ package modules
 
 import "io/fs"
 
-// ownedByUs cannot be told here.
+// ownedByUs cannot check the owner on this system.
 func ownedByUs(fs.FileInfo) bool { return true }

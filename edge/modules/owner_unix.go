@@ -9,7 +9,7 @@ import (
 )
 
 // ownedByUs reports whether a file belongs to this process' user or to root,
-// who may do anything anyway. What is not on a disk belongs to us.
+// which can change any file. Files that are not on a disk belong to us.
 func ownedByUs(info fs.FileInfo) bool {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	return !ok || stat.Uid == 0 || int(stat.Uid) == os.Geteuid()

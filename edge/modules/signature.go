@@ -27,9 +27,8 @@ func Sign(key ed25519.PrivateKey, digest string, version int64) *Signature {
 	return &Signature{version, ed25519.Sign(key, signedText(digest, version))}
 }
 
-// signedText returns what the signature of a module signs. It is a text, so that openssl can make and
-// check a signature, too. Its first line says that it is about a module, so that no signature that the
-// key made for another purpose is good for a module.
+// signedText returns the text that the signature of a module signs, so that openssl can also create and check
+// signatures. Its first line names a module, so that signatures for other purposes are invalid for a module.
 func signedText(digest string, version int64) []byte {
 	if version == 0 {
 		return []byte("verge module, version 1\nsha256 " + digest + "\n")

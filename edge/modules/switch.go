@@ -18,10 +18,10 @@ import (
 	"github.com/verge-id/verge/wasm/settings"
 )
 
-// Config says which module runs and which ones may.
+// Config has the first module, and the trusted ones.
 type Config struct {
-	// Module runs first. Trust must have checked it. Nil: there is none, the engine is native, and
-	// operators see that.
+	// Module runs first. Trust must have checked it. Nil: no module, because the engine is native; operators
+	// see that.
 	Module *Module
 
 	// Trust decides about all later modules.
@@ -30,7 +30,7 @@ type Config struct {
 	// Cache is a directory for compiled modules. Empty: none are kept.
 	Cache string
 
-	// Interruptible is that of wasmhost.Config.
+	// Interruptible is wasmhost.Config.Interruptible.
 	Interruptible bool
 }
 
@@ -45,11 +45,11 @@ type Switch struct {
 	log      *slog.Logger
 	now      func() time.Time
 
-	// receiving is held by the one upload that is under way. An upload has megabytes, and its sender
-	// decides how long it takes.
+	// receiving is held by the active upload. An upload has megabytes, and its sender decides how long it
+	// takes.
 	receiving sync.Mutex
 
-	changing sync.Mutex // held by the one change that is under way; protects trust
+	changing sync.Mutex // held by the active change; protects trust
 	trust    Trust
 
 	mu       sync.Mutex
@@ -65,7 +65,7 @@ type origin struct {
 }
 
 // activationTime is the longest time for compiling and testing a module, which usually takes seconds. A
-// module whose test takes longer is refused.
+// module whose test takes longer is rejected.
 const activationTime = 3 * time.Minute
 
 // NewSwitch returns a switch that runs nothing until Open.
@@ -99,7 +99,7 @@ func (s *Switch) start(ctx context.Context, at edge.Setup) error {
 	ctx, cancel := context.WithTimeout(ctx, activationTime)
 	defer cancel()
 	slow := time.AfterFunc(time.Second, func() {
-		h.Log.Info("compiling the module, which takes some seconds the first time")
+		h.Log.Info("compiling the module; the first time takes some seconds")
 	})
 	var err error
 	s.host, err = wasmhost.New(ctx, wasmhost.Config{
@@ -125,16 +125,15 @@ type running struct {
 	s *Switch
 }
 
-// Close ends the guests when their requests are over. It waits for a change that is under way.
+// Close ends the guests when their requests are over. It waits for an active change.
 func (e running) Close() error {
 	e.s.changing.Lock()
 	defer e.s.changing.Unlock()
 	return e.Engine.Close()
 }
 
-// Reload activates the module that load returns, and uses the Trust of load from then on. It is for
-// SIGHUP, so it reports the result to the log. If load returns an error, its Module is reported as the
-// refused one.
+// Reload activates the module that load returns, and then uses the Trust of load. It is for SIGHUP, so it
+// logs the result. If load returns an error, its Module is logged as rejected.
 func (s *Switch) Reload(ctx context.Context, load func() (Config, error)) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -144,13 +143,13 @@ func (s *Switch) Reload(ctx context.Context, load func() (Config, error)) {
 	ctx, cancel := context.WithTimeout(ctx, activationTime)
 	defer cancel()
 	if s.host == nil {
-		s.log.Info("SIGHUP: there is no module to read again: the engine is native, " +
-			"and a key ring that has changed is read by itself")
+		s.log.Info("SIGHUP: no module to read again: the engine is native, " +
+			"and a changed key ring is read automatically")
 		return
 	}
 	next, err := load()
 	if err == nil && next.Module == nil {
-		err = fmt.Errorf("the engine is %s now: that takes a restart", engine.Native)
+		err = fmt.Errorf("the engine is now %s: this requires a restart", engine.Native)
 	}
 	if err != nil {
 		var refused Module
@@ -165,14 +164,14 @@ func (s *Switch) Reload(ctx context.Context, load func() (Config, error)) {
 	}
 }
 
-// activate lets a trusted module take the requests from now on. It reports whether that is a change.
+// activate routes new requests to a trusted module. It reports whether this is a change.
 func (s *Switch) activate(ctx context.Context, next Module) (changed bool, err error) {
 	begin := s.now()
 	s.cache.before(next.Digest)
 	was := s.comesFrom(next) // before Activate, because the host may roll back before Activate returns
 	err = s.host.Activate(ctx, next.WASM)
 	if errors.Is(err, wasmhost.ErrActive) {
-		s.log.Info("module is active already", "digest", next.Digest, "source", next.Source)
+		s.log.Info("module already active", "digest", next.Digest, "source", next.Source)
 		if next.Source == sent { // it still has the source from which it came first
 			s.comesFrom(was)
 		}
@@ -218,7 +217,7 @@ func (s *Switch) refuse(refused Module, source string, why error) {
 
 // reject records and logs a refusal. An operator who has sent a signal sees it only in the log.
 func (s *Switch) reject(refused Module, source string, why error) {
-	s.log.Error("module refused; the one in use stays",
+	s.log.Error("module rejected; the active one stays in use",
 		"digest", refused.Digest, "source", source, "error", why.Error())
 	s.mu.Lock()
 	defer s.mu.Unlock()

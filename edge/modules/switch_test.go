@@ -281,7 +281,7 @@ func TestOlderModulesAreRefused(t *testing.T) {
 	refused(all[1], -1, "it is not signed")
 	refused(all[1], 0, "its signature says no version, but module_min_version is 2")
 	refused(all[1], 1, "its signature says version 1, but module_min_version is 2")
-	refused(all[1], 2, "its signature says version 2, and the module in use has version 3: "+
+	refused(all[1], 2, "its signature has version 2, and the active module has version 3: "+
 		"to go back, configure")
 	if r := send(all[1], 4); r.Status != 200 || !strings.Contains(string(r.Body), `"version":4`) {
 		t.Errorf("a later version: %d %s", r.Status, r.Body)
@@ -290,7 +290,7 @@ func TestOlderModulesAreRefused(t *testing.T) {
 	if r := send(all[1], 4); r.Status != 200 || !strings.Contains(string(r.Body), `"changed":false`) {
 		t.Errorf("the module that runs: %d %s", r.Status, r.Body)
 	}
-	refused(all[2], 3, "the module in use has version 4")
+	refused(all[2], 3, "the active module has version 4")
 
 	trap(t, m)
 	wait.Until(t, "the module before runs again", func() bool {

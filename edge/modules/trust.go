@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// Trust says which modules may run. Its zero value trusts all of them. Then only the file's permissions
+// Trust defines which modules may run. Its zero value trusts all modules. Then only the file's permissions
 // and the operator token protect the server.
 type Trust struct {
 	SHA256     string            // of the only module that may run, in hex; "": any
@@ -15,8 +15,8 @@ type Trust struct {
 	MinVersion int64             // the lowest version that may run; 0: any, or none
 }
 
-// Check refuses a module that is not trusted. The version is that of the signature, if Check has verified
-// one, and otherwise 0.
+// Check rejects a module that is not trusted. The version is the signature's, if Check has verified one, and
+// otherwise 0.
 func (t Trust) Check(m Module) (version int64, err error) {
 	digest, s := m.Digest, m.Signature
 	switch {
@@ -26,8 +26,8 @@ func (t Trust) Check(m Module) (version int64, err error) {
 		return 0, fmt.Errorf("it is not signed, but module_key pins the key %s: "+
 			"`verge module sign` makes the signature", FormatPublicKey(t.Key))
 	case t.Key != nil && !ed25519.Verify(t.Key, signedText(digest, s.Version), s.bytes):
-		return 0, fmt.Errorf("its signature is not one that the key of module_key, %s, has made "+
-			"of these bytes (SHA-256 %s)", FormatPublicKey(t.Key), digest)
+		return 0, fmt.Errorf("the key of module_key, %s, did not sign "+
+			"these bytes (SHA-256 %s)", FormatPublicKey(t.Key), digest)
 	case t.Key != nil && s.Version < t.MinVersion:
 		return 0, fmt.Errorf("its signature says %s, but module_min_version is %d",
 			VersionText(s.Version), t.MinVersion)

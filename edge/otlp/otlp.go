@@ -119,10 +119,10 @@ func (t *telling) ExportSpans(ctx context.Context, spans []trace.ReadOnlySpan) e
 	switch {
 	case err != nil && !errors.Is(err, context.Canceled):
 		if !t.failing.Swap(true) {
-			t.log.Warn("traces do not reach the collector; they are dropped", "error", err.Error())
+			t.log.Warn("traces not sent to the collector; dropped", "error", err.Error())
 		}
 	case err == nil && t.failing.Swap(false):
-		t.log.Info("traces reach the collector again")
+		t.log.Info("traces sent to the collector again")
 	}
 	return nil // already logged; OpenTelemetry would print each failure
 }

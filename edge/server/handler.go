@@ -167,7 +167,7 @@ func (l *listener) guard(req *web.Request, handle func() *web.Response) (resp *w
 	if resp == nil || resp.Header == nil && resp.Status == http.StatusInternalServerError ||
 		resp.Status < 200 || resp.Status > 599 {
 		resp = l.refuse(req, internalError)
-		l.s.log.Error("the engine gave no valid answer", "request_id", resp.Header.Get("X-Request-Id"))
+		l.s.log.Error("invalid response from the engine", "request_id", resp.Header.Get("X-Request-Id"))
 	}
 	return resp
 }

@@ -111,7 +111,7 @@ func (s *Server) serveHealth(w http.ResponseWriter, r *http.Request, listener st
 		status = s.writeHealth(w, r, detail)
 	} else {
 		status = http.StatusMethodNotAllowed
-		e := web.Error{Code: web.MethodNotAllowed, Message: "A health check is asked by GET."}
+		e := web.Error{Code: web.MethodNotAllowed, Message: "Use GET or HEAD."}
 		h.Set("Allow", "GET, HEAD")
 		w.WriteHeader(status)
 		w.Write(e.Body(id, correlation))

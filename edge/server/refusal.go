@@ -86,7 +86,7 @@ func (l *listener) errorPage(req *web.Request, status int) (page *web.Response) 
 	}
 	defer func() {
 		if v := recover(); v != nil {
-			l.s.log.Error("panic in the page of a refusal", "cause", causeOf(v))
+			l.s.log.Error("panic in an error page", "cause", causeOf(v))
 			page = nil
 		}
 	}()

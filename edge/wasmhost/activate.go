@@ -129,7 +129,7 @@ func (e *Engine) guestFailed(g *generation, cause string) {
 	if before == nil {
 		return
 	}
-	e.cfg.Log.Error("the module failed on probation; the one before takes the requests again",
+	e.cfg.Log.Error("module failed on probation; previous module restored",
 		"digest", g.module.digest, "cause", cause, "before", before.module.digest)
 	e.cfg.Guests.ModuleRolledBack(g.module.digest, before.module.digest, cause)
 }

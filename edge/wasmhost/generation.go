@@ -148,7 +148,7 @@ func (g *generation) failed(slot int, in *instance, err error) {
 	}
 	cause := causeOf(err)
 	g.engine.cfg.Guests.GuestFailed(cause)
-	g.engine.cfg.Log.Error("a guest failed and is replaced",
+	g.engine.cfg.Log.Error("guest failed; replacing it",
 		moduleKey, short(g.module.digest), "cause", cause, "error", bounded{err}.Error())
 	g.engine.guestFailed(g, cause)
 	g.replace(slot, in)
@@ -175,7 +175,7 @@ func (g *generation) replace(slot int, old *instance) {
 				break
 			}
 			g.engine.cfg.Guests.GuestFailed(causeStart)
-			g.engine.cfg.Log.Error("a guest cannot be replaced, will try again",
+			g.engine.cfg.Log.Error("guest not replaced; will be tried again",
 				moduleKey, short(g.module.digest), "error", bounded{err}.Error(), "within", pause)
 			g.engine.guestFailed(g, causeStart)
 			select {

@@ -277,7 +277,7 @@ func (e *Engine) answered(resp *web.Response, err error) *web.Response {
 	if err == nil {
 		return resp
 	}
-	e.cfg.Log.Error("a request was not answered by the guest", "error", err.Error())
+	e.cfg.Log.Error("no response from the guest", "error", err.Error())
 	if errors.Is(err, errNoResult) {
 		return &web.Response{Status: 500}
 	}

@@ -1,6 +1,5 @@
-// Package workers is Verge as a Cloudflare Worker: README.md says how it is
-// deployed. There is no Go in it; the package holds the source for the tests
-// that run it on a real workerd.
+// Package workers is Verge as a Cloudflare Worker; README.md explains the deployment. The Worker has no Go
+// code; this package has tests that run it on a real workerd.
 package workers
 
 import "embed"

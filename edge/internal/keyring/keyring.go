@@ -133,10 +133,10 @@ func (l *Live) Look(ctx context.Context) error {
 		l.cfg.Log.Error("key ring", "error", l.lastError, "ready", l.Ready() == nil)
 	case err == nil && l.lastError != "":
 		l.lastError = ""
-		l.cfg.Log.Info("key ring is as it should be again", "was", before)
+		l.cfg.Log.Info("key ring complete again", "was", before)
 	}
 	if now := l.SealingKey(); now != sealed {
-		l.cfg.Log.Info("another key of the ring seals", "key", now, "before", sealed)
+		l.cfg.Log.Info("active key changed", "key", now, "before", sealed)
 	}
 	return looked
 }

@@ -181,7 +181,7 @@ func TestLive_Follow(t *testing.T) {
 		if _, _, err := l.Open(token.Flow, old); !errors.Is(err, host.ErrNotAuthentic) {
 			t.Errorf("a retired key is still accepted: %v", err)
 		}
-		if !strings.Contains(l.log.String(), "as it should be again") {
+		if !strings.Contains(l.log.String(), "complete again") {
 			t.Errorf("the log lacks the end of the fault:\n%s", l.log)
 		}
 	})

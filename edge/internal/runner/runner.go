@@ -427,7 +427,7 @@ func (r *Runner) run(began time.Time, j host.Job) (next []host.Job) {
 	took := now.Sub(began)
 	r.cfg.Metrics.JobDone(took, err)
 	if err != nil {
-		r.warn(err, "a job's outcome was not recorded, it will run again", "task", j.Task.ID, "error",
+		r.warn(err, "job outcome not recorded; the job will run again", "task", j.Task.ID, "error",
 			err.Error())
 	}
 	r.mu.Lock()
@@ -471,7 +471,7 @@ func (r *Runner) postpone(ds []postponedJob) {
 			r.returning <- struct{}{}
 			defer func() { <-r.returning }()
 			if err := r.cfg.Engine.Defer(r.jobCtx, d.job, d.until); err != nil {
-				r.warn(err, "a lease was not given back, it will run out", "task", d.job.Task.ID, "error",
+				r.warn(err, "lease not returned; it will expire", "task", d.job.Task.ID, "error",
 					err.Error())
 			}
 			r.mu.Lock()

@@ -36,7 +36,7 @@ func (r *Runner) listen(ctx context.Context) {
 	heard := func(p kv.Partition) {
 		if p == "" {
 			if reported {
-				r.cfg.Log.Info("signals of other instances are heard again")
+				r.cfg.Log.Info("signals of other instances received again")
 			}
 			pause, reported = 0, false
 		}
@@ -48,11 +48,11 @@ func (r *Runner) listen(ctx context.Context) {
 		case ctx.Err() != nil:
 			return
 		case err == nil:
-			r.cfg.Log.Info("signals are off, so tasks that other instances leave are found by polling")
+			r.cfg.Log.Info("signals off; tasks of other instances are found by polling")
 			return
 		case !reported:
 			reported = true
-			r.cfg.Log.Info("signals of other instances are not heard, so tasks that they leave are found by "+
+			r.cfg.Log.Info("signals of other instances not received; their tasks are found by "+
 				"polling", "error", err.Error())
 		}
 		pause = min(max(2*pause, backoffMin), listenMost)
@@ -133,7 +133,7 @@ func (w *watch) signal() {
 	ctx, cancel := context.WithTimeout(context.Background(), signalTimeout)
 	defer cancel()
 	if err := w.cfg.Signaler.Signal(ctx, w.partition); err != nil {
-		w.cfg.Log.Debug("a signal to other instances was not sent", "partition", w.partition,
+		w.cfg.Log.Debug("signal to other instances not sent", "partition", w.partition,
 			"error", err.Error())
 		return
 	}

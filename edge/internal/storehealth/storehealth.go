@@ -215,7 +215,7 @@ func (m *Monitor) recovers(s *state) {
 	if !s.failing {
 		return
 	}
-	m.log.Warn("the store answers again",
+	m.log.Warn("the store works again",
 		"what", s.what, "after", time.Since(s.since).Round(time.Millisecond).String(), "refused", s.refused)
 	s.failing, s.cause, s.refused = false, nil, 0
 	m.metrics.StoreFailing(s.what, false)

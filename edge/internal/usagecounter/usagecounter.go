@@ -298,7 +298,7 @@ func (a *Counter) prune() {
 		a.rename()
 	}
 	if a.refused > 0 {
-		a.config.Log.Error("usage was not counted: too many integrations or keys at once",
+		a.config.Log.Error("usage not counted: too many integrations or keys",
 			"tallies", a.refused, "most", a.config.Most)
 		a.refused = 0
 	}
@@ -319,7 +319,7 @@ func (a *Counter) Run(ctx context.Context, every, timeout time.Duration,
 		}
 		err := a.within(ctx, timeout, record)
 		if err != nil && !reported && !kv.Failed(err) { // storehealth logs failures of the store
-			a.config.Log.Warn("usage is not recorded; it will be tried again", "error", err.Error())
+			a.config.Log.Warn("usage not recorded; will be tried again", "error", err.Error())
 		}
 		reported = err != nil
 	}

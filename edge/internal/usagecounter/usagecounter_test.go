@@ -338,7 +338,7 @@ func TestRun(t *testing.T) {
 		w.start(1)
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
-		if n := strings.Count(w.log.String(), "usage is not recorded"); n != 1 {
+		if n := strings.Count(w.log.String(), "usage not recorded"); n != 1 {
 			t.Errorf("the log has it %d times: %s", n, &w.log)
 		}
 		w.kept.mu.Lock()

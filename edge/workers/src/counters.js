@@ -5,19 +5,17 @@
 // counter, each worth one request, which it alone may use, and only for a second.
 // With its next question it reports what it has used.
 //
-// No limit is ever exceeded, because a counter's debt here is never less than the
-// true one. The cells of an open lease count as debt. This debt does not shrink with
-// time, because it is not known yet when the cells are used. A report says how many
-// cells were used, and when the last one was. A lease without a report counts as used
-// in full, at the last moment at which it could be. A new cell is granted only if it
-// fits beside all of that.
+// No limit is ever exceeded, because a counter's debt here is never less than the true one. The cells of an
+// open lease count as debt. This debt does not shrink with time, because the time of use is not known yet. A
+// report says how many cells were used, and when the last one was. A lease without a report counts as used in
+// full, at the last moment at which it could be. A new cell is granted only if it fits in addition to all of
+// these.
 //
-// Times and durations are numbers, in microseconds. A time is that of the request
-// that asks.
+// Times and durations are numbers, in microseconds. A time is the time of the request.
 
 export const life = 1_000_000; // how long a lease may be used
-const share = 8; // a lease takes at most an eighth of what is left, so that others get the rest
-const lookedAt = 8; // how many counters are looked at for each new one
+const share = 8; // a lease takes at most an eighth of the remaining cells, so that others get the rest
+const lookedAt = 8; // the number of counters that are checked for each new one
 
 export class Counters {
   #counters = new Map(); // by name
@@ -31,12 +29,11 @@ export class Counters {
 
   get size() { return this.#counters.size; }
 
-  // lease takes a holder's reports about a counter, {id, spent, last}. It grants a
-  // lease of one cell, and of as many more as the holder wishes for and can be
-  // spared. tat is the counter as the holder knows it, and version the latest
-  // version that the holder was told. It returns
+  // lease takes a holder's reports about a counter, {id, spent, last}. It grants a lease of one cell, and of
+  // more cells if the holder wishes and they are available. tat is the holder's copy of the counter, and
+  // version the latest version that the holder received. It returns
   //   tat     the counter without what open leases hold, 0 if it was never used
-  //   version grows with every change that the holder cannot know of by itself
+  //   version grows with every change by others
   //   held    what others' open leases hold
   //   own     what the holder's other open leases hold
   //   shared  whether others have used the counter lately
@@ -44,7 +41,7 @@ export class Counters {
   lease({ holder, name, now, cost, burst, wish, reports, tat, version }) {
     const counter = this.#counter(name, now);
     if (counter.version === version && (counter.by === holder || counter.by === "")) {
-      // Nobody else has charged it since, so the holder's value is exact.
+      // No one else has charged it since, so the holder's value is exact.
       counter.by = holder;
       for (const { id } of reports) counter.leases.delete(id);
       counter.tat = Math.max(counter.tat, tat);
@@ -84,8 +81,8 @@ export class Counters {
     return counter;
   }
 
-  // makeRoom looks at the counters that it has not looked at for longest. That is
-  // enough, because it looks at more counters than are added.
+  // makeRoom checks the counters with the oldest check. This is enough, because it checks more counters than
+  // are added.
   #makeRoom(now) {
     let least = null;
     const seen = [];

@@ -1,7 +1,6 @@
-// The outbound client, as edge/egress is natively: https only, no redirects, a time
-// limit for the whole exchange, a limit for the answer. This code checks what the URL
-// tells. Which address a name leads to only the platform can see, and the platform
-// has no way to private addresses, and no other certificate authorities than its own.
+// The outbound client, as edge/egress is natively: https only, no redirects, a time limit for the whole
+// exchange, a limit for the answer. This code checks the URL. Only the platform resolves names; it cannot
+// reach private addresses, and has only its own certificate authorities.
 
 import * as abi from "./abi.js";
 
@@ -9,8 +8,8 @@ const timeLimit = 10_000; // ms
 const maxBody = 64 * 1024;
 const methodMaxBody = 1024 * 1024; // a list of revoked documents
 
-// The reasons of core/host. The platform does not say why there was no connection, so
-// a fault of the name, of the port or of the certificate is network_error here.
+// The reasons of core/host. The platform does not report the reason of a failed connection, so errors of the
+// name, the port or the certificate are network_error here.
 const reason = {
   blocked: "destination_not_allowed", timeout: "timeout", cut: "incomplete_answer",
   network: "network_error", unavailable: "unavailable",
@@ -94,9 +93,8 @@ export function canonicalName(name) {
 const canonicalNames = new Map();
 const mostNames = 256, longestName = 64;
 
-// read returns at most max bytes of a stream. It reads and drops at most rest bytes
-// more before it gives up the stream, because a client that is still writing would
-// not see the answer.
+// read returns at most max bytes of a stream. It reads and drops at most rest bytes more before it cancels
+// the stream, because a client that is still writing would not read the response.
 export async function read(stream, max, signal, rest = 0) {
   if (!stream) return abi.empty;
   const reader = stream.getReader();
@@ -126,7 +124,7 @@ export async function read(stream, max, signal, rest = 0) {
 // withoutURL takes a URL out of an error, because a receiver's secret may be in it.
 const withoutURL = (text, url) => text.replaceAll(url, "…");
 
-// offLimits says what is wrong with a destination, "" if nothing is known to be.
+// offLimits returns the error of a destination, or "".
 export function offLimits(raw, loopback) {
   let url;
   try {
@@ -146,7 +144,7 @@ export function offLimits(raw, loopback) {
   return address && !isPublic(address) ? "the address is not public" : "";
 }
 
-// isLoopback says whether the host of a URL is this machine.
+// isLoopback reports whether the host of a URL is this machine.
 export const isLoopback = (host) => /^(.+\.)?localhost$|^127\.\d+\.\d+\.\d+$|^\[::1\]$/.test(host);
 
 // parseAddress returns the 4 or 16 bytes of an IP address, 4 for an IPv4 address in
@@ -200,7 +198,7 @@ function isPublic(address) {
   return !special.some((p) => p.address.length === address.length && within(address, p));
 }
 
-// within says whether an address is in a prefix.
+// within reports whether an address is in a prefix.
 export function within(address, { address: prefix, bits }) {
   for (let i = 0; i < bits; i++) {
     const mask = 128 >> (i & 7);

@@ -1,9 +1,8 @@
-// The core as a guest: one instance serves any number of requests at once.
+// The core as a guest: one instance serves any number of requests at the same time.
 //
-// A request carries out its own effects in its own context, and calls the exports
-// itself. No request does work for another one. There is no queue, because the
-// platform cancels what a request waits for when its client has gone, and refuses I/O
-// for another request.
+// A request runs its own effects in its own context, and calls the exports itself. No request works for
+// another one. There is no queue, because the platform cancels a request's I/O when its client has gone, and
+// rejects I/O for another request.
 
 import * as abi from "./abi.js";
 import { canaryPath } from "./routes.js";
@@ -15,7 +14,7 @@ export class Unavailable extends Error {}
 // Busy is thrown if there are more requests than the engine takes.
 export class Busy extends Unavailable {}
 
-const grace = 5_000_000_000n; // ns from a request's deadline until it is given up
+const grace = 5_000_000_000n; // ns from a request's deadline until it is abandoned
 const millisecond = 1_000_000n;
 const maxWords = 4096;
 
@@ -36,10 +35,10 @@ export class Engine {
   // log      takes {level, message, …} with plain values
   // count    takes the names of events that metrics count
   // measure  takes events of verification methods, {method, event, reason}
-  // tally    takes what counts as usage, {integration, outcome, key}
-  // places   how many requests may run at once
+  // tally    takes usage, {integration, outcome, key}
+  // places   the maximum number of concurrent requests
   // memory   bytes of memory; an instance that has more is replaced once it is idle,
-  //          and one that has twice as many at once, while it ends its requests
+  //          and one that has twice as many immediately, while it finishes its requests
   constructor({
     module, config, now, log = () => {}, count = () => {}, measure = () => {},
     tally = () => {}, places = 1024, memory = 48 << 20,
@@ -61,7 +60,7 @@ export class Engine {
       if (guest.failed) {
         if (this.#guest === guest) this.#guest = null;
       } else if (this.#guest === guest && this.#hasGrown(guest)) {
-        this.log({ level: 0, message: "replacing a guest that has grown", bytes: guest.bytes() });
+        this.log({ level: 0, message: "replacing a guest with too much memory", bytes: guest.bytes() });
         this.#guest = null;
       }
     }
@@ -92,12 +91,12 @@ export class Engine {
 }
 
 class Guest {
-  live = new Map(); // by number, the time at which a request is given up
+  live = new Map(); // by number, the time at which a request is abandoned
   failed = null;
-  #about = new Map(); // by number, what takes what a request is about
+  #about = new Map(); // by number, the callback for the request info
   #numbers = 0;
   #clock = { wall: 0n, mono: 1n }; // Go refuses to begin at zero
-  #words = ""; // the beginning of what it has written to standard error
+  #words = ""; // the beginning of its output to standard error
   #begin;
   #exports;
   #bytes; // views of its memory
@@ -130,9 +129,9 @@ class Guest {
     return this.#exports.memory.buffer.byteLength;
   }
 
-  // test refuses a guest that repeats its random bytes or those of the guest before,
-  // that does not use the host's clock, that takes the refusal of a signature for
-  // something else, or that cannot answer. It returns the random bytes of this guest.
+  // test rejects a guest that repeats its random bytes or the previous guest's, that does not use the host's
+  // clock, that misreads a rejected signature, or that cannot respond. It returns the random bytes of this
+  // guest.
   test(before) {
     const drawn = [];
     for (let n = 0; n < 2; n++) { // twice, to compare the bytes of one instance, too
@@ -187,7 +186,7 @@ class Guest {
           deadline ??= new Promise((done) => { timer = setTimeout(done, timeout, null); });
           reply = await Promise.race([reply, deadline]);
         }
-        if (!this.live.has(id)) throw new Unavailable("the request was given up for lost before it went on");
+        if (!this.live.has(id)) throw new Unavailable("the request was abandoned before it continued");
         if (reply === null) {
           at = this.#step(id, () => this.#exports.verge_cancel(id, 1));
           break; // further effects of it are not carried out
@@ -204,8 +203,8 @@ class Guest {
     }
   }
 
-  // forsake cancels requests that are past their deadline. Their contexts are gone, so
-  // nothing else cancels them, and nobody waits for their results.
+  // forsake cancels requests that are past their deadline. Their contexts are gone, so nothing else cancels
+  // them, and no one waits for their results.
   forsake() {
     const now = this.engine.now();
     for (const [id, until] of this.live) {
@@ -258,7 +257,7 @@ class Guest {
   }
 
   // export runs a function that calls exports. If it throws, the instance counts as
-  // failed, because nothing that it says can be relied on any more.
+  // failed, because its output can no longer be trusted.
   #export(call) {
     if (this.failed) throw this.failed;
     this.#tick();
@@ -285,7 +284,7 @@ class Guest {
     return e instanceof Exit || e instanceof WebAssembly.RuntimeError ? "trap" : "protocol";
   }
 
-  // submit begins a request. Its message is the byte of the entry and what is for it.
+  // submit begins a request. Its message is the byte of the entry and the entry's input.
   #submit(id, entry, message) {
     const n = 1 + message.length, at = this.#reserve(n), memory = this.#memory();
     memory[at] = entry;
@@ -317,7 +316,7 @@ class Guest {
     return memory.slice(at, at + n);
   }
 
-  // memory is a view of the guest's memory. It is made anew when the memory has grown.
+  // memory is a view of the guest's memory. It is created again when the memory has grown.
   #memory() {
     const { buffer } = this.#exports.memory;
     if (this.#bytes?.buffer !== buffer) {

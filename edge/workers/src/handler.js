@@ -1,5 +1,5 @@
-// What edge/server does natively: limits, client addresses, health, the access log,
-// and answers where the core gives none. Requests and answers are read whole.
+// The tasks of edge/server: limits, client addresses, health, the access log, and responses if the core gives
+// none. Requests and responses are read as a whole.
 
 import * as abi from "./abi.js";
 import { canonicalName, read } from "./egress.js";
@@ -19,9 +19,9 @@ const hopByHop = new Set([
   "Content-Length",
 ]);
 
-// serve answers one request. url is the request's URL. on has
-//   run(entry, message, about) → the result of the guest, in time; if it throws, the answer
-//                         is 503. about takes what the guest says the request is about
+// serve handles one request. url is the request's URL. on has
+//   run(entry, message, about) → the result of the guest, in time; if it throws, the
+  //                         response is 503. about takes the request info of the guest
 //   client(request)     → the bytes of the client's address, none if it is not known
 //   isAdmin(url)        → whether the request is for the operators' side
 //   ready()             → whether the KV answers
@@ -43,7 +43,7 @@ export async function serve(request, url, on) {
     client = on.client(request);
     answer = await answerTo(request, url, { admin, path, route, known, begin }, client, on);
   } catch (e) {
-    on.log({ level: 8, message: "a request has failed", error: e.message });
+    on.log({ level: 8, message: "request failed", error: e.message });
     known.code = "INTERNAL";
     answer = refuse(request, 500, known.code, "Something went wrong on our side.");
   }
@@ -65,7 +65,7 @@ function shownClient(on, client) {
   try {
     return on.shown(client);
   } catch (e) {
-    on.log({ level: 8, message: "the log has no client's address", error: e.message });
+    on.log({ level: 8, message: "client address not logged", error: e.message });
     return "";
   }
 }
@@ -118,7 +118,7 @@ async function answerTo(request, url, { admin, path, route, known, begin }, clie
     }
     throw new Invalid();
   };
-  // again is ask once more, and null if there is no place for that.
+  // again repeats ask, and returns null if there is no place.
   const again = () => ask(abi.entry.handleAgain).catch((e) => {
     if (e instanceof Busy) return null;
     throw e;
@@ -131,22 +131,21 @@ async function answerTo(request, url, { admin, path, route, known, begin }, clie
     }));
   } catch (e) {
     if (e instanceof Invalid) {
-      on.log({ level: 8, message: "the guest gave no valid answer" });
+      on.log({ level: 8, message: "invalid response from the guest" });
       return refused(500, "INTERNAL", "Something went wrong on our side.");
     }
     const busy = e instanceof Busy;
-    if (!busy) on.log({ level: 8, message: "no answer from the guest", error: e.message });
+    if (!busy) on.log({ level: 8, message: "no response from the guest", error: e.message });
     const text = `The service ${busy ? "is busy" : "cannot answer just now"}; try again shortly.`;
     return refused(503, "UNAVAILABLE", text, { "Retry-After": "1" });
   }
 }
 
-// Invalid is thrown for what is no answer.
+// Invalid is thrown for an invalid response.
 class Invalid extends Error {}
 
-// bodyOf reads the body: all at once if its length is known and within the limit.
-// Otherwise it reads at most one byte more than the route takes, so that the core
-// can tell that a body is too large.
+// bodyOf reads the body: in one step if its length is known and within the limit. Otherwise it reads at most
+// one byte more than the route accepts, so that the core can detect a body that is too large.
 async function bodyOf(request, maxBody) {
   const length = request.headers.get("Content-Length");
   const fits = length !== null && /^\d{1,9}$/.test(length) && Number(length) <= maxBody;
@@ -159,8 +158,8 @@ function answerOf(request, { status, header, body }) {
   return new Response(bodyless || request.method === "HEAD" ? null : body, { status, headers: sent(header) });
 }
 
-// sent returns the header of an answer as Response takes it. A plain object is the
-// fastest. It holds one value of each name, and nearly every answer has no more.
+// sent returns the header of a response in the form for Response. A plain object is the fastest. It has one
+// value of each name, which is enough for nearly every response.
 function sent(header) {
   const names = Object.keys(header).filter((name) => !hopByHop.has(name));
   if (names.every((name) => header[name].length === 1)) {
@@ -189,7 +188,7 @@ export function refuse(request, status, code, text, more = {}) {
 
 async function health(request, isWell) {
   if (request.method !== "GET" && request.method !== "HEAD") {
-    return refuse(request, 405, "METHOD_NOT_ALLOWED", "A health check is asked by GET.", { "Allow": "GET, HEAD" });
+    return refuse(request, 405, "METHOD_NOT_ALLOWED", "Use GET or HEAD.", { "Allow": "GET, HEAD" });
   }
   const well = await isWell(), correlation = correlationID(request);
   const json = JSON.stringify({ status: well ? "ok" : "unavailable" }) + "\n";
@@ -199,7 +198,7 @@ async function health(request, isWell) {
   } });
 }
 
-// requestID is the id of an answer that the core did not give (contract 4).
+// requestID returns the id for a response that is not the core's (contract 4).
 function requestID() {
   const random = crypto.getRandomValues(new Uint8Array(26));
   return "req_" + Array.from(random, (b) => "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"[b & 31]).join("");
@@ -230,9 +229,8 @@ function decoded(path) {
   return Uint8Array.from(out);
 }
 
-// logCorrelation is a correlation id as the log may hold it: as it is if it has the
-// form of a UUID or of a W3C trace id, and otherwise a part of its SHA-256 (see
-// edge/server).
+// logCorrelation returns a correlation id for the log: unchanged if it has the form of a UUID or of a W3C
+// trace id, and otherwise a part of its SHA-256 (see edge/server).
 async function logCorrelation(id) {
   if (uuid.test(id) || /^[0-9a-fA-F]{32}$/.test(id)) return id;
   const sum = new Uint8Array(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(id)));

@@ -1,12 +1,10 @@
-// What one isolate knows of the counters: its leases of cells (see counters.js). With
-// them it answers most requests without asking an object. It also remembers which
-// requests an object would refuse.
+// The leases of cells in one isolate (see counters.js). With them, it handles most requests without a call to
+// an object. It also remembers which requests an object would reject.
 //
-// Spend keeps the promise of kv.Meter in this way: a request takes its cells from the
-// leases, one of each counter, and uses them once it has all. If one is refused, the
-// others go back into their leases. So within an isolate, a request counts everywhere
-// or nowhere. In the fleet, a cell that went back counts only if its isolate does not
-// report within the second that a lease lasts.
+// Spend keeps the promise of kv.Meter in this way: a request takes its cells from the leases, one of each
+// counter, and uses them when it has all. If one is rejected, the others are returned to their leases. So
+// within an isolate, a request counts everywhere or nowhere. In the fleet, a returned cell counts only if its
+// isolate does not report within the second that a lease lasts.
 //
 // A request asks in its own context and does not wait for another request's question,
 // because the platform ends what a request does when its client goes away.
@@ -16,16 +14,15 @@ import { life } from "./counters.js";
 
 const microsecond = 1000n;
 const exact = 2 ** 53; // below it, a number holds every microsecond exactly
-const lookedAt = 8; // how many counters are looked at for each new one
+const lookedAt = 8; // the number of counters that are checked for each new one
 const tries = 4; // how often one request asks about one counter
 
 export class Leases {
   #counters = new Map(); // by partition and name
   #holder = "";
 
-  // ask sends a question to the counter's object. It takes the partition and the
-  // question, and resolves to the answer of Counters.lease, or rejects. most is how
-  // many counters are remembered.
+  // ask sends a question to the counter's object. It takes the partition and the question, and resolves to
+  // the result of Counters.lease, or rejects. most is the maximum number of counters in memory.
   constructor(ask, { most = 4096, holder = "" } = {}) {
     this.ask = ask;
     this.most = most;
@@ -60,8 +57,8 @@ export class Leases {
     return all.every(({ lease }) => lease !== null) ? used(all, now) : this.#complete(partition, all, now);
   }
 
-  // complete asks for the cells that are missing, one after the other. If the first
-  // is refused, it does not ask for the second.
+  // complete requests the missing cells, one at a time. If the first is rejected, it does not request the
+  // second.
   async #complete(partition, all, now) {
     for (const charge of all) {
       if (charge.lease !== null) continue;
@@ -89,8 +86,7 @@ export class Leases {
       charge.answer = await this.ask(partition, { holder: this.#holder, ...question });
       counter.learn(charge.answer, question);
       charge.lease = counter.take(now, cost);
-      // The missing cell may be in another lease of this isolate, whose answer is
-      // still on its way.
+      // The missing cell may be in another lease of this isolate, whose response is still pending.
       if (charge.lease !== null || charge.answer.own < cost) return;
     }
   }
@@ -106,8 +102,8 @@ export class Leases {
     return counter;
   }
 
-  // makeRoom works as that of Counters. For a counter that is forgotten, the object
-  // is asked again. A lease that is forgotten counts as used.
+  // makeRoom works like the method of Counters. For a dropped counter, the object is asked again. A dropped
+  // lease counts as used.
   #makeRoom(now) {
     const seen = [];
     for (const entry of this.#counters) {
@@ -122,23 +118,23 @@ export class Leases {
   }
 }
 
-// Counter is what an isolate knows of a counter.
+// Counter is an isolate's copy of a counter.
 class Counter {
-  tat = 0; // the counter, by all that is known here
+  tat = 0; // the counter, as known here
   asked = 0; // when its object was asked last
   #least = 0; // the counter, by its object's last answer: it is never less
-  #version = -1; // the latest version that its object has told; -1 for none
+  #version = -1; // the latest version from its object; -1 for none
   #shared = false; // whether others use it, who may have charged it since
   #leases = [];
   #wish = 0; // how many cells beyond one to wish for
-  #wishing = 0; // until then, another question with a wish may be under way
+  #wishing = 0; // until then, another request with a wish may be active
 
   constructor(name, now) {
     this.name = name;
     this.asked = now;
   }
 
-  // refuses says whether its object is sure to refuse.
+  // refuses reports whether its object would certainly reject.
   refuses(now, cost, burst) {
     return this.#least + cost > now + burst && !this.#leases.some((lease) => has(lease, now, cost));
   }
@@ -168,8 +164,8 @@ class Counter {
     return Math.min(before, now + burst - cost); // the request is allowed in any case
   }
 
-  // standing is the counter for a request that it refuses, or another counter. What
-  // is not known here counts as used.
+  // standing returns the counter for a request that it or another counter rejects. Unknown cells count as
+  // used.
   standing(now, { cost, burst, answer, lease }) {
     if (answer && lease === null) {
       return Math.max(this.tat, Math.max(answer.tat, now) + answer.held + answer.own);

@@ -1,6 +1,5 @@
-// The objects that keep rate counters, so that they share the work. The name of a
-// counter says in which of them it is. They keep counters in memory only
-// (contract 30).
+// The objects that keep rate counters, so that they share the work. The name of a counter selects the object.
+// They keep counters in memory only (contract 30).
 
 import { DurableObject } from "cloudflare:workers";
 import { Counters } from "./counters.js";
@@ -21,8 +20,8 @@ export class Limits extends DurableObject {
     return answer;
   }
 
-  // stay keeps the object in memory until then. The platform discards an object that
-  // nobody asks for some seconds, but not while it has set a timer.
+  // stay keeps the object in memory until then. The platform discards an object that is not called for some
+  // seconds, but not while it has set a timer.
   #stay(until) {
     this.#until = Math.max(this.#until, until);
     if (this.#timer) return;

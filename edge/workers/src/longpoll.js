@@ -1,5 +1,5 @@
-// Long polling, as edge/server/longpoll.go has it: a request on a route that waits may
-// say "Prefer: wait=N" (RFC 7240). While its answer is 304, the guest is asked again.
+// Long polling, as in edge/server/longpoll.go: a request on a waiting route may have "Prefer: wait=N" (RFC
+// 7240). While its response is 304, the guest is asked again.
 
 export const maxWait = 20; // seconds
 
@@ -8,7 +8,7 @@ export const maxWait = 20; // seconds
 // for and limited for each request.
 const pollInterval = 2_000;
 
-// How many requests may wait at once in an isolate.
+// The maximum number of waiting requests in an isolate.
 const maxWaiting = 256, maxWaitingPerClient = 16;
 
 // WaitLimiter counts the requests that wait. With the flag enable_request_signal the platform
@@ -37,22 +37,22 @@ export class WaitLimiter {
 
 const late = 15_000; // ms that the last asking may take
 
-// networkOf is what a client counts for: its address, or its /64. "" is no address.
+// networkOf returns the network by which a client is counted: its address, or its /64. "" is no address.
 const networkOf = (address) => address.slice(0, 8).join(".");
 
-// longPoll returns the answer to a request, of which response is the first one.
-//   seconds   what the request prefers to wait
+// longPoll returns the response to a request; response is the first one.
+//   seconds   the wait that the request prefers
 //   begin     when the request came
 //   client    the bytes of the client's address
-//   signal    aborts when the client has gone, if the platform tells
-//   ask()     → another answer, null if there is no place for it
+//   signal    aborts when the client has gone, if the platform reports it
+//   ask()     → another response, or null if there is no place
 //   limiter   a WaitLimiter
 export async function longPoll(response, { seconds, begin, client, signal, ask, limiter }) {
   const until = begin + seconds * 1000;
   if (seconds === 0 || response.status !== 304 || Date.now() >= until) return response;
   const id = limiter.acquire(networkOf(client), Date.now(), until);
   if (id === null) return response;
-  signal.addEventListener("abort", () => limiter.release(id)); // what follows may not be reached any more
+  signal.addEventListener("abort", () => limiter.release(id)); // the code below may not be reached
   const rates = response.header;
   try {
     for (;;) {
@@ -73,9 +73,8 @@ export async function longPoll(response, { seconds, begin, client, signal, ask, 
   return { ...response, header };
 }
 
-// preferredWait returns how many seconds a request prefers to wait: those of the first
-// "wait" in its Prefer, at most maxWait. It is 0 if there is none or if that is no whole
-// number.
+// preferredWait returns the number of seconds that a request prefers to wait: the value of the first "wait"
+// in its Prefer, at most maxWait. It returns 0 if there is no such value or if it is not a whole number.
 export function preferredWait(lines) {
   for (const line of lines) {
     for (const preference of splitOutsideQuotes(line, ",")) {
@@ -89,7 +88,7 @@ export function preferredWait(lines) {
   return 0;
 }
 
-// splitOutsideQuotes splits at a character that stands in no quoted string.
+// splitOutsideQuotes splits at a character outside quoted strings.
 function splitOutsideQuotes(text, at) {
   const parts = [];
   let begin = 0, quoted = false;

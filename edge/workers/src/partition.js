@@ -1,10 +1,9 @@
 // A partition of the KV: a Durable Object with SQLite. It keeps items and tasks
 // (store.js), and its alarm runs the tasks when they fall due.
 //
-// What is due is in the storage and nowhere else. An alarm only makes the object look
-// there. It is set for the earliest task with every change, and again at the end of
-// each alarm, also of one that failed. So if the platform loses an alarm, events come
-// later, but none is lost.
+// Due tasks are only in the storage; an alarm only makes the object check it. The alarm is set for the
+// earliest task with every change, and again at the end of each alarm, even a failed one. If the platform
+// loses an alarm, events are late, but none is lost.
 
 import { DurableObject } from "cloudflare:workers";
 import * as abi from "./abi.js";
@@ -23,7 +22,7 @@ export class Partition extends DurableObject {
   #awake = false; // whether the alarm's handler runs, which sets the next alarm at its end
   #news = null;
 
-  // What it is built on. The tests replace these methods.
+  // The platform's functions. The tests replace these methods.
   now() { return BigInt(Date.now()) * millisecond; }
   engine() { return engineOf(this.env); }
   spender() { return spendOf(this.env); }
@@ -41,8 +40,8 @@ export class Partition extends DurableObject {
     return (this.#store ??= new Store(this.ctx.storage, () => this.now()));
   }
 
-  // effect is called by what runs a guest, in any isolate. It keeps the name of the
-  // object, because an alarm does not say it.
+  // effect is called by the runner of a guest, in any isolate. It keeps the name of the object, because an
+  // alarm does not have it.
   async effect(name, kind, body) {
     const store = this.store();
     if (this.name === undefined) {
@@ -86,7 +85,7 @@ export class Partition extends DurableObject {
   async alarm(info) {
     const begin = Date.now();
     const failed = (e) => {
-      this.log({ level: 8, message: "an alarm has failed", partition: this.name, error: e.message });
+      this.log({ level: 8, message: "alarm failed", partition: this.name, error: e.message });
     };
     let more = false;
     this.#awake = true;
@@ -106,7 +105,7 @@ export class Partition extends DurableObject {
     } catch (e) {
       failed(e);
     }
-    // A task that could not be done is not tried again at once.
+    // A failed task is not tried again immediately.
     const now = Date.now();
     if (when !== null && when <= now) when = more ? now : Math.max(begin + again, now);
     this.#set(when);

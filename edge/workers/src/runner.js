@@ -6,7 +6,7 @@ const perDestination = 2; // concurrent deliveries to one destination
 const timers = 16; // concurrent jobs without a destination
 const batch = 32; // maximum number of claimed jobs that wait
 const maxWait = 4_000; // ms that a claimed job waits for its turn; its lease must outlast this and a run
-const delay = 5_000; // ms by which a job that has waited too long is postponed, plus up to half of it
+const delay = 5_000; // ms by which a job is postponed after a long wait, plus up to half of it
 const longest = 60_000; // ms after which the rest is left to the next alarm
 
 // most is how many jobs one alarm takes. The platform limits the CPU of an alarm
@@ -62,12 +62,12 @@ export async function runDue(outbox, log) {
     for (let i = 0; i < waiting.length;) {
       const { job, since } = waiting[i];
       if (free(job.lane)) {
-        start(job, () => outbox.run(job), "a job's outcome was not recorded, it will run again");
+        start(job, () => outbox.run(job), "job outcome not recorded; the job will run again");
       } else if (stop || outbox.now() - since > BigInt(maxWait) * millisecond) {
         const wait = stop ? 0 : delay * (1 + Math.random() / 2);
         const until = outbox.now() + BigInt(Math.round(wait)) * millisecond;
         const returnLease = () => outbox.defer(job, until);
-        start({ ...job, lane: "" }, returnLease, "a lease was not given back, it will run out");
+        start({ ...job, lane: "" }, returnLease, "lease not returned; it will expire");
       } else {
         i++;
         continue;

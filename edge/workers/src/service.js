@@ -33,7 +33,7 @@ export function engineOf(env) {
   }));
 }
 
-// usage is what this isolate has counted and the store does not have yet.
+// usage has the counts of this isolate that are not in the store yet.
 const usage = () => (counter ??= new UsageCounter({ now: () => BigInt(Date.now()) * millisecond, log }));
 
 // settle records the isolate's usage in time. carryOut carries out the effects of the
@@ -66,8 +66,8 @@ export const egressOf = (env) => {
 // signerOf returns what carries out a signature.
 export const signerOf = (env) => (signing ??= signer(keysOf(env)));
 
-// baseOf is the address of the public side. It is null if the configuration does not
-// say it, and then nobody is served.
+// baseOf returns the address of the public side. It is null if the configuration lacks it, and then no
+// requests are served.
 export function baseOf(env) {
   try {
     return (base ??= new URL(configOf(env).base_url));
@@ -92,11 +92,11 @@ function parsed(value, name) {
   try {
     return JSON.parse(value.trim()); // a file may begin with a byte order mark
   } catch {
-    throw new Error(`${name} is no JSON`); // it may be a secret, so nothing of it is shown
+    throw new Error(`${name} is not JSON`); // the value may be a secret, so the error does not quote it
   }
 }
 
-// textOf is a secret of the Worker that the configuration names, as it is.
+// textOf returns a secret of the Worker that the configuration names, unchanged.
 function textOf(env, name, whose) {
   if (!env[name]) throw new Error(`${whose}: there is no secret ${name}; wrangler secret put ${name}`);
   return env[name];
@@ -105,7 +105,7 @@ function textOf(env, name, whose) {
 // secretOf is that secret as a method or a webhook uses it: one line of printable ASCII (core/secret).
 const secretOf = (env, name, whose) => secretIn(textOf(env, name, whose), `${whose}: ${name}`);
 
-// secretIn is the secret in a text. what names it in the error, which quotes nothing of it.
+// secretIn returns the secret in a text. what is its name for the error, which never quotes the text.
 function secretIn(text, what) {
   const value = text.trim(); // of white space and of a byte order mark
   if (value === "") throw new Error(`${what}: it is empty`);
@@ -118,9 +118,8 @@ function secretIn(text, what) {
   return value;
 }
 
-// keysOf are the private keys of all methods and of the OpenID provider, each as PEM, by the names with which the
-// core asks for them: that of the method, _ and that of the key. keys_env of a method names
-// the secret that holds a key.
+// keysOf are the private keys of all methods and of the OpenID provider, each as PEM, by their names in the
+// core: the method's name, _ and the key's name. keys_env of a method names the secret with a key.
 export function keysOf(env) {
   const keys = {};
   for (const { name, keys_env = {} } of configOf(env).methods ?? []) {
@@ -186,9 +185,9 @@ export function guestConfig(env) {
   return JSON.stringify(config);
 }
 
-// siteOf is the site that entry 9 applies, as JSON, null if none is configured. It is
-// in VERGE_SITE, VERGE_SITE_2 and so on, because a variable holds 5 KB. The webhook
-// secrets that it names are put into it.
+// siteOf returns the site that entry 9 applies, as JSON, or null if there is no site. It is in VERGE_SITE,
+// VERGE_SITE_2 and so on, because a variable holds 5 KB. Names of webhook secrets are replaced by the
+// secrets.
 export function siteOf(env) {
   const names = Object.keys(env).filter((name) => /^VERGE_SITE(_\d+)?$/.test(name));
   if (names.length === 0) return null;

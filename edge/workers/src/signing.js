@@ -30,9 +30,9 @@ export function signer(keys) {
       return { status: abi.status.notFound, body: abi.empty };
     }
     const failed = (why) => refused(`the private key ${JSON.stringify(name)} ${why}`);
-    // Some keys of another kind are found out when they are imported, and others only when they sign. What an
-    // error says of a key is not shown, because it might quote the key.
-    const unfit = () => failed(`does not sign by ${algorithm}, or is damaged`);
+    // Some keys of another type fail at the import, and others only when they sign. The text of the error is
+    // not shown, because it might quote the key.
+    const unfit = () => failed(`does not sign with ${algorithm}, or is damaged`);
     if (!Object.hasOwn(algorithms, algorithm)) return failed("signs by no such algorithm");
     const how = algorithms[algorithm], at = `${algorithm} ${name}`;
     let key = imported.get(at);
@@ -56,7 +56,7 @@ export function signer(keys) {
   };
 }
 
-// testKey is the name with which a guest's self-test asks. No key may have it.
+// testKey is the name of the key in a guest's self-test. No key may have it.
 const testKey = "self-test";
 
 export const howTo = "openssl pkcs8 -topk8 -nocrypt -in FILE";

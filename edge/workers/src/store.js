@@ -11,7 +11,7 @@ const sweepEach = 8; // puts between two sweeps
 const maxName = 256, maxValue = 64 * 1024, maxTx = 64;
 const farthest = (1n << 63n) - 1n;
 
-// Refused is thrown for a transaction or an instant beyond a limit. Nothing changes.
+// Refused is thrown for a transaction or a time beyond a limit. The store does not change.
 class Refused extends Error {}
 
 export class Store {
@@ -47,12 +47,12 @@ export class Store {
       }
       throw new Refused("the store knows no such effect");
     } catch (e) {
-      // Nothing has changed, also in a commit: transactionSync has undone it.
+      // There is no change, even in a commit: transactionSync has rolled it back.
       return { status: abi.status.unavailable, body: abi.bytesOf(`partition: ${e.message}`) };
     }
   }
 
-  // earliest is when the first task falls due or its lease ends, null if there is none.
+  // earliest returns the time at which the first task is due or its lease ends, or null.
   earliest() {
     return instant(this.#one("SELECT CAST(min(ready) AS TEXT) AS at FROM tasks")?.at);
   }
@@ -93,7 +93,7 @@ export class Store {
       this.#sweep(this.#unswept + 2);
       this.#unswept = 0;
     }
-    // A single statement is atomic by itself. Several need a transaction.
+    // A single statement is atomic. Several need a transaction.
     const statements = tx.puts.length + tx.deletes.length + tx.schedule.length + tx.cancel.length;
     if (statements === 1) this.#apply(tx);
     else if (statements > 1) this.storage.transactionSync(() => this.#apply(tx));
@@ -124,7 +124,7 @@ export class Store {
     return due;
   }
 
-  // against returns the conflict of a transaction, null if there is none.
+  // against returns the conflict of a transaction, or null.
   #against(tx) {
     const items = [], lost = [];
     let failed = false;
@@ -147,7 +147,7 @@ export class Store {
   claim({ now, lease, n }) {
     const until = number(now + lease);
     return this.storage.transactionSync(() => {
-      this.#sweep(64); // so that expired items also go if nobody writes
+      this.#sweep(64); // so that expired items are deleted even without writes
       const rows = this.sql.exec(`SELECT id, CAST(due AS TEXT) AS due, payload, CAST(ready AS TEXT) AS ready
         FROM tasks ORDER BY ready, id LIMIT ?`, n + 1).toArray();
       let claimed = rows.findIndex((row, i) => i === n || instant(row.ready) > now);

@@ -1,6 +1,6 @@
 // The tables of routes: what core/web and edge/server make of them natively.
 
-// Table says which route a request is for.
+// Table finds the route of a request.
 export class Table {
   #routes;
 
@@ -13,8 +13,8 @@ export class Table {
     });
   }
 
-  // at returns the route that serves a request. If there is none, it returns
-  // the first route that has the path, with the usual limits.
+  // at returns the route that serves a request. Without such a route, it returns the first route that has the
+  // path, with the usual limits.
   at(method, path) {
     const all = this.#routes.filter((route) => fits(route, path));
     return all.find((route) => route.methods.includes(method)) ??
@@ -50,8 +50,8 @@ export function logPath({ before, name, after }, path) {
   return before + (idForms[name]?.(text) ? text : elided) + after;
 }
 
-// operatorsPath is logPath for the operators' API, where a path that is no
-// route is worth a look, too. It shows words of ours, and ids.
+// operatorsPath is logPath for the operators' API, where unknown paths are logged, too. It shows known words,
+// and ids.
 export function operatorsPath(words, path) {
   const segments = path.split("/");
   if (segments[0] !== "" || !words.has(segments[1])) return "";

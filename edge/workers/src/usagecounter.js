@@ -7,7 +7,7 @@
 
 import * as abi from "./abi.js";
 
-const most = 4096; // integrations, and keys, that are counted at once
+const most = 4096; // the maximum number of counted integrations, and of keys
 const batch = 256; // sums in one entry
 const recordTime = 8_000; // ms for one entry
 const day = 86_400_000_000_000n; // ns
@@ -21,7 +21,7 @@ const key = /^key_[0-9a-f]{16}$/;
 
 export class UsageCounter {
   #days = new Map(); // by integration and day
-  #keys = new Map(); // the day of the last use, and the one that is recorded
+  #keys = new Map(); // the day of the last use, and the recorded day
   #name = newName();
   #refused = 0;
   #recorded = -Infinity; // when the last recording began, in ms
@@ -59,21 +59,20 @@ export class UsageCounter {
     return value;
   }
 
-  // settle has the request that calls it record in time what there is to record, unless
-  // another request is about to. It resolves when the request may end, and does not
-  // reject. run carries out an entry, in the name of that request. If the platform ends
-  // the request before, a later one takes its place.
+  // settle makes the calling request record the usage in time, unless another request will do it. It resolves
+  // when the request may end, and does not reject. run runs an entry, in the context of that request. If the
+  // platform ends the request before, a later request does it.
   async settle(run) {
     const begin = Date.now();
     if (begin < this.#planned || !this.#changed()) return;
     const wait = Math.max(0, this.#recorded + this.each - begin);
     this.#planned = begin + wait + recordTime;
     if (wait > 0) await new Promise((done) => { setTimeout(done, wait); });
-    this.#planned = -Infinity; // what is noted from now on may need another recording
+    this.#planned = -Infinity; // later usage may need another recording
     try {
       await this.record(run);
     } catch (e) {
-      this.log({ level: 4, message: "usage is not recorded; it will be tried again", error: e.message });
+      this.log({ level: 4, message: "usage not recorded; will be tried again", error: e.message });
     }
   }
 
@@ -83,8 +82,7 @@ export class UsageCounter {
     return false;
   }
 
-  // record has the core write all sums that have changed. What it could not write stays
-  // for the next time.
+  // record makes the core write all changed sums. Failed writes are repeated the next time.
   async record(run) {
     this.#recorded = Date.now();
     const rows = [];
@@ -109,9 +107,8 @@ export class UsageCounter {
     this.#tidy();
   }
 
-  // tidy forgets what is recorded and belongs to an earlier day, and everything that is
-  // recorded if there is little room left. A sum that begins anew has another name,
-  // because it begins at zero.
+  // tidy drops recorded sums of earlier days, and all recorded sums if there is little room left. A new sum
+  // has another name, because it begins at zero.
   #tidy() {
     const today = Number(this.now() / day), before = this.#days.size;
     const full = (map) => map.size > most / 4 * 3;
@@ -125,7 +122,7 @@ export class UsageCounter {
     if (this.#days.size < before) this.#name = newName();
     if (this.#refused > 0) {
       this.log({
-        level: 8, message: "usage was not counted: too many integrations or keys at once",
+        level: 8, message: "usage not counted: too many integrations or keys",
         tallies: this.#refused, most,
       });
       this.#refused = 0;

@@ -72,8 +72,8 @@ export function wasi(memory, clock, print) {
       return success;
     },
 
-    // Nothing can happen while the guest waits. So a wait is over at once, and the
-    // monotonic clock goes on by the time of the wait.
+    // Nothing can happen while the guest waits. So a wait ends immediately, and the monotonic clock advances
+    // by the time of the wait.
     poll_oneoff(subscriptions, events, n, out) {
       const v = view();
       let shortest = null, fired = 0;

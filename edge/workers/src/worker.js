@@ -1,4 +1,4 @@
-// Verge as a Cloudflare Worker: what is deployed. README.md says how.
+// The deployed code of Verge as a Cloudflare Worker. README.md explains the deployment.
 
 import * as abi from "./abi.js";
 import { refuse, serve } from "./handler.js";
@@ -27,14 +27,14 @@ export default {
     if (isPlain(url, env)) {
       const answer = refuse(request, 403, "FORBIDDEN", "Use https.");
       const id = answer.headers.get("X-Request-Id");
-      log({ level: 4, message: "refused what came by plain http", request_id: id });
+      log({ level: 4, message: "plain http request rejected", request_id: id });
       return answer;
     }
-    // If the configuration is wrong, this throws, and the handler answers 503.
+    // If the configuration is wrong, this throws, and the handler returns 503.
     const run = (entry, message, timeout, about) => {
       const carryOut = effects(objects(env.PARTITION), spendOf(env), egressOf(env), signerOf(env));
       const result = engineOf(env).run(entry, message, carryOut, timeout, about);
-      // A request is finished also if its client goes away.
+      // A request is finished even if its client disconnects.
       ctx.waitUntil(result.catch(() => {}).then(() => settle(env, carryOut)));
       return result;
     };
@@ -45,7 +45,7 @@ export default {
         // The guest answers with a store that refuses everything: nothing is
         // granted, and a person gets a page.
         if (e.message !== unapplied) {
-          log({ level: 8, message: "the configured site is not in the store", error: e.message });
+          log({ level: 8, message: "configured site not stored", error: e.message });
         }
         unapplied = e.message;
         return engineOf(env).run(entry, message, nothing, timeout, about);
@@ -64,23 +64,22 @@ export default {
   },
 };
 
-// nothing refuses every effect.
+// nothing rejects every effect.
 const nothing = () => {
-  return { status: abi.status.unavailable, body: abi.bytesOf("the configured site is not in the store") };
+  return { status: abi.status.unavailable, body: abi.bytesOf("configured site not stored") };
 };
 
-// isAdmin says whether a request is for the operators' side. That side has a host of
-// its own, and without one it is not served at all. If the configuration names the
-// public host as the operators', for a try on one machine, it is under /admin/ there.
+// isAdmin reports whether a request is for the operators' side. That side has a separate host, and without
+// one it is not served. If the configuration has the same host for both, for tests on one machine, it is
+// under /admin/ there.
 function isAdmin(url, env) {
   const base = baseOf(env);
   if (base === null || !env.ADMIN_HOST || url.hostname !== env.ADMIN_HOST) return false;
   return base.hostname !== env.ADMIN_HOST || url.pathname.startsWith(adminRoot);
 }
 
-// isPlain says whether a request came by plain http where only https is served. A
-// custom domain passes on both. The request is not redirected, because the client
-// would then go on sending its key in the clear.
+// isPlain reports whether a request came by plain http if only https is served. A custom domain forwards
+// both. The request is not redirected, because the client would then continue to send its key unencrypted.
 function isPlain(url, env) {
   if (url.protocol !== "http:" || isLoopback(url.hostname)) return false;
   return baseOf(env)?.protocol === "https:";

@@ -177,9 +177,9 @@ func failAndRecover(t *testing.T, dir string, now trouble, more string) {
 	default:
 	}
 	audit(t, in, sink, all)
-	fails, again := count(in.logs, "the store fails"), count(in.logs, "the store answers again")
+	fails, again := count(in.logs, "the store fails"), count(in.logs, "the store works again")
 	if fails != 1 || again != 1 {
-		t.Errorf("%d lines say that the store fails and %d that it answers again, want one for each", fails,
+		t.Errorf("%d lines say that the store fails and %d that it works again, want one for each", fails,
 			again)
 	}
 	if n := count(in.logs, `"level":"ERROR"`) + count(in.logs, `"level":"WARN"`); n != 2 {

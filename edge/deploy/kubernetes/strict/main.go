@@ -1,5 +1,5 @@
-// Command strict reads manifests by the types of Kubernetes' own API, and fails at a field that they do not
-// have or a value of another type. It is a module of its own, so that Verge does not depend on Kubernetes.
+// Command strict reads manifests by the types of Kubernetes' own API, and fails at an unknown field or a
+// value of another type. It is a separate module, so that Verge does not depend on Kubernetes.
 package main
 
 import (

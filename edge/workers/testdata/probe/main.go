@@ -127,8 +127,8 @@ func vergeSubmit(request uint32, n int32) uint32 {
 		begin := time.Now()
 		sum := compute()
 		if end := time.Now(); !end.Equal(begin) || end.Sub(begin) != 0 {
-			respond(request, 500, fmt.Sprintf("the clock went on by %s while %d was computed", end.Sub(begin),
-				sum))
+			respond(request, 500, fmt.Sprintf("the clock advanced by %s while %d was computed",
+				end.Sub(begin), sum))
 			break
 		}
 		before[request] = begin
