@@ -48,7 +48,7 @@ func base(url string, dev bool) func(*Config) {
 var configs = []struct {
 	name   string
 	change func(*Config)
-	want   string // the member that is refused, and a word of why; "" for none
+	want   string // the rejected field, and a part of the reason; "" for none
 }{
 	{"with a port", base("https://verify.verge.example:8443", false), ""},
 	{"an address", base("https://[2001:db8::1]:8443", false), ""},
@@ -101,9 +101,9 @@ var configs = []struct {
 	{"contract 42: an operator token that can be guessed",
 		func(c *Config) { c.OperatorToken = strings.Repeat("x", 23) },
 		"OperatorToken: the operator token has 23 characters; it must have at least 24"},
-	{"contract 42: one that is long enough",
+	{"contract 42: a token that is long enough",
 		func(c *Config) { c.OperatorToken = strings.Repeat("x", 24) }, ""},
-	{"contract 42: none: nobody is let in", func(c *Config) { c.OperatorToken = "" }, ""},
+	{"contract 42: no token: all are rejected", func(c *Config) { c.OperatorToken = "" }, ""},
 	{"negative partitions", func(c *Config) { c.Partitions = -1 }, "Partitions: "},
 	{"as many partitions as an id can name", func(c *Config) { c.Partitions = 65535 }, ""},
 	{"more partitions", func(c *Config) { c.Partitions = 65536 }, "Partitions: "},
@@ -163,7 +163,7 @@ func TestNewRefusesABadConfig(t *testing.T) {
 	}
 }
 
-// Validate reports all problems at once, each with its member.
+// Validate reports all problems together, each with its field.
 func TestConfigSaysAllThatIsWrong(t *testing.T) {
 	c := Config{BaseURL: "http://verify.verge.example", OperatorToken: "short", Partitions: -1, Attempts: -1,
 		OutcomeLife: time.Second, Lease: time.Second}

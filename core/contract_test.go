@@ -30,10 +30,10 @@ var lineBreak = regexp.MustCompile(`\n[\t ]*(?:// )?`)
 // 5, 401".
 const maxRule = 100
 
-// contract is what CONTRACT.md has to be cited: rules by number, chapters with their own numbered rules.
+// contract has the citable parts of CONTRACT.md: rules by number, chapters with their own numbered rules.
 type contract struct {
 	rules    map[int]bool
-	untested map[int]string   // rules that say why no test cites them
+	untested map[int]string   // rules with the reason why no test cites them
 	chapters map[string][]int // of the first part, and unnumbered ones of the second
 }
 
@@ -137,7 +137,7 @@ func TestEveryCitationOfTheContractIsThere(t *testing.T) {
 			t.Errorf("no test cites contract %d: name the rule in the test that guards it, "+
 				"or write \"Not tested: \" and the reason under it in CONTRACT.md", n)
 		case untested && why == "":
-			t.Errorf("CONTRACT.md does not say why contract %d is not tested", n)
+			t.Errorf("CONTRACT.md lacks the reason why contract %d is not tested", n)
 		case tested[n] && untested:
 			t.Errorf("tests cite contract %d, which CONTRACT.md says is not tested", n)
 		}

@@ -12,7 +12,7 @@ import (
 // mdLink is a link of a Markdown document: [text](target).
 var mdLink = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 
-// Every link from one document of the repository to a file of it leads there.
+// Every link from a document to a file of the repository has a target.
 func TestLinksOfDocumentsLeadSomewhere(t *testing.T) {
 	links := 0
 	eachText(t, func(path, text string) {
@@ -34,7 +34,7 @@ func TestLinksOfDocumentsLeadSomewhere(t *testing.T) {
 				target = path
 			}
 			if _, err := os.Stat(target); err != nil {
-				t.Errorf("%s: the link %q leads nowhere: there is no %s", path, m[1], target)
+				t.Errorf("%s: the link %q is broken: there is no %s", path, m[1], target)
 			} else if u.Fragment != "" && !hasHeading(t, target, u.Fragment) {
 				t.Errorf("%s: the link %q leads to no heading of %s", path, m[1], target)
 			}

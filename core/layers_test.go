@@ -21,8 +21,8 @@ import (
 
 const module = "github.com/verge-id/verge"
 
-// floors are the packages of the core from bottom to top: each imports only
-// what stands before it. A new package gets its place here.
+// floors are the packages of the core from bottom to top: each imports only packages before it. Add new
+// packages here.
 var floors = []string{
 	"core/internal/coretest",
 	"core/internal/strict64",
@@ -87,7 +87,7 @@ var floors = []string{
 // assemblies are the packages of the edge that know the whole core.
 var assemblies = []string{"edge", "edge/modules"}
 
-// leaves may import these packages of ours and nothing else, not even a library.
+// leaves may import only these packages of Verge, and no library.
 var leaves = map[string][]string{
 	"core/uuid":              nil,
 	"core/internal/strict64": nil,
@@ -122,7 +122,7 @@ var leaves = map[string][]string{
 		"core/web"},
 }
 
-// aboveLeaves are the packages that one of the edge may import beside the core's leaves.
+// aboveLeaves are the packages that a package of the edge may import in addition to the core's leaves.
 var aboveLeaves = map[string][]string{
 	// It reads lists in CBOR.
 	"edge/internal/longfellow": {"core/cbor"},
@@ -200,7 +200,7 @@ func TestTheCoreImportsNoAmbientPackage(t *testing.T) {
 		cores++
 		for _, i := range p.Imports {
 			if slices.Contains(banned, i) {
-				t.Errorf("architecture, core: %s imports %s; ask the host for what it gives", p.ours(), i)
+				t.Errorf("architecture, core: %s imports %s; use the host's function instead", p.ours(), i)
 			}
 		}
 		for _, i := range p.Deps {
@@ -285,7 +285,7 @@ func TestImportsPointDown(t *testing.T) {
 	}
 }
 
-// forTests reports whether a package of the core is there for tests alone.
+// forTests reports whether a package of the core is only for tests.
 func forTests(name string) bool {
 	return slices.Contains(
 		[]string{"core/internal/coretest", "core/internal/testhost", "core/sessiontest"},
@@ -295,7 +295,7 @@ func forTests(name string) bool {
 
 func inCore(name string) bool { return name == "core" || strings.HasPrefix(name, "core/") }
 
-// forbidden says why a package of ours may not import another of ours, "" if it may.
+// forbidden returns the reason why a package of Verge may not import another one, or "".
 func forbidden(name, imported string, floor func(string) int) string {
 	root, _, _ := strings.Cut(name, "/")
 	importedRoot, _, _ := strings.Cut(imported, "/")
@@ -312,7 +312,7 @@ func forbidden(name, imported string, floor func(string) int) string {
 			return "that is for tests alone"
 		}
 		if !inCore(imported) {
-			return "the core knows nothing around it"
+			return "the core imports no outer package"
 		}
 		if allowed, leaf := leaves[name]; leaf && !slices.Contains(allowed, imported) {
 			return "a leaf imports nothing"

@@ -88,7 +88,7 @@ func (s *Service) consoleRoutes(on string) web.Table {
 }
 
 // Methods of routes, as Allow names them. HEAD returns the header of GET, and the engine leaves out the body.
-// It must change nothing, so the one GET that acts is without it (contract 35).
+// It must have no effects, so the one GET that acts has no HEAD (contract 35).
 var (
 	get      = []string{"GET", "HEAD"}
 	getAlone = []string{"GET"}

@@ -49,8 +49,8 @@ var publicLines = []string{
 	line("", "{...}", "other", 16*kib),
 }
 
-// TestTheTables says what each route is called in logs and metrics, and how
-// large a body it takes. A label that changes breaks an operator's dashboard.
+// TestTheTables lists the name of each route in logs and metrics, and its maximum body size. A changed label
+// breaks operators' dashboards.
 func TestTheTables(t *testing.T) {
 	for name, c := range map[string]struct {
 		routes web.Table
@@ -143,7 +143,7 @@ func TestWhatWaits(t *testing.T) {
 	}
 }
 
-// TestTheTablesHold checks what the readers of the tables rely on.
+// TestTheTablesHold checks the assumptions of the tables' readers.
 func TestTheTablesHold(t *testing.T) {
 	for _, r := range new(Service).publicRoutes() {
 		if (r.Handle == nil) != (len(r.Methods) == 0) {
@@ -157,7 +157,7 @@ func TestTheTablesHold(t *testing.T) {
 				MatchString(r.Pattern) {
 				t.Errorf("%s: %q is no pattern", name, r.Pattern)
 			}
-			// The server uses "none" for what was no request.
+			// The server uses "none" for invalid requests.
 			if !regexp.MustCompile(`^[a-z]+$`).MatchString(r.Label) || r.Label == "none" {
 				t.Errorf("%s: %s has the label %q", name, r.Pattern, r.Label)
 			}

@@ -173,8 +173,7 @@ type Usage = usage.Usage
 // Usage returns the stored usage of the service.
 func (s *Service) Usage() *Usage { return s.usage }
 
-// TellDone enters into the audit that the host has carried out an operation of its own. See
-// operate.Operations.
+// TellDone adds an audit entry for an operation that the host has carried out itself. See operate.Operations.
 func (s *Service) TellDone(ctx context.Context, who operate.Actor, op operate.Operation, target string) {
 	s.operations.TellDone(ctx, who, op, target)
 }
@@ -182,7 +181,7 @@ func (s *Service) TellDone(ctx context.Context, who operate.Actor, op operate.Op
 // TrustLists returns the host's access to the stored trusted lists.
 func (s *Service) TrustLists() operate.HostLists { return operate.HostLists{Operations: s.operations} }
 
-// Record writes sums of what the core has noted as usage. It may be given the same ones again.
+// Record writes sums of the core's usage. It may be given the same ones again.
 func (s *Service) Record(ctx context.Context, t host.Totals) error { return s.usage.Record(ctx, t) }
 
 // Apply checks a site, which is an integration.Site as JSON. It puts the site into the store, unless it was
@@ -240,8 +239,8 @@ var keyAwaited = &web.Error{Code: web.Unavailable, RetryAfter: 1,
 // storeNotTrusted is the error for a record in the store that this service did not write. To the caller it is
 // like a store that does not respond: nothing is known, and nothing is granted.
 var storeNotTrusted = &web.Error{Code: web.Unavailable, RetryAfter: 1,
-	Message: "The service cannot rely on what its store holds for this request; nothing was granted. " +
-		"If it stays so, tell the operator the request id."}
+	Message: "The service cannot trust the store's data for this request; nothing was granted. " +
+		"If this continues, report the request id to the operator."}
 
 // Partitions returns the partitions over which sessions, and so tasks, are spread.
 func (s *Service) Partitions() []kv.Partition { return s.partitions }
@@ -286,7 +285,7 @@ func (s *Service) Run(ctx context.Context, job host.Job) error {
 	}
 	i, err := s.directory.Integration(ctx, id.Integration)
 	if errors.Is(err, integration.ErrNotFound) {
-		// it was deleted meanwhile, so no event is sent
+		// it was deleted in the meantime, so no event is sent
 		i, err = &integration.Integration{ID: id.Integration}, nil
 	}
 	if err != nil {
@@ -300,9 +299,8 @@ func (s *Service) Defer(ctx context.Context, job host.Job, until time.Time) erro
 	return s.outbox.Defer(ctx, job, until)
 }
 
-// RunDue runs everything that is due, one task after the other. It returns when the next task falls due, or
-// zero if there is none. It is for hosts without threads. Other hosts claim tasks and run them side by
-// side.
+// RunDue runs all due tasks, one at a time. It returns the time at which the next task is due, or zero. It is
+// for hosts without threads. Other hosts claim tasks and run them in parallel.
 func (s *Service) RunDue(ctx context.Context) (next time.Time, err error) {
 	for ran := true; ran && err == nil; {
 		ran, next = false, time.Time{}

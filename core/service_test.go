@@ -228,7 +228,7 @@ func TestCorrelationID(t *testing.T) {
 	}
 	resp := w.ask("GET", "/nowhere", nil, "")
 	if resp.Header.Has("X-Correlation-Id") || bytes.Contains(resp.Body, []byte("correlation")) {
-		t.Errorf("contract 4: no id was given, and the answer has %v %s", resp.Header, resp.Body)
+		t.Errorf("contract 4: no id was given, and the response has %v %s", resp.Header, resp.Body)
 	}
 }
 
@@ -236,7 +236,7 @@ func TestAStoreThatFailsIs503AndItsCauseStaysInTheLog(t *testing.T) {
 	w := newWorld(t, nil)
 	sk, _, err := w.Directory().CreateKey(ctx, "pub_a", "", nil)
 	coretest.Must(t, err)
-	w.Clock.Advance(5 * time.Second) // nothing is cached any more
+	w.Clock.Advance(5 * time.Second) // the caches have expired
 	w.Store.Decide = func(kvtest.Call) kvtest.Fault { return kvtest.Refuse }
 	resp := w.ask("POST", "/api/v1/verify/start", web.Header{"Authorization": {"Bearer " + sk}}, "{}")
 	if resp.Status != 503 || resp.Header.Get("Retry-After") == "" ||
@@ -250,7 +250,7 @@ func TestAStoreThatFailsIs503AndItsCauseStaysInTheLog(t *testing.T) {
 	}
 	if got := w.Logged.String(); strings.Contains(got, "level=ERROR") ||
 		!strings.Contains(got, "level=DEBUG") {
-		t.Errorf("a request that the store fails writes a line of its own beyond debug, "+
+		t.Errorf("a request that the store fails writes a line above debug, "+
 			"and thousands may fail in a second:\n%s", got)
 	}
 	if strings.Contains(w.Logged.String(), sk[:20]) {
@@ -265,16 +265,15 @@ func TestAStoreThatFailsIs503AndItsCauseStaysInTheLog(t *testing.T) {
 	}
 }
 
-// A caller gets 503 with the reason where a key of the ring is on its way, and where the store holds what
-// this service did not write. Neither is the fault of Verge that a 500 would say, and neither is a store that
-// cannot be reached.
+// A caller gets 503 with the reason if a key of the ring is pending, or if the store has records that this
+// service did not write. Neither is an internal error (500) or an unreachable store.
 func TestWhatCannotBeReadIsUnavailableAndSaysWhy(t *testing.T) {
 	for _, c := range []struct {
 		name, says string
 		err        error
 	}{
 		{"a key that is awaited", "newest key of its key ring", host.ErrKeyAwaited},
-		{"a planted record", "cannot rely on what its store holds", token.ErrRecord},
+		{"a planted record", "cannot trust the store's data", token.ErrRecord},
 	} {
 		w := newWorld(t, nil)
 		router := web.Router{Host: w.host, Explain: explain, Routes: web.Table{{Methods: get,
@@ -502,7 +501,7 @@ func TestATaskThatCannotRunIsDroppedAndHarmsNoOther(t *testing.T) {
 	if len(w.posts) != 1 {
 		t.Errorf("posted %v", w.posts)
 	}
-	w.Clock.Advance(24 * time.Hour) // past the session's timer, and the leases of what was claimed
+	w.Clock.Advance(24 * time.Hour) // past the session's timer, and the leases of claimed tasks
 	if _, err := w.RunDue(ctx); err != nil {
 		t.Error(err)
 	}
@@ -513,7 +512,7 @@ func TestATaskThatCannotRunIsDroppedAndHarmsNoOther(t *testing.T) {
 	}
 }
 
-// A person who is refused reads why, in their language (contract 22, 30).
+// A rejected user sees the reason, in their language (contract 22, 30).
 func TestPagesOverTheirRateAreRefusedWithAPage(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.Limits.PagesPerIP = ratelimit.PerMinute(4) })
 	german := web.Header{

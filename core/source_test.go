@@ -43,8 +43,8 @@ func eachFile(t *testing.T, do func(path string, set *token.FileSet, file *ast.F
 	}
 }
 
-// A reader has to see what a test sets up, does and wants at once. A longer one becomes a table, or several
-// tests that share small helpers.
+// A reader should see a test's setup, action and expectation together. Split longer tests into a table, or
+// into several tests with small helpers.
 func TestNoTestIsLong(t *testing.T) {
 	const most = 100
 	eachFile(t, func(path string, set *token.FileSet, file *ast.File) {

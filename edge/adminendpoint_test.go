@@ -26,7 +26,7 @@ import (
 
 const endpointPath, configured = "/admin/v1/own", "the-operator-token-of-tests"
 
-// endpointTest is a service with an AdminEndpoint. What others show it is in said.
+// endpointTest is a service with an AdminEndpoint. said returns its log and operations.
 type endpointTest struct {
 	t       *testing.T
 	service *edge.Service
@@ -36,7 +36,7 @@ type endpointTest struct {
 	mu   sync.Mutex
 	log  bytes.Buffer
 	past time.Duration // since begin
-	did  []string      // what was done at the path, and by whom
+	did  []string      // the operations at the path, with their actors
 
 	changing func(context.Context) // called by a change; may be nil
 	store    *filling
@@ -61,7 +61,7 @@ func (o *endpointTest) advance(d time.Duration) {
 	o.past += d
 }
 
-// said returns what was written to the log and done at the path since the last call.
+// said returns the log and the operations at the path since the last call.
 func (o *endpointTest) said() (log string, did []string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -71,7 +71,7 @@ func (o *endpointTest) said() (log string, did []string) {
 	return log, did
 }
 
-// filling is a store that takes nothing more once it is full.
+// filling is a store that rejects writes once it is full.
 type filling struct {
 	kv.KV
 	full atomic.Bool
@@ -84,7 +84,7 @@ func (f *filling) Commit(ctx context.Context, tx kv.Tx) error {
 	return f.KV.Commit(ctx, tx)
 }
 
-// answer is that of the path: its request may be refused, too.
+// answer is the endpoint's Answer; it may also reject the request.
 func (o *endpointTest) answer(ctx context.Context, c *edge.Call) (any, *web.Error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -250,7 +250,7 @@ func TestWhoIsLetInAtAnAdminEndpoint(t *testing.T) {
 	}
 }
 
-// hasLine checks that the log has one line of the answer, with its code.
+// hasLine checks that the log has one line of the response, with its code.
 func (o *endpointTest) hasLine(rule, log string, a told) {
 	o.t.Helper()
 	var line struct {
@@ -313,7 +313,7 @@ func TestWrongTokensAtAnAdminEndpointAreCounted(t *testing.T) {
 	}
 }
 
-// audit returns what the audit has of operations that the host carries out, the earliest first.
+// audit returns the audit entries of the host's operations, the earliest first.
 func (o *endpointTest) audit() (all []string) {
 	o.t.Helper()
 	a := o.ask("GET", operate.ListAudit.Path, configured, "", "192.0.2.9")
@@ -344,7 +344,7 @@ func TestTheAuditHasWhatAnOwnPathChanges(t *testing.T) {
 		{"something is read", "GET", operator, "", ""},
 		{"the path refuses", "POST", operator, "bad", ""},
 		{"a viewer may not", "POST", viewer, "make /c", ""},
-		{"nobody may without a token", "POST", "guess", "make /c", ""},
+		{"rejected without a token", "POST", "guess", "make /c", ""},
 		{"the path does not take that method", "PUT", operator, "make /c", ""},
 	} {
 		o.advance(time.Second) // the audit is in the order of time
@@ -356,7 +356,7 @@ func TestTheAuditHasWhatAnOwnPathChanges(t *testing.T) {
 	}
 }
 
-// Contract 42: whoever leaves at once is in the audit all the same.
+// Contract 42: an operation is in the audit even if its caller disconnects immediately.
 func TestTheAuditHasTheChangeOfACallerWhoHasLeft(t *testing.T) {
 	o := serveEndpoint(t, nil)
 	ctx, leave := context.WithCancel(t.Context())
@@ -371,7 +371,7 @@ func TestTheAuditHasTheChangeOfACallerWhoHasLeft(t *testing.T) {
 	req.Header.Set("Authorization", "Bearer "+configured)
 	if resp, err := http.DefaultClient.Do(req); err == nil {
 		resp.Body.Close()
-		t.Fatalf("the caller who has left is answered: %d", resp.StatusCode)
+		t.Fatalf("the caller who has left gets a response: %d", resp.StatusCode)
 	}
 	const want = "backup.make /a by operator configuration (configuration)"
 	for begin := time.Now(); ; time.Sleep(time.Millisecond) {
@@ -384,7 +384,7 @@ func TestTheAuditHasTheChangeOfACallerWhoHasLeft(t *testing.T) {
 	}
 }
 
-// Contract 42: what was done is answered as done, and the log says that the audit lacks it.
+// Contract 42: a completed operation returns success, and the log reports the missing audit entry.
 func TestTheLogHasWhatTheAuditLacks(t *testing.T) {
 	o := serveEndpoint(t, nil)
 	o.store.full.Store(true)
@@ -400,7 +400,7 @@ func TestTheLogHasWhatTheAuditLacks(t *testing.T) {
 	}
 }
 
-// judging is an engine that says what a test wants, when it is asked whose token a request has.
+// judging is an engine that returns a test's response to the question for a token's owner.
 type judging struct {
 	engine.Engine
 	says *web.Response
@@ -430,7 +430,7 @@ func TestOnlyAClearYesLetsIn(t *testing.T) {
 		{"the engine fails", &web.Response{Status: 500}, 500},
 		{"a malformed answer", &web.Response{Status: 200, Header: web.Header{}, Body: []byte("yes")},
 			503},
-		{"an answer about nobody", web.JSON(200, operate.OperatorToken{Role: operate.RoleOperator}), 503},
+		{"a response about no one", web.JSON(200, operate.OperatorToken{Role: operate.RoleOperator}), 503},
 		{"an answer without a status", &web.Response{Header: web.Header{}}, 500},
 		{"no content", &web.Response{Status: 204, Header: web.Header{}}, 503},
 		{"it is elsewhere", &web.Response{Status: 302, Header: web.Header{}}, 503},
@@ -451,7 +451,7 @@ func TestOnlyAClearYesLetsIn(t *testing.T) {
 		o := serveEndpointWith(t, "", nil)
 		for _, header := range []string{"", " ", "x"} {
 			if a := o.ask("GET", endpointPath, header, "", "192.0.2.1"); a.status != 401 {
-				t.Errorf("contract 42: with %q somebody is let in: %d %s", header, a.status, a.body)
+				t.Errorf("contract 42: with %q the request is accepted: %d %s", header, a.status, a.body)
 			}
 		}
 	})

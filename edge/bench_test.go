@@ -19,7 +19,7 @@ const (
 	benchIntegration = "0a4e1f7c-3b5d-4c6e-8f90-a1b2c3d4e5f6"
 )
 
-// BenchmarkHandle measures what an answer to a publisher costs behind the network, on a store in memory.
+// BenchmarkHandle measures the cost of a response to a publisher behind the network, on a store in memory.
 // Its allocations are the same in every run, even on a busy machine, where times are not.
 func BenchmarkHandle(b *testing.B) {
 	b.Run("start", func(b *testing.B) {

@@ -170,7 +170,7 @@ func TestFewerPartitionsThanTheStoreKnows(t *testing.T) {
 	}
 }
 
-// noting is an engine that records what it does. It waits until the test lets it go on.
+// noting is an engine that records its calls. It waits until the test lets it continue.
 type noting struct {
 	engine.Engine
 	*notes
@@ -238,12 +238,12 @@ func TestTheOrderInWhichRunLetsGo(t *testing.T) {
 	stop()
 	select {
 	case err := <-ended:
-		t.Fatalf("it ended with a request and a job in hand: %v", err)
+		t.Fatalf("it ended with an active request and job: %v", err)
 	case <-time.After(50 * time.Millisecond):
 	}
 	close(e.goOn)
 	if status := wait.For(answered); status != 200 {
-		t.Errorf("the request in hand was answered %d", status)
+		t.Errorf("the active request returned %d", status)
 	}
 	if err := wait.For(ended); err != nil {
 		t.Error(err)
@@ -251,7 +251,7 @@ func TestTheOrderInWhichRunLetsGo(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Errorf("closing it again: %v", err)
 	}
-	const want = "a request is answered, a job is done, the engine is closed, the store is closed"
+	const want = "a request is finished, a job is done, the engine is closed, the store is closed"
 	if got := n.String(); got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}

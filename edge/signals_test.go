@@ -23,7 +23,7 @@ type working struct {
 	store   kv.KV
 	holds   chan struct{} // jobs take until it is closed
 	hears   atomic.Bool
-	looked  atomic.Int64 // claims since it hears
+	looked  atomic.Int64 // claims since it listens
 	done    atomic.Int64
 	stop    context.CancelFunc
 	ended   chan error
@@ -74,7 +74,7 @@ func (w *working) schedule(t *testing.T, n int) {
 	w.service.Host().Wake("p0", time.Now())
 }
 
-// work opens an instance on the store and lets it work when it hears signals.
+// work opens an instance on the store and lets it work when it receives signals.
 func work(t *testing.T, conf edge.Config, url string, places int) *working {
 	t.Helper()
 	store, err := postgres.Open(t.Context(), url, postgres.Config{})
@@ -92,7 +92,7 @@ func work(t *testing.T, conf edge.Config, url string, places int) *working {
 	var ctx context.Context
 	ctx, w.stop = context.WithCancel(t.Context())
 	go func() { w.ended <- w.service.Work(ctx) }()
-	reaches(t, &w.looked, 1, "it looks at the tasks when it begins to hear")
+	reaches(t, &w.looked, 1, "it polls the tasks when it begins to listen")
 	return w
 }
 

@@ -172,12 +172,13 @@ func (a Address) Exposed() string {
 	}
 	if !secure || a.options().Has("skip_verify") {
 		return "it is another machine, and without TLS " +
-			"whoever is on the network between reads and changes everything"
+			"anyone on the network in between can read and change all data"
 	}
 	certified := a.TLS != nil && len(a.TLS.Certificates) > 0 ||
 		a.Kind == Postgres && a.options().Has("sslcert")
 	if !certified && (kind == "sentinel" && !a.hasServersPassword() || !a.HasPassword()) {
-		return "it is another machine, and without a password whoever reaches it reads and changes everything"
+		return "it is another machine, and without a password " +
+			"anyone who reaches it can read and change all data"
 	}
 	return ""
 }
@@ -221,7 +222,7 @@ func (a Address) Valid() error {
 	case Redis:
 		if scheme, _ := a.scheme(); a.TLS != nil && !strings.HasPrefix(scheme, "rediss") {
 			return errors.New("there are certificates, but the URL is without TLS: " +
-				"write rediss:// in place of redis://")
+				"write rediss:// instead of redis://")
 		}
 		return redis.Valid(a.URL, a.RedisConfig())
 	case Postgres:

@@ -235,7 +235,7 @@ func FetchCause(reason string) string {
 	case FetchRefused:
 		return "nothing listens at its address and port"
 	case FetchTLS:
-		return "no secure connection came about, look at its certificate"
+		return "no secure connection, check its certificate"
 	case FetchStatusLine:
 		return "its response does not begin with an HTTP status line"
 	case FetchHeaderLine:

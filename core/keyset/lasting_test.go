@@ -426,7 +426,7 @@ func TestSet_ReplacedRing(t *testing.T) {
 			for _, i := range []*instance{w.running, w.instance(w.file, 0)} {
 				coretest.Must(t, i.Refresh(ctx))
 				if err := i.Ready(); !errors.Is(err, ErrUnfit) ||
-					!strings.Contains(err.Error(), "not believed") {
+					!strings.Contains(err.Error(), "not trusted") {
 					t.Errorf("ready says %v", err)
 				}
 				if err := i.write("x"); !errors.Is(err, kv.ErrUnavailable) {

@@ -59,8 +59,8 @@ func (r *reader) version() string {
 	inner, ok2 := strings.CutSuffix(inner, `"`)
 	if !ok || !ok2 || inner == "" {
 		r.end(&web.Error{Code: web.InvalidRequest,
-			Message: "If-Match is missing. Send it with the ETag of the version that you have read, or " +
-				"\"*\" for any version."})
+			Message: "If-Match is missing. Send it with the ETag of the version that you have read, " +
+				"or \"*\" for any version."})
 	}
 	return inner
 }

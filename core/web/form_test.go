@@ -131,7 +131,7 @@ func TestReadFileFormRejectsTypes(t *testing.T) {
 			testBoundary, "a;b")},
 		{"a boundary with a line feed", "multipart/form-data; boundary=\"a\nb\"",
 			strings.ReplaceAll(good, testBoundary, "a\nb")},
-		{"a quoted boundary without an end", `multipart/form-data; boundary="` + testBoundary, good},
+		{"an unterminated quoted boundary", `multipart/form-data; boundary="` + testBoundary, good},
 		{"RFC 2045: a colon without quotes", "multipart/form-data; boundary=a:b",
 			strings.ReplaceAll(good, testBoundary, "a:b")},
 		{"two boundaries", testFormType + "; boundary=x", good},
@@ -159,7 +159,7 @@ func TestReadFileFormRejectsBodies(t *testing.T) {
 		{"cut before the last two hyphens", testFormType, strings.TrimSuffix(good, "--\r\n")},
 		{"content that begins with the boundary", testFormType,
 			formBody(fieldPart("a", "--"+testBoundary+"\r\n"+fieldPart("b", "x")))},
-		{"content with a boundary that goes on", testFormType,
+		{"content with a longer boundary", testFormType,
 			formBody(fieldPart("a", "\r\n--"+testBoundary+"x"))},
 	})
 }
@@ -221,7 +221,7 @@ func TestReadFileFormRejectsPartHeaders(t *testing.T) {
 		{"a name of a file with a quote", testFormType, formBody(filePart("image", `a\"b`, "x"))},
 		{"a name of a file that ends in a backslash", testFormType, formBody(filePart("image", `a\`, "x"))},
 		{"a name of a field with a backslash", testFormType, formBody(fieldPart(`a\b`, "x"))},
-		{"a name without an end", testFormType, formBody(disposition(`form-data; name="a`))},
+		{"an unterminated name", testFormType, formBody(disposition(`form-data; name="a`))},
 		{"a name without quotes", testFormType, formBody(disposition(`form-data; name=a`))},
 		{"no name", testFormType, formBody(disposition(`form-data`))},
 		{"an empty name", testFormType, formBody(fieldPart("", "x"))},

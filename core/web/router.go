@@ -67,7 +67,7 @@ func (c *Call) CheckSize() error {
 // NotAllowed returns the error for a path that has other methods than the request's.
 func (c *Call) NotAllowed(allow []string) error {
 	return &Error{Code: MethodNotAllowed, Allow: allow,
-		Message: "This path does not take that method. Allow says which it does."}
+		Message: "This path does not support the method. Allow lists the supported methods."}
 }
 
 // Take counts the request against all rules. If one of them denies, nothing is counted and the error is
@@ -85,7 +85,7 @@ func (c *Call) Take(ctx context.Context, rules ...ratelimit.Rule) error {
 	if !result.Allowed {
 		c.limitHeaders(result)
 		return &Error{Code: RateLimited, RetryAfter: result.RetryAfter,
-			Message: "Too many requests. Retry-After says when to try again."}
+			Message: "Too many requests. Try again after the time in Retry-After."}
 	}
 	// Only the holder of a key may see the rest of its limit, and the caller has not proven that yet.
 	c.limitHeaders(result.First())

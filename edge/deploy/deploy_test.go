@@ -26,7 +26,7 @@ func read(t *testing.T, path string) string {
 	return string(b)
 }
 
-// promtool runs it, and returns what it says. It ends with an error if it finds anything.
+// promtool runs promtool and returns its output. It fails the test if promtool reports an error.
 func promtool(t *testing.T, input string, args ...string) string {
 	t.Helper()
 	c := exec.Command(kit.Program(t, "promtool"), args...)
@@ -75,7 +75,7 @@ func TestEachAlertHasATest(t *testing.T) {
 	}
 }
 
-// dashboard is what the tests read of dashboard.json.
+// dashboard has the fields of dashboard.json for the tests.
 type dashboard struct {
 	Panels []struct {
 		ID      int
@@ -109,7 +109,7 @@ var (
 	metricMade = regexp.MustCompile(`"(verge_\w+)"`)
 )
 
-// An alert or a panel on a metric that does not exist is silent for ever.
+// An alert or a panel on a missing metric is always silent.
 func TestOnlyMetricsThatExistAreWatched(t *testing.T) {
 	files, err := filepath.Glob("../server/*metrics.go")
 	if err != nil || len(files) < 4 {
@@ -139,7 +139,7 @@ func TestOnlyMetricsThatExistAreWatched(t *testing.T) {
 	}
 }
 
-// Who looks at a service that is slow sees all that it has to do.
+// The dashboard of a slow service shows all its active work.
 func TestTheDashboardShowsWhatIsUnderWay(t *testing.T) {
 	shown := strings.Join(expressions(t), "\n")
 	gauges := 0
@@ -161,8 +161,8 @@ func TestTheDashboardShowsWhatIsUnderWay(t *testing.T) {
 var increases = regexp.MustCompile(
 	`expr: sum by \(\w+\) \(increase\((verge_\w+)\{(\w+="\w+")\}\[\w+\]\)\) > 0`)
 
-// To Prometheus a counter that appears with 1 does not rise. So what an alert wants to see rise is there at 0
-// in a server that nobody has asked yet.
+// To Prometheus a counter that appears with 1 does not rise. So a new server has all counters of alerts with
+// the value 0.
 func TestTheFirstEventRaisesAnAlert(t *testing.T) {
 	metrics := testharness.New(t, nil).Metrics()
 	found := increases.FindAllStringSubmatch(read(t, "alerts.yml"), -1)

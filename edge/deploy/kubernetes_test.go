@@ -21,7 +21,7 @@ func TestTheManifestsHoldTogether(t *testing.T) {
 		}
 		name, _ := at(m, "metadata", "name").(string)
 		if at(m, "metadata", "namespace") != "verge" {
-			t.Errorf("%v %s is in no namespace of its own", m["kind"], name)
+			t.Errorf("%v %s is not in the namespace verge", m["kind"], name)
 		}
 		of[m["kind"].(string)+" "+name] = m
 	}

@@ -58,10 +58,10 @@ func TestTheReleaseIsReproducible(t *testing.T) {
 			}
 		}
 	}
-	// goreleaser wants its directory empty after the first step, in which make fills dist.
+	// goreleaser requires an empty directory after the first step, in which make fills dist.
 	if release.Dist == "" || release.Dist == "dist" ||
 		!strings.Contains(read(t, "../../.gitignore"), "/"+release.Dist+"/\n") {
-		t.Errorf("a release is put together in %q; it needs a directory of its own, which git ignores",
+		t.Errorf("a release is built in %q; it needs a separate directory, which git ignores",
 			release.Dist)
 	}
 	if s := release.Sboms[0]; s.Artifacts != "binary" || len(s.Documents) != 1 {
@@ -84,9 +84,9 @@ func TestTheReleaseIsReproducible(t *testing.T) {
 	}
 }
 
-// makesAList runs the command of a release that lists what is in a binary, as goreleaser does: below the root
+// makesAList runs the release command that lists the modules of a binary, as goreleaser does: below the root
 // of the repository, with the two names filled in. The binary is a small one of this module. Package
-// cmd/generate/sbom has the test of what is listed.
+// cmd/generate/sbom tests the content of the list.
 func makesAList(t *testing.T, name string, args []string) {
 	t.Helper()
 	kit.Source(t)

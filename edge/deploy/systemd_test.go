@@ -10,8 +10,8 @@ import (
 	"github.com/verge-id/verge/testharness/kit"
 )
 
-// TestTheUnitIsGood has systemd read the unit and judge how much it leaves open. The drop-in beside it and
-// those of its comments are read, too.
+// TestTheUnitIsGood makes systemd read the unit and rate its exposure. It also reads the drop-in next to it
+// and the settings in its comments.
 func TestTheUnitIsGood(t *testing.T) {
 	t.Parallel()
 	analyze := kit.Program(t, "systemd-analyze")
@@ -67,7 +67,7 @@ func TestTheUnitIsGood(t *testing.T) {
 	}
 }
 
-// uncommented returns the settings with which a comment begins.
+// uncommented returns the settings at the beginning of a comment.
 func uncommented(comment string) (settings string) {
 	for line := range strings.Lines(comment) {
 		setting, ok := strings.CutPrefix(line, "#   ")

@@ -22,7 +22,7 @@ func answering(n byte) []byte {
 		"\x07\x05\x01\x01f\x00\x00" + "\x0a\x06\x01\x04\x00\x41" + string(n) + "\x0b")
 }
 
-// caching is a directory of compiled modules, as servers use it one after the other.
+// caching is a directory of compiled modules, which several servers use in turn.
 type caching struct {
 	t   *testing.T
 	dir string
@@ -34,7 +34,7 @@ func newCaching(t *testing.T) *caching {
 	return &caching{t: t, dir: filepath.Join(t.TempDir(), "modules")}
 }
 
-// run does with a module what a server does when it starts. It returns what the module answers.
+// run starts a module as a server does. It returns the module's result.
 func (d *caching) run(wasm []byte) (result uint64) {
 	d.t.Helper()
 	d.log.Reset()
@@ -103,7 +103,7 @@ func TestCompiledModulesAreUsedAgain(t *testing.T) {
 		t.Errorf("an undamaged one: %s", &d.log)
 	}
 	if now, err := os.Stat(path); err != nil || !os.SameFile(before, now) {
-		t.Errorf("an undamaged one was compiled anew: %v", err)
+		t.Errorf("an undamaged one was compiled again: %v", err)
 	}
 }
 
@@ -159,7 +159,7 @@ func TestCompiledModules(t *testing.T) {
 	}
 }
 
-// The cache does not grow for ever, and a list cannot name a file outside of it.
+// The cache does not grow indefinitely, and a list cannot name a file outside of it.
 func TestCompiledModulesAreRemovedInTime(t *testing.T) {
 	d := newCaching(t)
 	d.compile(1)
@@ -200,7 +200,7 @@ func TestCompiledModulesAreForTheirOwnerOnly(t *testing.T) {
 	}
 }
 
-// CheckCache refuses a wrong directory before anything starts.
+// CheckCache rejects an unsafe directory before the start.
 func TestCheckCache(t *testing.T) {
 	fsys := afero.NewMemMapFs()
 	if err := fsys.Mkdir("/open", 0o770); err != nil {

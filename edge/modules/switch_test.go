@@ -149,7 +149,7 @@ func TestWhereAModuleComesFrom(t *testing.T) {
 	again.Source = sent
 	changed, err := m.activate(t.Context(), again)
 	if changed || err != nil || m.State().Active.Source != "file a" {
-		t.Errorf("sent once more by an operator: %v, %v, %+v", changed, err, m.State().Active)
+		t.Errorf("sent again by an operator: %v, %v, %+v", changed, err, m.State().Active)
 	}
 	moved := all[0]
 	moved.Source = "file d"
@@ -159,13 +159,13 @@ func TestWhereAModuleComesFrom(t *testing.T) {
 	}
 }
 
-// answered is the answer to an operator who may do what the request is for. Package edge checks that.
+// answered returns the response to an authorized operator. Package edge checks the authorization.
 func answered(t *testing.T, s *Switch, req *web.Request, body io.Reader) *web.Response {
 	resp, _ := changed(t, s, req, body)
 	return resp
 }
 
-// changed is answered with what the audit gets to know of it.
+// changed is like answered, and also returns the change for the audit.
 func changed(t *testing.T, s *Switch, req *web.Request, body io.Reader) (resp *web.Response, what string) {
 	c := &edge.Call{Request: req, Stream: body, ID: "req_x", Operator: "op_x"}
 	v, e := s.AdminEndpoint().Answer(t.Context(), c)
@@ -175,7 +175,7 @@ func changed(t *testing.T, s *Switch, req *web.Request, body io.Reader) (resp *w
 	return web.JSON(200, v), c.Changed
 }
 
-// opening is a body that reports its first read and then waits until the test lets it go on.
+// opening is a body that reports its first read and then waits until the test lets it continue.
 type opening struct {
 	io.Reader
 	read, open chan struct{}
@@ -225,8 +225,8 @@ func TestASlowUploadBlocksNoSIGHUP(t *testing.T) {
 	}
 }
 
-// The operator token alone cannot bring back an older module. A module that fails is rolled back by
-// itself, and a change of the configuration can go back on purpose.
+// The operator token alone cannot reinstall an older module. A module that fails is rolled back
+// automatically, and a change of the configuration can roll back on purpose.
 func TestOlderModulesAreRefused(t *testing.T) {
 	all := badModules(t)
 	public, private, err := ed25519.GenerateKey(rand.Reader)
@@ -258,7 +258,7 @@ func TestOlderModulesAreRefused(t *testing.T) {
 			want = next.Digest
 		}
 		if what != want {
-			t.Errorf("contract 42: version %d is answered with %d, and the audit has %q, want %q", version,
+			t.Errorf("contract 42: version %d returns %d, and the audit has %q, want %q", version,
 				resp.Status, what, want)
 		}
 		return resp

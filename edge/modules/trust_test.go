@@ -31,7 +31,7 @@ func TestTrust(t *testing.T) {
 		version   int64  // what Check returns if it may run
 	}{
 		{"nothing pinned", Trust{}, nil, "", 0},
-		{"nothing pinned, and a signature that nobody checks", Trust{}, good, "", 0},
+		{"nothing pinned, and an unchecked signature", Trust{}, good, "", 0},
 		{"nothing pinned where something must be", Trust{Pinned: true}, good, "nothing says that it may run",
 			0},
 		{"its digest", Trust{SHA256: digest, Pinned: true}, nil, "", 0},
@@ -40,7 +40,7 @@ func TestTrust(t *testing.T) {
 		{"signed without a version", Trust{Key: public, Pinned: true}, old, "", 0},
 		{"both pins, both good", Trust{SHA256: digest, Key: public}, good, "", 7},
 		{"both pins, one good", Trust{SHA256: other, Key: public}, good, "module_sha256 pins", 0},
-		{"both pins, the other one good", Trust{SHA256: digest, Key: public}, nil, "it is not signed", 0},
+		{"both pins, one matches", Trust{SHA256: digest, Key: public}, nil, "it is not signed", 0},
 		{"not signed", Trust{Key: public}, nil, "it is not signed", 0},
 		{"an empty signature", Trust{Key: public}, &Signature{}, "did not sign", 0},
 		{"signed by another key", Trust{Key: public}, Sign(stranger, digest, 7), "did not sign",
@@ -59,11 +59,11 @@ func TestTrust(t *testing.T) {
 			"its signature says version 7, but module_min_version is 8", 0},
 		{"no version where there is a least", Trust{Key: public, MinVersion: 1}, old,
 			"its signature says no version, but module_min_version is 1", 0},
-		{"a version that somebody has raised", Trust{Key: public}, &Signature{8, good.bytes},
+		{"a version that an attacker has raised", Trust{Key: public}, &Signature{8, good.bytes},
 			"did not sign", 0},
-		{"a version that somebody has put in", Trust{Key: public}, &Signature{7, old.bytes},
+		{"a version that an attacker has put in", Trust{Key: public}, &Signature{7, old.bytes},
 			"did not sign", 0},
-		{"a version that somebody has taken out", Trust{Key: public}, &Signature{0, good.bytes},
+		{"a version that an attacker has taken out", Trust{Key: public}, &Signature{0, good.bytes},
 			"did not sign", 0},
 	} {
 		version, err := c.trust.Check(Module{Digest: digest, Signature: c.signature})
@@ -79,7 +79,7 @@ func TestSignatures(t *testing.T) {
 	zeros := strings.Repeat("A", 86) + "=="
 	for _, c := range []struct {
 		text    string
-		version int64 // below 0: the text is refused
+		version int64 // below 0: the text is rejected
 	}{
 		{zeros, 0},
 		{"verge-module-2 1 " + zeros, 1},

@@ -302,7 +302,7 @@ func TestOpen_FailingCollector(t *testing.T) {
 	to.fails = false
 	to.mu.Unlock()
 	span()
-	if text := log.String(); strings.Count(text, "\n") != 2 || !strings.Contains(text, "they are dropped") ||
+	if text := log.String(); strings.Count(text, "\n") != 2 || !strings.Contains(text, "dropped") ||
 		!strings.Contains(text, "again") {
 		t.Errorf("the log:\n%s", text)
 	}

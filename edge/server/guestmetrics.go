@@ -56,7 +56,7 @@ func (m *Metrics) Guests(causes []string) *guestMetrics {
 		}, []string{"result"}),
 		rollbacks: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "verge_wasm_rollbacks_total",
-			Help: "Modules that failed on probation, so that the one before took the requests again, " +
+			Help: "Modules that failed on probation, so that the previous module was restored, " +
 				"by cause, as of failures.",
 		}, []string{"cause"}),
 	}

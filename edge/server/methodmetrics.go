@@ -21,13 +21,13 @@ func newMethodMetrics() methodMetrics {
 		events: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "verge_method_total",
 			Help: "What happened with verification methods, by method, event and reason; reason " +
-				"empty: the event says it all; other: what this release does not know, of a module that " +
+				"empty: no further detail; other: unknown to this release, of a module that " +
 				"is newer or lies.",
 		}, []string{"method", "event", "reason"}),
 		fetch: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "verge_method_fetch_seconds",
-			Help: "Time that the other side of a verification method took, whether or not it " +
-				"answered, by method.",
+			Help: "Time that the provider of a verification method took, whether or not it " +
+				"responded, by method.",
 			Buckets: []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
 		}, []string{"method"}),
 	}

@@ -82,18 +82,18 @@ func NewMetrics() *Metrics {
 		}, []string{"listener"}),
 		overLimit: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "verge_http_connections_turned_away_total",
-			Help: "Connections that there was no room for, by what became of them (gave_way: one " +
-				"without a request in hand was closed for another, refused) and by the limit " +
+			Help: "Connections above the limit, by result (gave_way: one " +
+				"without an active request was closed for another, refused) and by the limit " +
 				"(address, total).",
 		}, []string{"listener", "became", "limit"}),
 		events: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "verge_events_total",
-			Help: "What the core counts, by name; other: what this release does not know, " +
+			Help: "Events that the core counts, by name; other: unknown to this release, " +
 				"of a module that is newer or lies.",
 		}, []string{"event"}),
 		jobs: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "verge_runner_jobs_total",
-			Help: "Jobs run, by result: ok, or error where the store refused the record.",
+			Help: "Jobs run, by result: ok, or error if the store rejected the record.",
 		}, []string{"result"}),
 		jobLag: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "verge_runner_lag_seconds", Help: "Time from a task falling due to its job beginning.",
@@ -125,7 +125,7 @@ func NewMetrics() *Metrics {
 			Name: "verge_keyring_key_info", Help: "1 for each key of the ring that this instance has.",
 		}, []string{"key"}),
 		sealingKey: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "verge_keyring_sealing_key", Help: "1 for the key of the ring that seals now.",
+			Name: "verge_keyring_sealing_key", Help: "1 for the active key of the ring.",
 		}, []string{"key"}),
 		certificate: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "verge_tls_certificate_expiry_timestamp_seconds",
@@ -133,14 +133,14 @@ func NewMetrics() *Metrics {
 		}, []string{"name"}),
 		certRefused: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "verge_tls_certificate_refused",
-			Help: "1 while a new certificate is not taken, so that the one before is in use, else 0.",
+			Help: "1 while a new certificate is rejected and the previous one is in use, else 0.",
 		}),
 		storeFailing: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "verge_store_failing",
 			Help: "1 while the store fails at reads, writes or counters, else 0.",
 		}, []string{"what"}),
 		storeRefused: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "verge_store_refused_total", Help: "Calls that the store failed at, by what they were for.",
+			Name: "verge_store_refused_total", Help: "Failed store calls, by purpose.",
 		}, []string{"what"}),
 		storeSeconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "verge_store_operation_seconds",

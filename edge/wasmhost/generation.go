@@ -57,7 +57,7 @@ func (e *Engine) newGeneration(ctx context.Context, m *Module) (_ *generation, e
 		}
 	}
 	if err := g.selfTest(ctx); err != nil {
-		return nil, fmt.Errorf("wasmhost: module %s is refused: %w", short(m.digest), err)
+		return nil, fmt.Errorf("wasmhost: module %s is rejected: %w", short(m.digest), err)
 	}
 	return g, nil
 }
@@ -289,7 +289,7 @@ func (g *generation) selfTest(ctx context.Context) error {
 
 var (
 	errRepeats = errors.New("its source of randomness repeats itself")
-	errSigned  = errors.New("it takes the answer that there is no such key for another one")
+	errSigned  = errors.New("it misreads the status of an unknown key")
 )
 
 func random(self abi.Self) bool {
@@ -310,12 +310,12 @@ func (g *generation) testReplacement(ctx context.Context, slot int, mod api.Modu
 		return fmt.Errorf("wasmhost: testing the guest: %w", err)
 	}
 	if self.Signed != abi.NotFound {
-		return fmt.Errorf("wasmhost: the guest is refused: %w", errSigned)
+		return fmt.Errorf("wasmhost: the guest is rejected: %w", errSigned)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !random(self) || slices.Contains(g.drawn, string(self.Random)) {
-		return fmt.Errorf("wasmhost: the guest is refused: %w", errRepeats)
+		return fmt.Errorf("wasmhost: the guest is rejected: %w", errRepeats)
 	}
 	g.drawn[slot] = string(self.Random)
 	return nil

@@ -337,7 +337,7 @@ func (in *instance) carryOut(c *call, rec abi.Record) {
 func outbox(m api.Module, header uint32) ([]byte, error) {
 	h, ok := m.Memory().Read(header, 12)
 	if !ok {
-		return nil, errors.New("its header lies outside of its memory")
+		return nil, errors.New("its header is outside of its memory")
 	}
 	at, n := binary.LittleEndian.Uint32(h), binary.LittleEndian.Uint32(h[4:])
 	if live := binary.LittleEndian.Uint32(h[8:]); n > abi.MaxOutbox {
@@ -345,7 +345,7 @@ func outbox(m api.Module, header uint32) ([]byte, error) {
 	}
 	out, ok := m.Memory().Read(at, n)
 	if !ok {
-		return nil, errors.New("its outbox lies outside of its memory")
+		return nil, errors.New("its outbox is outside of its memory")
 	}
 	return append([]byte(nil), out...), nil
 }

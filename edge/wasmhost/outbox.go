@@ -84,7 +84,7 @@ func (in *instance) handleOutbox(c *call, out []byte) (err error) {
 // Otherwise the host would continue to work for a request that it no longer counts.
 func (in *instance) answered(c *call, body []byte) error {
 	if c.asking && c.ctx.Err() == nil {
-		return errors.New("an answer to a request that waits for an effect")
+		return errors.New("a response to a request that waits for an effect")
 	}
 	delete(in.calls, c.id)
 	if body == nil {
@@ -210,12 +210,12 @@ func (b bounded) Unwrap() error { return b.error }
 // ends.
 func checkAnswer(p *web.Response) error {
 	if p.Status < 200 || p.Status > 599 {
-		return fmt.Errorf("an answer with status %d", p.Status)
+		return fmt.Errorf("a response with status %d", p.Status)
 	}
 	values, size := 0, 0
 	for name, all := range p.Header {
 		if !httpguts.ValidHeaderFieldName(name) || textproto.CanonicalMIMEHeaderKey(name) != name {
-			return fmt.Errorf("an answer with a header that is not named like one: %.40q", name)
+			return fmt.Errorf("a response with an invalid header name: %.40q", name)
 		}
 		values, size = values+max(len(all), 1), size+len(name)
 		for _, v := range all {
@@ -226,7 +226,7 @@ func checkAnswer(p *web.Response) error {
 		}
 	}
 	if id := p.Header.Get("X-Request-Id"); values > maxHeaders || size > maxHeader || len(id) > maxID {
-		return fmt.Errorf("an answer with %d headers of %d bytes and a request id of %d bytes",
+		return fmt.Errorf("a response with %d headers of %d bytes and a request id of %d bytes",
 			values, size, len(id))
 	}
 	return nil

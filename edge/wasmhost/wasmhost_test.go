@@ -339,7 +339,7 @@ func TestModule_Rejected(t *testing.T) {
 		}, "the guest speaks version 5 of the ABI, this host 4"},
 		{"a guest that accepts a rejected signature", func(c *wasmhost.Config) {
 			c.Module, c.Guest.Host = kit.Build(t, badGuest), "misled.example"
-		}, "takes the answer that there is no such key for another one"},
+		}, "misreads the status of an unknown key"},
 		{"a clock that is off", func(c *wasmhost.Config) {
 			c.Clock.Wall = moving(-2 * time.Second)
 		}, "its clock is off by -"},

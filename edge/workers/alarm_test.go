@@ -144,9 +144,9 @@ func TestSingleUse(t *testing.T) {
 	slices.Sort(statuses)
 	want := append([]int{http.StatusOK}, slices.Repeat([]int{http.StatusConflict}, n-1)...)
 	if !slices.Equal(statuses, want) {
-		t.Errorf("%d validates at once are answered %v, want one 200 and the rest 409", n, statuses)
+		t.Errorf("%d simultaneous validates return %v, want one 200 and the rest 409", n, statuses)
 	}
-	// The alarm that delivers the session's events may still be under way.
+	// The alarm that delivers the session's events may still be active.
 	wait.Until(t, "the end of all requests in the guest",
 		func() bool { _, live := site.Guest(); return live == 0 })
 }
@@ -175,11 +175,11 @@ func TestAReceiverThatHangsDelaysNoOther(t *testing.T) {
 	id, _ := s.start()
 	in.cameAs(t, id, "verification.started", 204)
 	if n := asked.Load(); n > 2 {
-		t.Errorf("the receiver that hangs was asked %d times at once, and has two places", n)
+		t.Errorf("the hanging receiver has %d requests, and the limit is two", n)
 	}
 }
 
-// Events that a slow receiver cannot take at once are put off. Each arrives once.
+// Events for a slow receiver are postponed. Each arrives once.
 func TestASlowReceiverGetsEverythingOnce(t *testing.T) {
 	t.Parallel()
 	long.Skip(t, "TestASlowReceiverGetsEverythingOnce")

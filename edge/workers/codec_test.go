@@ -12,8 +12,7 @@ import (
 	"github.com/verge-id/verge/testharness/workerd"
 )
 
-// The JavaScript codec reads and writes what the Go one does, byte for byte,
-// and takes no part of a message for one.
+// The JavaScript codec reads and writes the same bytes as the Go codec, and rejects incomplete messages.
 func TestVectors(t *testing.T) {
 	server := workerd.Shared(t)
 	b, err := os.ReadFile("../../wasm/abi/testdata/vectors.json")

@@ -72,7 +72,7 @@ func TestWranglerConfig(t *testing.T) {
 	}
 	for _, r := range c.Rules {
 		if r.Fallthrough == nil { // wrangler warns of it at each deployment
-			t.Errorf("the rule of %s does not say whether wrangler's own rules come after it", r.Type)
+			t.Errorf("the rule of %s does not state whether wrangler's own rules follow", r.Type)
 		}
 	}
 	if c.Limits.CPU_ms < 10_000 {

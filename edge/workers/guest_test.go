@@ -29,7 +29,7 @@ func on(t *testing.T, server *workerd.Server, c workerd.Config) (*service, *work
 	return &service{t: t, client: site.Client(), base: site.BaseURL, admin: site.AdminURL}, site
 }
 
-// If a guest fails, the requests in it are answered 503, and the next one is not.
+// If a guest fails, its requests return 503, and the next one works.
 func TestAGuestThatFails(t *testing.T) {
 	bad := kit.Build(t, "github.com/verge-id/verge/edge/wasmhost/testdata/badguest")
 	server := workerd.Start(t, &workerd.Options{Other: bad})
@@ -49,7 +49,7 @@ func TestAGuestThatFails(t *testing.T) {
 			s.want(s.do("GET", s.base+"/", nil, nil), http.StatusOK, "")
 			log := site.Logs()
 			if !strings.Contains(log, "a guest has failed") || !strings.Contains(log, `"cause":"`+cause+`"`) {
-				t.Errorf("the log does not say that a guest has failed, or the cause %s:\n%s", cause, log)
+				t.Errorf("the log lacks the failure of a guest, or the cause %s:\n%s", cause, log)
 			}
 		})
 	}
@@ -58,14 +58,14 @@ func TestAGuestThatFails(t *testing.T) {
 		s.want(s.do("GET", s.base+"/junk", nil, nil), http.StatusInternalServerError, "INTERNAL")
 		s.want(s.do("GET", s.base+"/empty", nil, nil), http.StatusInternalServerError, "INTERNAL")
 	})
-	t.Run("an unknown effect is refused", func(t *testing.T) {
+	t.Run("an unknown effect is rejected", func(t *testing.T) {
 		s, _ := on(t, server, workerd.Config{})
 		a := s.do("GET", s.base+"/effect", nil, nil)
 		if a.status != http.StatusOK || !strings.Contains(string(a.body), "no such effect") {
 			t.Errorf("%d %s", a.status, a.body)
 		}
 	})
-	t.Run("one that has grown is replaced", func(t *testing.T) {
+	t.Run("a guest with too much memory is replaced", func(t *testing.T) {
 		s, site := on(t, server, workerd.Config{Memory: 64 << 20})
 		largest := 0
 		for range 40 { // 8 MiB each
@@ -76,8 +76,8 @@ func TestAGuestThatFails(t *testing.T) {
 		if largest < 16<<20 || largest > 80<<20 {
 			t.Errorf("the largest guest had %d bytes", largest)
 		}
-		if !strings.Contains(site.Logs(), "has grown") {
-			t.Error("the log does not say that one was replaced")
+		if !strings.Contains(site.Logs(), "too much memory") {
+			t.Error("the log lacks the replacement")
 		}
 	})
 }
@@ -94,7 +94,7 @@ func TestModule_Rejected(t *testing.T) {
 	}
 	for lie, log := range map[string]string{
 		"zeros": "repeats itself", "short": "repeats itself", "constant": "repeats itself",
-		"signed": "takes the answer that there is no such key for another one",
+		"signed": "misreads the status of an unknown key",
 		"clock":  "for the time, and it is", "effect": "does not answer its test at once",
 		"canary": "the canary request with status 500", "nothing": "status 200 and 0 bytes",
 	} {

@@ -50,7 +50,7 @@ type fleetAnswer struct {
 	Error string `json:"error"`
 }
 
-// allowed says whether the guest takes the answer as a yes.
+// allowed reports whether the guest accepts the answer as a yes.
 func (a fleetAnswer) allowed(r fleetRequest) bool {
 	if a.Error != "" || len(a.TATs) != len(r.Charges) {
 		return false
@@ -63,13 +63,13 @@ func (a fleetAnswer) allowed(r fleetRequest) bool {
 	return true
 }
 
-// remaining is what remains of a charge afterwards, as the guest reads the answer.
+// remaining returns the remaining part of a charge, as the guest reads the answer.
 func (a fleetAnswer) remaining(r fleetRequest, i int) int {
 	c := r.Charges[i]
 	return (r.At + c.Burst - max(a.TATs[i], r.At) - c.Cost) / c.Cost
 }
 
-// run returns the answers, and how many questions and answers were under way.
+// run returns the answers, and the number of questions and answers in flight.
 func (f fleet) run(t *testing.T) (answers []fleetAnswer, ways int) {
 	t.Helper()
 	if f.Evict == nil {
@@ -142,7 +142,7 @@ func TestTheFleetNeverExceedsALimit(t *testing.T) {
 	}
 }
 
-// over says which request was one too many for a counter, "" if none was.
+// over returns the first request above the limit of a counter, or "".
 func (f fleet) over(c fleetCharge, answers []fleetAnswer) string {
 	var allowed []int
 	for i, a := range answers {
@@ -161,8 +161,7 @@ func (f fleet) over(c fleetCharge, answers []fleetAnswer) string {
 	return ""
 }
 
-// A single isolate answers exactly as a single counter would, also with the counters
-// from which headers are made.
+// A single isolate answers exactly like a single counter, including the counters for headers.
 func TestOneIsolateIsExact(t *testing.T) {
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 2))
@@ -227,7 +226,7 @@ func TestLeases(t *testing.T) {
 			t.Errorf("%d were allowed", f.allowed(answers))
 		}
 	})
-	t.Run("contract 30: also if all come at once", func(t *testing.T) {
+	t.Run("contract 30: even if all come at the same time", func(t *testing.T) {
 		f := every(1, 100, 0, minute("a", 60))
 		if answers, _ := f.run(t); f.allowed(answers) != 60 {
 			t.Errorf("%d were allowed", f.allowed(answers))
@@ -251,14 +250,14 @@ func TestLeases(t *testing.T) {
 			t.Errorf("%d of 3000 were allowed, with %d questions", f.allowed(answers), ways/2)
 		}
 	})
-	t.Run("requests that are refused ask no object", func(t *testing.T) {
+	t.Run("rejected requests ask no object", func(t *testing.T) {
 		f := every(1, 1000, 1, minute("a", 6))
 		f.Delays = nil
 		if answers, ways := f.run(t); f.allowed(answers) != 6 || ways > 2*8 {
 			t.Errorf("%d of 1000 were allowed, with %d questions", f.allowed(answers), ways/2)
 		}
 	})
-	t.Run("contract 30: lost counters let one period's requests through once more", func(t *testing.T) {
+	t.Run("contract 30: lost counters allow one period's requests again", func(t *testing.T) {
 		f := every(3, 900, 100, minute("a", 60))
 		f.Evict = []fleetEvict{{start0 + 30_000, -1}}
 		if answers, _ := f.run(t); f.allowed(answers) > 120 {
@@ -328,9 +327,8 @@ func TestLeasesThatAnIsolateDoesNotUse(t *testing.T) {
 	})
 }
 
-// contract 30, RateLimit: an isolate never says that more remains than does. Each
-// isolate is first asked twice. From then on, what an isolate says is compared with
-// what a single counter would have left.
+// contract 30, RateLimit: an isolate never reports more than the real remainder. Each isolate is first asked
+// twice. After that, its remainder is compared with a single counter's.
 func TestRemainingIsNeverTooMuch(t *testing.T) {
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 3))
@@ -401,7 +399,7 @@ func TestLimitsHoldAcrossIsolates(t *testing.T) {
 	}
 }
 
-// The platform discards an object that nobody asks for ten seconds. A client at
+// The platform discards an object that is not called for ten seconds. A client at
 // its limit must not be let through again by waiting for that.
 func TestCountersOutliveAPause(t *testing.T) {
 	t.Parallel()
@@ -421,7 +419,7 @@ func TestCountersOutliveAPause(t *testing.T) {
 		spend()
 	}
 	time.Sleep(13 * time.Second)
-	site.Configure(workerd.Config{}) // an isolate that knows nothing
+	site.Configure(workerd.Config{}) // a new isolate
 	if tat := spend(); !tat.Equal(now.Add(time.Minute)) {
 		t.Errorf("the counter is %v, want a minute after %v", tat, now)
 	}

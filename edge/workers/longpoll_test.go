@@ -36,7 +36,7 @@ func TestTheWorkerAndTheServerReadAPreferenceAlike(t *testing.T) {
 	}
 }
 
-// askWorker asks the Worker under test by itself, without a service.
+// askWorker calls only the Worker under test, without a service.
 func askWorker(t *testing.T, what string, question, answer any) {
 	t.Helper()
 	body, err := json.Marshal(question)
@@ -53,13 +53,13 @@ func askWorker(t *testing.T, what string, question, answer any) {
 	}
 }
 
-// At the edge, too, so many requests wait at once, of a client and in all. One that is past its time, and for
-// as long as its last asking may take, has ended without a word.
+// The limits of waiting requests also apply at the edge, per client and in total. An overdue request has
+// ended without a release.
 func TestWhoMayWaitAtTheEdge(t *testing.T) {
 	type step struct {
 		Client string `json:"client,omitempty"`
 		Now    int    `json:"now"`             // in milliseconds; it waits for 20 s
-		Leave  int    `json:"leave,omitempty"` // 1 is the step that came first; 0: somebody enters
+		Leave  int    `json:"leave,omitempty"` // 1 is the first step; 0: a request begins to wait
 	}
 	from := func(client string, now, n int) (steps []step) {
 		for range n {
@@ -81,7 +81,7 @@ func TestWhoMayWaitAtTheEdge(t *testing.T) {
 		{"one has left", append(append(from("a", 0, 16), step{Leave: 1}), from("a", 0, 2)...), "yn"},
 		{"256 in all", append(crowd[:256:256], step{Client: "z"}), "yn"},
 		{"one of all has left", append(append(crowd[:256:256], step{Leave: 7}), from("z", 0, 2)...), "yn"},
-		{"nobody knows the addresses", from("", 0, 257), "yn"},
+		{"the addresses are unknown", from("", 0, 257), "yn"},
 		{"they ask for the last time", append(from("a", 0, 16), from("a", 35_000, 1)...), "n"},
 		{"they are past their time", append(from("a", 0, 16), from("a", 35_001, 17)...), "yn"},
 	} {
@@ -119,7 +119,7 @@ func TestWhoLeavesTheEdgeWaitsNoMore(t *testing.T) {
 		}
 	}
 	if a := ask(1); a.header.Get("Preference-Applied") != "wait=1" {
-		t.Errorf("contract 49: %d were answered, and nobody else may wait: %d %s", most, a.status, a.body)
+		t.Errorf("contract 49: %d were finished, and no other may wait: %d %s", most, a.status, a.body)
 	}
 
 	request := fmt.Sprintf("GET %s?%s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n"+
@@ -146,7 +146,7 @@ func TestWhoLeavesTheEdgeWaitsNoMore(t *testing.T) {
 		}
 	}
 	for _, c := range waiting {
-		if err := c.(*net.TCPConn).SetLinger(0); err != nil { // so that workerd learns of it
+		if err := c.(*net.TCPConn).SetLinger(0); err != nil { // so that workerd notices it
 			t.Fatal(err)
 		}
 		c.Close()
@@ -158,7 +158,7 @@ func TestWhoLeavesTheEdgeWaitsNoMore(t *testing.T) {
 			t.Fatalf("%d %s", a.status, a.body)
 		}
 		if time.Since(start) > 5*time.Second {
-			t.Fatal("contract 49: all have gone, and nobody else may wait")
+			t.Fatal("contract 49: all have gone, and no other request may wait")
 		}
 	}
 }

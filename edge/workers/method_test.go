@@ -35,8 +35,8 @@ func bankKey(t *testing.T) (text string, public *ecdsa.PublicKey) {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})), &key.PublicKey
 }
 
-// deployBanks runs the Worker with three methods, which prove themselves to one provider in three ways. Each
-// has an integration of its own, whose id ends like the method's place in the list.
+// deployBanks runs the Worker with three methods, which authenticate to one provider in three ways. Each has
+// its own integration, whose id ends with the method's place in the list.
 func deployBanks(t *testing.T) (*service, *workerd.Server, *oidctest.Server) {
 	t.Helper()
 	const base = "http://verge.localhost"
@@ -125,7 +125,7 @@ func (v *visitor) open(method, target string, form url.Values) (status int, page
 		}
 		method, target, form = "GET", resp.Header.Get("Location"), nil
 	}
-	v.t.Fatalf("the browser is sent on without an end, at last to %s", target)
+	v.t.Fatalf("the browser is redirected indefinitely, at last to %s", target)
 	return 0, ""
 }
 

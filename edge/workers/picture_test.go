@@ -38,8 +38,8 @@ import (
 )
 
 // TestTheLargestPicture: a picture of 1 MiB reaches the estimator whole, whatever runs the core. The profile
-// yoti needs most room: a request of 1.4 MiB, and a message to sign of 1.9 MiB. Pictures come one after the
-// other and then several at once, because a guest whose memory has grown is replaced.
+// yoti needs most room: a request of 1.4 MiB, and a message to sign of 1.9 MiB. Pictures come one at a time
+// and then several at the same time, because a guest with too much memory is replaced.
 func TestTheLargestPicture(t *testing.T) {
 	engines := map[string]func(walks, *testing.T) (client *http.Client, key string){
 		"native": walks.natively, "wasm": walks.inGuests, "workerd": walks.onWorkerd,
@@ -256,7 +256,7 @@ func post(t *testing.T, client *http.Client, key, path string, body, answer any)
 	}
 }
 
-// toHost is a client that reaches https://verge.example by reach, and everything else as it is.
+// toHost is a client that uses reach for https://verge.example, and the usual transport for other hosts.
 func toHost(reach roundTrip) *http.Client {
 	return &http.Client{
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },

@@ -38,7 +38,7 @@ func generated(t *testing.T, now time.Time) token.Keyring {
 	return ring
 }
 
-// rotated is the ring with one more key, which seals at once according to the file.
+// rotated returns the ring with one more key, which is active immediately according to the file.
 func rotated(t *testing.T, ring token.Keyring, now time.Time) token.Keyring {
 	t.Helper()
 	after := token.Keyring{Keys: slices.Clone(ring.Keys)}
@@ -71,7 +71,7 @@ func sealedWith(t *testing.T, link string) string {
 	return token.SealedWith(sealed)
 }
 
-// everything is what a deployed Worker has stored: the items, and when something is due.
+// everything returns the stored data of a deployed Worker: the items, and the due times.
 func everything(t *testing.T, store kv.KV) string {
 	t.Helper()
 	var b strings.Builder
@@ -92,7 +92,7 @@ func everything(t *testing.T, store kv.KV) string {
 	return b.String()
 }
 
-// page looks at a link as a browser does.
+// page opens a link as a browser does.
 func (s *service) page(link string) answer {
 	s.t.Helper()
 	return s.do("GET", link, http.Header{"Accept": {"text/html"}}, nil)
@@ -103,11 +103,11 @@ func (s *service) status(id string) answer {
 	return s.do("GET", s.base+web.SessionsPath+id, bearer(s.key), nil)
 }
 
-// servesNobody checks that the service serves nobody and that nothing stored changes.
+// servesNobody checks that the service rejects all requests and that the stored data does not change.
 func (s *service) servesNobody(server *workerd.Server, id, link, result, log string) {
 	s.t.Helper()
 	kept := everything(s.t, server.KV())
-	// Several requests at once are the first ones of their isolate.
+	// Several simultaneous requests are the first of their isolate.
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
@@ -143,9 +143,8 @@ func (s *service) servesNobody(server *workerd.Server, id, link, result, log str
 	}
 }
 
-// contract 16 at the edge, I12 and I13: a rotated ring is put as the next version of
-// the secret. No request fails because of it. An isolate of the version before, or
-// with another fleet's ring, changes nothing.
+// contract 16 at the edge, I12 and I13: a rotated ring is put as the next version of the secret. No request
+// fails because of it. An isolate of the previous version, or with another fleet's ring, makes no changes.
 func TestTheRingInTheSecretsNextVersion(t *testing.T) {
 	t.Parallel()
 	long.Skip(t, "TestTheRingInTheSecretsNextVersion")
@@ -195,7 +194,7 @@ func TestTheRingInTheSecretsNextVersion(t *testing.T) {
 	s.want(s.validate(result), http.StatusOK, "")
 	s.want(s.validate(s.approve(link)), http.StatusOK, "")
 	wait.Until(t, "webhook secrets sealed with the new key", func() bool {
-		s.status(id) // the set of keys is looked at within a request
+		s.status(id) // the set of keys is checked within a request
 		key := kv.Key{Partition: integration.Partition, Name: "c/int/" + integrationID}
 		item, err := server.KV().Get(t.Context(), key)
 		var i integration.Integration
@@ -248,7 +247,7 @@ func TestTheRingInTheSecretsNextVersion(t *testing.T) {
 type gate struct {
 	kv.KV
 	mu      sync.Mutex
-	opened  chan struct{} // nil: nobody waits
+	opened  chan struct{} // nil: no request waits
 	arrived chan struct{}
 }
 

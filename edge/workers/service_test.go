@@ -76,7 +76,7 @@ func (in *inbox) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(d.status)
 }
 
-// statuses are the answers to events of this type of the session, in order.
+// statuses returns the response statuses to the session's events of this type, in order.
 func (in *inbox) statuses(session, event string) (all []int) {
 	in.mu.Lock()
 	defer in.mu.Unlock()

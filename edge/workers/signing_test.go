@@ -63,9 +63,9 @@ func TestSignatures(t *testing.T) {
 		algorithms string
 		says       string // of the other algorithms
 	}{
-		{"ec", &ec.PublicKey, "ES256", "does not sign by "},
-		{"rsa", &wide.PublicKey, "RS256 PS256", "does not sign by "},
-		{"ed", ed.Public(), "EdDSA", "does not sign by "},
+		{"ec", &ec.PublicKey, "ES256", "does not sign with "},
+		{"rsa", &wide.PublicKey, "RS256 PS256", "does not sign with "},
+		{"ed", ed.Public(), "EdDSA", "does not sign with "},
 		{"narrow", nil, "", ""}, // RSA that is too short, or not RSA
 		{"sec1", nil, "", "is no PKCS#8 in PEM"},
 		{"damaged", nil, "", "or is damaged"},

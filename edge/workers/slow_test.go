@@ -13,8 +13,8 @@ import (
 	"github.com/verge-id/verge/testharness/oidctest"
 )
 
-// TestASlowProvider: a provider may take nearly its whole timeout for each answer of a return, and yet the
-// user comes back verified, whatever runs the core. So all its answers fit into the time of a request.
+// TestASlowProvider: a provider may take nearly its whole timeout for each response of a return, and the user
+// still comes back verified, on every engine. So all its responses fit into the time of a request.
 func TestASlowProvider(t *testing.T) {
 	long.Skip(t, "TestASlowProvider")
 	for name, open := range map[string]func(walks, *testing.T) (client *http.Client, key string){

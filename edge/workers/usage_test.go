@@ -40,8 +40,8 @@ func usage(t *testing.T, store kv.KV, integration string) (counts map[string]int
 	return counts, items
 }
 
-// A request records what the isolate has counted, at once the first time and after a while from then on. An
-// alarm does so, too. The client of the request has its answer long before.
+// A request records the isolate's counts, immediately the first time and later at intervals. An alarm does
+// so, too. The client has its response long before.
 func TestUsageIsRecordedByTheWay(t *testing.T) {
 	in := newInbox(t)
 	s, site := newSite(t, in, workerd.Config{UsageEach: 300 * time.Millisecond, Offset: -time.Hour})
@@ -73,7 +73,7 @@ func TestUsageIsRecordedByTheWay(t *testing.T) {
 	site.Client().CloseIdleConnections()
 }
 
-// A store that fails loses nothing, and a reply that is lost counts nothing twice.
+// A store failure loses no counts, and a lost reply does not count them twice.
 func TestUsageOutlastsTheStoresFailures(t *testing.T) {
 	store := &kvtest.Faulty{KV: memory.New(memory.Config{})}
 	s, site := newSite(t, newInbox(t), workerd.Config{Store: store})

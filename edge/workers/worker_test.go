@@ -63,8 +63,8 @@ func TestASiteInTwoVariables(t *testing.T) {
 	s.start()
 }
 
-// An operator's configuration is enough: the site is there, the admin API makes a key
-// and tests the webhook, and a verification can be completed.
+// An operator's configuration is enough: the site exists, the admin API creates a key and tests the webhook,
+// and a verification can be completed.
 func TestWalkOnTheDeployedEntry(t *testing.T) {
 	in := newInbox(t)
 	s, _ := deploy(t, in, nil)
@@ -90,7 +90,7 @@ func jsonOf(t *testing.T, a answer) (m map[string]any) {
 	return m
 }
 
-// After workerd was killed, what was written is still there, and what was due is done.
+// After workerd was killed, written data still exists, and due tasks run.
 func TestARestartLosesNothing(t *testing.T) {
 	in := newInbox(t)
 	in.answer(http.StatusInternalServerError)
@@ -239,7 +239,7 @@ func TestPlainHTTPIsRefused(t *testing.T) {
 			"NOT_FOUND"},
 		"a service that is plain http": {"http://verge.localhost", "verge.example", "http", 404,
 			"NOT_FOUND"},
-		"https to one that is plain http": {"http://verge.localhost", "verge.example", "https", 404,
+		"https to a plain http service": {"http://verge.localhost", "verge.example", "https", 404,
 			"NOT_FOUND"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -254,7 +254,7 @@ func TestPlainHTTPIsRefused(t *testing.T) {
 	}
 }
 
-// contract 30: the client's address is what the platform says, and no other header.
+// contract 30: the client's address comes only from the platform's header.
 func TestClientAddressOfThePlatform(t *testing.T) {
 	s, _ := deploy(t, newInbox(t),
 		func(w *workerd.Worker) { w.Config.Limits.SecretPerIP = ratelimit.PerMinute(3) })
@@ -295,8 +295,8 @@ func TestAdminHost(t *testing.T) {
 	}
 }
 
-// Without a host of their own, operators are not served: also with the right token,
-// the answer is 404, as for any unknown path.
+// Without a separate host, operators are not served: even with the right token, the response is 404, as for
+// any unknown path.
 func TestNoOperatorsWithoutAHostOfTheirs(t *testing.T) {
 	s, _ := deploy(t, newInbox(t), func(w *workerd.Worker) { w.AdminHost = "" })
 	for _, token := range []string{operatorToken, "guess"} {
@@ -338,7 +338,7 @@ func TestWrongOperatorTokens_LockTheAddress(t *testing.T) {
 	t.Error("contract 30: 22 requests took longer than a minute, three times")
 }
 
-// If the configuration is wrong, nobody is served, and the log says what is wrong.
+// If the configuration is wrong, no requests are served, and the log has the error.
 func TestAConfigurationThatIsWrong(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*workerd.Worker)
@@ -350,17 +350,17 @@ func TestAConfigurationThatIsWrong(t *testing.T) {
 		}, "the configuration has no key ring", true},
 		"a key ring that is not": {func(w *workerd.Worker) {
 			w.Secrets["VERGE_KEYRING"] = "hush"
-		}, "VERGE_KEYRING is no JSON", false},
+		}, "VERGE_KEYRING is not JSON", false},
 		"no binding LIMITS": {func(w *workerd.Worker) { w.Unbound = "Limits" }, "LIMITS is missing", false},
 		"a missing secret": {func(w *workerd.Worker) {
 			delete(w.Secrets, "SHOP_WEBHOOK_SECRET")
 		}, "there is no secret SHOP_WEBHOOK_SECRET", true},
 		"text that is no JSON": {func(w *workerd.Worker) {
 			w.ConfigText = `{"base_url": "hush`
-		}, "VERGE_CONFIG is no JSON", true},
+		}, "VERGE_CONFIG is not JSON", true},
 		"JSON that is no object": {func(w *workerd.Worker) {
 			w.ConfigText = `["hush"]`
-		}, "VERGE_CONFIG is no JSON object", false},
+		}, "VERGE_CONFIG is not a JSON object", false},
 		"a malformed base_url": {func(w *workerd.Worker) {
 			w.ConfigText = `{"base_url": "hush"}`
 		}, "base_url is no URL", false},

@@ -34,7 +34,7 @@ type Copy struct {
 func (s *Store) Backup(ctx context.Context, path string) (Copy, error) {
 	var c Copy
 	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
-		return c, fmt.Errorf("bolt: backup: %s is there already and is left as it is", path)
+		return c, fmt.Errorf("bolt: backup: %s already exists and was not changed", path)
 	}
 	err := written(path, func(temporary string) (err error) {
 		err = s.view(ctx, func(tx *bbolt.Tx) error {

@@ -279,7 +279,7 @@ func TestBackup_Errors(t *testing.T) {
 	dir := t.TempDir()
 	there := filepath.Join(dir, "there")
 	writing([]byte("mine"))(t, there)
-	if _, err := s.Backup(t.Context(), there); err == nil || !strings.Contains(err.Error(), "left as it is") {
+	if _, err := s.Backup(t.Context(), there); err == nil || !strings.Contains(err.Error(), "not changed") {
 		t.Errorf("an existing file: %v", err)
 	}
 	if b, err := os.ReadFile(there); err != nil || string(b) != "mine" {

@@ -34,7 +34,7 @@ func check(r io.ReaderAt, m meta) error {
 		isBucket := order.Uint32(root.data[at:])&1 != 0
 		value := uint64(at) + uint64(order.Uint32(root.data[at+4:])) + uint64(order.Uint32(root.data[at+8:]))
 		if value+16 > uint64(len(root.data)) {
-			return damaged(fmt.Sprintf("an element of page %d lies outside of it", m.root))
+			return damaged(fmt.Sprintf("an element of page %d is outside of it", m.root))
 		}
 		if !isBucket {
 			continue
@@ -92,7 +92,7 @@ func (w *walk) tree(id uint64) error {
 // visited for the first time. It reads the elements of a leaf only if leaves is set.
 func (w *walk) page(id uint64, leaves bool) (page, error) {
 	if id < 2 || id >= w.m.pages {
-		return page{}, damaged(fmt.Sprintf("a page number, %d, lies outside of the file's %d pages", id,
+		return page{}, damaged(fmt.Sprintf("a page number, %d, is outside of the file's %d pages", id,
 			w.m.pages))
 	}
 	if w.seen[id] {
@@ -115,7 +115,7 @@ func (w *walk) page(id uint64, leaves bool) (page, error) {
 	case id+overflow >= w.m.pages:
 		return page{}, damaged(fmt.Sprintf("page %d runs over the end of the file", id))
 	case p.flags == branchPage && p.count == 0:
-		return page{}, damaged(fmt.Sprintf("page %d is a branch that leads nowhere", id))
+		return page{}, damaged(fmt.Sprintf("page %d is a branch without children", id))
 	}
 	if p.flags == leafPage && !leaves {
 		return p, nil

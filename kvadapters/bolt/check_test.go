@@ -44,26 +44,26 @@ func TestCheck_WrongLinks(t *testing.T) {
 		}, "two ways lead to page"},
 		{"a child beyond the end", func(b []byte) {
 			order.PutUint64(b[firstChild:], m.pages)
-		}, "lies outside of the file"},
+		}, "is outside of the file"},
 		{"a child that is a meta page", func(b []byte) {
 			order.PutUint64(b[firstChild:], 0)
-		}, "lies outside of the file"},
+		}, "is outside of the file"},
 		{"a leaf in another's place", func(b []byte) { order.PutUint64(b[leaf:], 99) }, "holds page 99"},
 		{"a page of another kind", func(b []byte) { order.PutUint16(b[leaf+8:], 0x10) },
 			"has the flags 0x10"},
 		{"a leaf that runs over the end", func(b []byte) {
 			order.PutUint32(b[leaf+12:], 1<<31)
 		}, "runs over the end"},
-		{"an empty branch", func(b []byte) { order.PutUint16(b[branch*size+10:], 0) }, "leads nowhere"},
+		{"an empty branch", func(b []byte) { order.PutUint16(b[branch*size+10:], 0) }, "without children"},
 		{"a branch with more elements than fit", func(b []byte) {
 			order.PutUint16(b[branch*size+10:], 0xffff)
 		}, "damaged"},
 		{"a root with more elements than fit", func(b []byte) {
 			order.PutUint16(b[int(m.root)*size+10:], 0xffff)
 		}, "damaged"},
-		{"a root whose element lies outside", func(b []byte) {
+		{"a root with an element outside", func(b []byte) {
 			order.PutUint32(b[int(m.root)*size+pageHeader+4:], 1<<31)
-		}, "lies outside of it"},
+		}, "is outside of it"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := bytes.Clone(good)

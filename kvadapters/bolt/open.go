@@ -78,7 +78,7 @@ func Open(path string, c Config) (*Store, error) {
 
 // ErrLocked is returned if another process has the file open.
 var ErrLocked = errors.New("another process has it open; " +
-	"stop that process, or give this one a file of its own")
+	"stop that process, or use another file")
 
 // openDB opens the file and takes its lock.
 func openDB(

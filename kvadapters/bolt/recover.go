@@ -51,7 +51,7 @@ func (t *trouble) err() error {
 }
 
 // errFinal marks a failure from which the Store cannot recover automatically.
-var errFinal = errors.New("the store cannot go on")
+var errFinal = errors.New("the store cannot recover")
 
 // Failing returns the reason why writes fail now, or nil if it is unknown or they succeed.
 func (s *Store) Failing() error {
@@ -210,7 +210,7 @@ func (r *recovery) probe() error {
 		return err
 	}
 	if !os.SameFile(info, r.identity) {
-		return fmt.Errorf("%w: there is another file in the place of the one that was opened", errFinal)
+		return fmt.Errorf("%w: the opened file was replaced by another one", errFinal)
 	}
 	if err := grow(f, info.Size()); err != nil {
 		return err

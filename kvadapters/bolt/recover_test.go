@@ -239,7 +239,7 @@ func TestRecovery_ForeignFile(t *testing.T) {
 				os.WriteFile(path, early, 0o600)); err != nil {
 				t.Fatal(err)
 			}
-		}, "another file"},
+		}, "another one"},
 		"an earlier state of the file": {func(t *testing.T, path string, early []byte) {
 			overwrite(t, path, early)
 		}, "lost commits"},

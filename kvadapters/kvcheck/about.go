@@ -71,7 +71,7 @@ func (s *redisServers) restart() string {
 		s.warn("appendonly is no: after a restart, tokens that were used can be used again; " +
 			"set appendonly yes")
 	case s.some("appendonly", "yes") && (s.some("appendfsync", "everysec") || s.some("appendfsync", "no")):
-		keeps = "appendonly is yes, but appendfsync is not always: kill -9 loses nothing, " +
+		keeps = "appendonly is yes, but appendfsync is not always: no loss by kill -9, " +
 			"a power cut the last second or more."
 		s.warn("appendfsync is not always: a power cut takes the last second, or more, of what " +
 			"was acknowledged; set appendfsync always")
@@ -103,7 +103,7 @@ func (s *redisServers) failover() string {
 		remains = fmt.Sprintf("Every write here waited for replicas (%d), "+
 			"which narrows that and does not close it.", s.replicas)
 	case unknown:
-		remains = "The servers do not tell whether they have replicas; with some, " +
+		remains = "The servers do not report whether they have replicas; with replicas, " +
 			"set store.replicas and min-replicas-to-write."
 	}
 	if !none && s.replicas == 0 && !unknown {
@@ -112,7 +112,7 @@ func (s *redisServers) failover() string {
 	}
 	if !none && s.replicas > 0 && s.some("min-replicas-to-write", "0") {
 		s.warn("min-replicas-to-write is 0: a primary that is cut off from its replicas " +
-			"goes on taking writes that the next one will not have")
+			"continues to accept writes that the next one will not have")
 	}
 	return "No primary was failed over. Replication is asynchronous: a replica that lags and is promoted " +
 		"forgets writes that were acknowledged. " + remains
@@ -151,11 +151,11 @@ func aboutPostgres(s postgres.Server, on bool, seen error) About {
 	a.Signals = &signals{On: on, Arrive: on && seen == nil}
 	if seen != nil {
 		a.Signals.Seen = seen.Error()
-		warn("signals do not arrive: what an instance has to leave to others " + untilPolled)
+		warn("signals do not arrive: tasks that an instance leaves to others " + untilPolled)
 	}
 	restart := "PostgreSQL answers after an fsync, if the disk really writes what it confirms."
 	if s.Settings["fsync"] == "off" {
-		restart = "fsync is off: kill -9 loses nothing, but a power cut can destroy the whole database."
+		restart = "fsync is off: no loss by kill -9, but a power cut can destroy the whole database."
 		warn("fsync is off: a power cut can destroy the whole database; set fsync = on")
 	} else if s.Settings["full_page_writes"] == "off" {
 		warn("full_page_writes is off: a power cut can leave torn pages; set it on, " +
@@ -181,14 +181,14 @@ func aboutPostgres(s postgres.Server, on bool, seen error) About {
 			"GRANT pg_read_all_stats TO the user to see it. Promote only that one."
 	default:
 		failover += fmt.Sprintf("Commits wait for a replica, and %d of %d connected ones can be the one. "+
-			"If it is promoted, it has everything that was acknowledged. Promote no other.", s.Synchronous,
+			"If it is promoted, it has all acknowledged writes. Promote no other.", s.Synchronous,
 			s.Replicas)
 	}
 	a.NotProven = []notProven{
 		{"a restart", notRestarted + restart},
 		{"a failover", failover},
 		{"a full disk",
-			"The disk was not filled up. When it is full, writes are refused, or the server ends " +
+			"The disk was not filled up. When it is full, writes fail, or the server ends " +
 				"and returns when there is space."},
 	}
 	return a

@@ -133,7 +133,7 @@ func TestCheck_Signals(t *testing.T) {
 	text{&said}.signals(a.Signals)
 	wantInWords(t, said.String()+strings.Join(a.Warnings, "\n"),
 		"signals WARNING signals do not arrive: add pooler",
-		"what an instance has to leave to others waits until they look by themselves")
+		"tasks that an instance leaves to others wait until they poll")
 	said.Reset()
 	text{&said}.signals(About{}.Signals)
 	if said.Len() > 0 || a.Signals.Arrive {

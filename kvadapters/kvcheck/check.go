@@ -133,7 +133,7 @@ func (c *check) run(ctx context.Context) *Report {
 	}
 	if err := c.cleanUp(context.WithoutCancel(ctx)); err != nil { // even after a signal
 		r.OK = false
-		r.Error = fmt.Sprintf("could not clean up: %v; what is left lies under %s…", err, r.Scratch)
+		r.Error = fmt.Sprintf("could not clean up: %v; remaining items are under %s…", err, r.Scratch)
 		c.progress.Stopped(r)
 	} else {
 		r.CleanedUp = true

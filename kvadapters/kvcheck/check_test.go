@@ -93,7 +93,7 @@ var cases = []struct {
 			}}
 		}
 	}, []string{"leases FAILED", "outcome unknown", "order FAILED",
-		"show only that the store refused, or did not answer in time"}, false},
+		"show only that the store rejected a call, or did not respond in time"}, false},
 	{"a check that ends at its first commit", endAt(1),
 		[]string{"Stopped: interrupted", "FAILED: nothing was proven"}, false},
 	{"a check that ends among the round trips", endAt(100),
@@ -310,7 +310,7 @@ func TestCheck_StoreGone(t *testing.T) {
 	if r.OK || r.CleanedUp || !strings.Contains(r.Error, "could not clean up") {
 		t.Errorf("%+v", r)
 	}
-	wantInWords(t, said.String(), "What is left of the check lies under {verge:verge-check-x")
+	wantInWords(t, said.String(), "Remaining items of the check are under {verge:verge-check-x")
 }
 
 // The test stops a server during the check. The server executes its requests when it continues, though

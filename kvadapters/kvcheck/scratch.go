@@ -161,13 +161,13 @@ func (b *boltScratch) where() string { return b.dir + string(filepath.Separator)
 
 func (b *boltScratch) about(context.Context) (About, error) {
 	return About{
-		Server:    "files beside it, on the same disk",
-		ClockNote: "this machine's clock decides, and nobody else's",
+		Server:    "files next to it, on the same disk",
+		ClockNote: "only this machine's clock is used",
 		NotProven: []notProven{
 			{"a power cut", "Files were closed and opened again. Only the disk can promise that " +
 				"fsync reaches it; one that is mounted from elsewhere often does not."},
 			{"a full disk", "The disk was not filled up. When it is full, " +
-				"writes are refused until there is space."},
+				"writes fail until there is space."},
 		},
 	}, nil
 }
@@ -203,7 +203,7 @@ func (b *boltScratch) openFile(name string) (*bolt.Store, error) {
 // more proves that a second process would be rejected: a lock belongs to the open file, so a second opening
 // in this process meets it too.
 func (b *boltScratch) more() []proof {
-	const promise = "a file that one process has open is refused to another"
+	const promise = "a file that one process has open is locked for others"
 	return []proof{{lock, promise, func(context.Context) string {
 		if _, err := b.openFile("locked"); err != nil {
 			return err.Error()

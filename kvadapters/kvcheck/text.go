@@ -69,7 +69,7 @@ func (t text) clocks(r *Report) {
 }
 
 // untilPolled describes when tasks without a signal are found.
-const untilPolled = "waits until they look by themselves, half a minute at most"
+const untilPolled = "wait until they poll, half a minute at most"
 
 func (t text) signals(s *signals) {
 	switch {
@@ -77,7 +77,7 @@ func (t text) signals(s *signals) {
 	case !s.On:
 		t.line("signals", "", "off by the URL: what an instance has to leave to others %s", untilPolled)
 	case s.Arrive:
-		t.line("signals", "good", "they arrive: an instance wakes others for what it has to leave to them")
+		t.line("signals", "good", "they arrive: an instance wakes others for tasks that it leaves to them")
 	default:
 		t.line("signals", "WARNING", "%s", s.Seen)
 	}
@@ -122,10 +122,10 @@ var proven = map[promises.Subject]string{
 	promises.Visibility: "every read saw each write that had returned before it",
 	promises.Values:     "names, values and transactions at their limits came back whole",
 	promises.Order:      "List pages in byte order, Claim takes the earliest task first",
-	promises.Leases:     "no task had two holders, and a lease that was taken over was refused",
-	promises.Counters:   "of 60 charges at once exactly the 20 within the burst went through",
-	promises.Durability: "what was committed was there after closing and opening again",
-	lock:                "a second process is refused",
+	promises.Leases:     "no task had two holders, and a lost lease was rejected",
+	promises.Counters:   "of 60 simultaneous charges exactly the 20 within the burst succeeded",
+	promises.Durability: "committed data was there after a close and reopen",
+	lock:                "a second process is rejected",
 }
 
 // Proved implements Progress.
@@ -178,8 +178,8 @@ func (t text) Ended(r *Report) {
 	}
 	fmt.Fprintln(t.w)
 	if away > 0 {
-		t.paragraph("", "", fmt.Sprintf("%d of the failures show only that the store refused, "+
-			"or did not answer in time: see what it said, and check again.", away))
+		t.paragraph("", "", fmt.Sprintf("%d of the failures show only that the store rejected a call, "+
+			"or did not respond in time: read its errors, and check again.", away))
 	}
 	switch {
 	case r.OK:
@@ -192,7 +192,7 @@ func (t text) Ended(r *Report) {
 	if r.CleanedUp {
 		fmt.Fprintln(t.w, "Nothing is left of the check.")
 	} else {
-		fmt.Fprintf(t.w, "What is left of the check lies under %s…\n", r.Scratch)
+		fmt.Fprintf(t.w, "Remaining items of the check are under %s…\n", r.Scratch)
 	}
 }
 

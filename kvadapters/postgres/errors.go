@@ -25,7 +25,7 @@ var help = map[string]string{
 	"42501": "; the user must own the schema or may SELECT, INSERT, UPDATE and DELETE on all its tables",
 	"53300": "; the server has no connection left: lower pool_max_conns or raise max_connections",
 	"53100": "; the server's disk is full",
-	"25006": "; the server takes no writes: name the primary too",
+	"25006": "; the server is read-only: add the primary",
 	"42P05": "; a pooler is in between: add pooler=transaction to the URL",
 	"26000": "; a pooler is in between: add pooler=transaction to the URL",
 }

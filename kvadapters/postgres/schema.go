@@ -145,7 +145,7 @@ func (s *Store) migrate(ctx context.Context, c *pgx.Conn) (version, oldest int, 
 	})
 	var refused *pgconn.PgError
 	if errors.As(err, &refused) && refused.Code == "42501" {
-		err = fmt.Errorf("%w; the user needs a schema of its own: CREATE SCHEMA %s AUTHORIZATION user",
+		err = fmt.Errorf("%w; the user needs its own schema: CREATE SCHEMA %s AUTHORIZATION user",
 			err, schema)
 	}
 	return version, oldest, err

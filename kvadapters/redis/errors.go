@@ -7,7 +7,7 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-const clusterHint = "say so in the URL, redis+cluster:// or rediss+cluster://"
+const clusterHint = "use redis+cluster:// or rediss+cluster:// in the URL"
 
 const noPermission = "the ACL user may not do this: it needs its keys, " +
 	"~{prefix:* where the prefix is verge unless set, and the commands that kvadapters/redis lists"
@@ -19,8 +19,8 @@ var refusals = []struct{ code, advice string }{
 	{"READONLY", "this server is a replica: point the URL at the primary, or at Sentinel"},
 	{"NOPERM", noPermission},
 	{"ERR The user executing the script", noPermission},
-	{"NOAUTH", "the server wants a password: put it in the URL, or in the settings that make the URL"},
-	{"WRONGPASS", "user and password are not the server's: correct them"},
+	{"NOAUTH", "the server requires a password: set it in the URL or in the settings"},
+	{"WRONGPASS", "wrong user or password: correct them"},
 	{
 		"WRONGTYPE",
 		"a key under our prefix was written by something else: choose another prefix, or remove that key",

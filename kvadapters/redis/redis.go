@@ -164,11 +164,11 @@ func New(client redis.UniversalClient, c Config) (*Store, error) {
 		}
 		retries, timeout = client.Options().MaxRetries, client.Options().ReadTimeout
 	default:
-		return nil, fmt.Errorf("redis: a %T does not say which server owns a key; "+
+		return nil, fmt.Errorf("redis: a %T cannot find the server of a key; "+
 			"use *redis.Client or *redis.ClusterClient", client)
 	}
 	if retries > 0 {
-		return nil, fmt.Errorf("redis: the client repeats commands up to %d times by itself; set "+
+		return nil, fmt.Errorf("redis: the client repeats commands up to %d times automatically; set "+
 			"MaxRetries to -1",
 			retries)
 	}

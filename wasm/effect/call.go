@@ -85,7 +85,7 @@ func (s Store) Spend(
 		abi.Spend{Partition: p, Now: now, Charges: charges}))
 	times, err := read(status, reply, kv.ErrUnavailable, abi.Read.Times)
 	if err == nil && len(times) != len(charges) {
-		err = fmt.Errorf("%w: %d charges are answered by %d times", kv.ErrUnavailable, len(charges),
+		err = fmt.Errorf("%w: %d charges have %d times in the response", kv.ErrUnavailable, len(charges),
 			len(times))
 	}
 	return times, err

@@ -95,7 +95,7 @@ func (p *Ports) Carry(ctx context.Context, kind abi.Kind, body []byte) (abi.Stat
 			return reply(err, func() []byte { return abi.Append.Verified(nil, ok) })
 		})
 	}
-	return abi.Unavailable, []byte("the host knows no such effect"), nil
+	return abi.Unavailable, []byte("the host has no such effect"), nil
 }
 
 func carry[T any](

@@ -45,7 +45,7 @@ func Plausible(t time.Time) bool {
 // page checks the n of a List or a Claim.
 func page(n int) error {
 	if n < 0 || n > maxPage {
-		return excessive("%d items at once, of at most %d", n, maxPage)
+		return excessive("%d items in a request, of at most %d", n, maxPage)
 	}
 	return nil
 }

@@ -67,7 +67,7 @@ func newGuest(s service) *guest { return &guest{service: s, tasks: map[uint32]*t
 func (g *guest) submit(id uint32, message []byte) {
 	if g.tasks[id] != nil {
 		// the host has an invalid state, so its messages cannot be trusted
-		panic(fmt.Sprintf("request %d is under way already", id))
+		panic(fmt.Sprintf("request %d is already active", id))
 	}
 	t := &task{id: id}
 	g.tasks[id] = t

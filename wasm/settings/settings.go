@@ -65,7 +65,7 @@ func Read(b []byte) (c Config, err error) {
 	return c, nil
 }
 
-// Explain replaces the names of fields in an error of core.New with those of the configuration's JSON.
+// Explain replaces the names of fields in an error of core.New with the names in the configuration's JSON.
 func Explain(err error) error {
 	var wrong problem.List
 	if !errors.As(err, &wrong) {

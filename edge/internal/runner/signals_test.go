@@ -295,7 +295,7 @@ func TestSignals_ListeningFails(t *testing.T) {
 		}
 	})
 	for what, want := range map[string]int{
-		"level=": 3, "level=INFO": 3, "no way through": 1, "heard again": 1,
+		"level=": 3, "level=INFO": 3, "no way through": 1, "received again": 1,
 	} {
 		if n := strings.Count(text.String(), what); n != want {
 			t.Errorf("%q %d times, want a line for the failure, its end and the drain:\n%s", what, n, &text)
@@ -306,7 +306,7 @@ func TestSignals_ListeningFails(t *testing.T) {
 	off := &wire{off: true}
 	cfg.Signaler = off
 	bubble(t, cfg, func(t *testing.T, o *outbox, r *Runner) { time.Sleep(time.Hour) })
-	if len(off.listened) != 1 || strings.Count(text.String(), "signals are off") != 1 {
+	if len(off.listened) != 1 || strings.Count(text.String(), "signals off") != 1 {
 		t.Errorf("signals that are off: %d attempts, and the log has:\n%s", len(off.listened), &text)
 	}
 }

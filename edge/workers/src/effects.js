@@ -15,7 +15,7 @@ export function effects(object, spend, fetch, sign) {
     if (kind === abi.kind.sign) return sign(body);
     if (kind === abi.kind.verify) return verify(body);
     if (kind > abi.kind.verify) {
-      return { status: abi.status.unavailable, body: abi.bytesOf("the host knows no such effect") };
+      return { status: abi.status.unavailable, body: abi.bytesOf("the host has no such effect") };
     }
     return stored(object, kind, body);
   };

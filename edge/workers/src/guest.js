@@ -139,7 +139,7 @@ class Guest {
       const { random, now, signed } = abi.read(abi.self, result);
       if (now !== wall) throw new Unavailable(`the guest takes ${now} for the time, and it is ${wall}`);
       if (signed !== abi.status.notFound) {
-        throw new Unavailable("the guest takes the answer that there is no such key for another one");
+        throw new Unavailable("the guest misreads the status of an unknown key");
       }
       const text = random.join();
       if (random.length !== 32 || random.every((b) => b === 0) || [...before, ...drawn].includes(text)) {
@@ -310,9 +310,9 @@ class Guest {
   // them.
   #outbox(header) {
     const memory = this.#memory(), h = header >>> 0;
-    if (h + 8 > memory.length) throw new Error("its header lies outside of its memory");
+    if (h + 8 > memory.length) throw new Error("its header is outside of its memory");
     const at = this.#view.getUint32(h, true), n = this.#view.getUint32(h + 4, true);
-    if (n > abi.maxOutbox || at + n > memory.length) throw new Error("its outbox lies outside of its memory");
+    if (n > abi.maxOutbox || at + n > memory.length) throw new Error("its outbox is outside of its memory");
     return memory.slice(at, at + n);
   }
 

@@ -82,7 +82,7 @@ export const configOf = (env) => (config ??= readConfig(env));
 // readConfig reads that variable. wrangler passes it as an object, other tools as text.
 function readConfig(env) {
   const config = parsed(env.VERGE_CONFIG, "VERGE_CONFIG") ?? {};
-  if (typeof config !== "object" || Array.isArray(config)) throw new Error("VERGE_CONFIG is no JSON object");
+  if (typeof config !== "object" || Array.isArray(config)) throw new Error("VERGE_CONFIG is not a JSON object");
   if (config.base_url && !URL.canParse(config.base_url)) throw new Error("VERGE_CONFIG: base_url is no URL");
   return config;
 }

@@ -47,7 +47,7 @@ class Site {
     const measure = (m) => this.measured.push(m);
     this.egress = egress({ loopback: true, timeout: fetch_ms || 10_000, measure });
     this.signer = signer(keys ?? {});
-    this.settles = Boolean(usage_ms); // by itself
+    this.settles = Boolean(usage_ms); // automatically
     this.usage = new UsageCounter({ now: () => this.now(), log: (line) => this.log(line), each: usage_ms || 0 });
     this.engine = new Engine({
       module: modules[module || "verge"], config: JSON.stringify(guest),
@@ -58,7 +58,7 @@ class Site {
     });
   }
 
-  // A clock stands at an instant, or runs by an offset from the real one.
+  // A clock is stopped at a time, or has an offset from the real one.
   setClock({ at, offset }) {
     this.at = at === undefined ? null : BigInt(at);
     this.offset = BigInt(offset ?? 0);
@@ -140,7 +140,7 @@ export class Partition extends Production {
   object() { return objects(this.env.PARTITION, this.site().id + "/"); }
   log(line) { sites.get(this.name.slice(0, this.name.indexOf("/")))?.log(line); }
 
-  // After a restart nobody knows the site until the test names it again.
+  // After a restart the site is unknown until the test sets it again.
   alarmAt(due) {
     const site = sites.get(this.name.slice(0, this.name.indexOf("/")));
     if (this.inAlarm && site?.broken) {
@@ -194,7 +194,7 @@ export default {
   },
 };
 
-// routed is what the handler knows of a request.
+// routed returns the handler's data about a request.
 function routed({ listener, method, path }) {
   const table = new Table(listener === "admin" ? adminRoutes : publicRoutes);
   const route = table.at(method, path);
@@ -202,7 +202,7 @@ function routed({ listener, method, path }) {
   return { label: route.label, limit: route.maxBody, url: route.maxURL, waits: route.waits === true, shown };
 }
 
-// waitsOf lets clients begin and end waits, and says of each that begins one whether it may.
+// waitsOf begins and ends waits of clients, and returns for each begin whether it was allowed.
 function waitsOf(steps) {
   const limiter = new WaitLimiter(), ids = [];
   let may = "";
@@ -260,7 +260,7 @@ async function control(request, env, ctx) {
     case "clock": {
       const clock = JSON.parse(abi.textOf(body));
       site.setClock(clock);
-      // Alarms were set by the old clock. A claim of nothing sets them anew.
+      // Alarms were set by the old clock. A claim of 0 tasks sets them again.
       for (const partition of site.store ? [] : clock.partitions ?? []) {
         const body = abi.write(abi.claim, { partition, now: 0n, lease: 0n, n: 0 });
         await site.effects(env)({ kind: abi.kind.claim, body });
@@ -290,12 +290,12 @@ async function control(request, env, ctx) {
   return new Response("no such control", { status: 404 });
 }
 
-// fleet runs isolates that share counters, and returns the answer to each request. It
-// alone moves the clock, so that the same fleet always does the same.
+// fleet runs isolates that share counters, and returns the response to each request. Only fleet moves the
+// clock, so that runs are reproducible.
 //   isolates  how many
 //   requests  [{at, isolate, charges: [{name, cost, burst}]}], in microseconds
 //   evict     [{at, isolate}]: the isolate forgets all; -1 stands for the object
-//   delays    of questions and answers, one after the other
+//   delays    of questions and answers, in order
 //   lost      the numbers of questions and answers that never arrive
 async function fleet({ isolates, requests, evict, delays, lost }) {
   const events = []; // {at, run}, in order

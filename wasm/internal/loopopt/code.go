@@ -137,7 +137,7 @@ func encode(b []byte, code []instr) (_ []byte, err error) {
 				return uint64(len(open) - 1 - i)
 			}
 		}
-		err = errors.New("a jump became one that leads nowhere")
+		err = errors.New("a jump lost its target")
 		return 0
 	}
 	for _, i := range code {

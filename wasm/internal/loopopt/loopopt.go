@@ -28,7 +28,7 @@
 //     call, whose addresses the function itself stores. All other entries trap.
 //
 // A function with another shape stays unchanged. Go does not document how its compiler writes code. So
-// [Module] checks the shape of everything that it changes, and the core's tests run on its result.
+// [Module] checks the shape of all code that it changes, and the core's tests run on its result.
 package loopopt
 
 import (

@@ -30,7 +30,7 @@ func (f *function) encode() ([]byte, error) {
 	for from, j := range f.jumps {
 		if throughTable(from, j) {
 			if w.again = true; !j.to.entered {
-				return nil, errors.New("a jump through the table leads nowhere")
+				return nil, errors.New("a jump through the table has no target")
 			}
 		}
 	}

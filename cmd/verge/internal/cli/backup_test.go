@@ -268,8 +268,7 @@ func TestBackupsThatAreRefused(t *testing.T) {
 	}{
 		{"a store that others share", nil, kvadapters.Address{Kind: kvadapters.Redis}, 409,
 			"The store is redis, not bolt"},
-		{"a disk that fails", store, kvadapters.Address{Path: nowhere}, 503,
-			"The server's log has the reason"},
+		{"a disk that fails", store, kvadapters.Address{Path: nowhere}, 503, "log has the reason"},
 	} {
 		var log lines
 		b := &backups{store: c.store, at: c.at, now: time.Now,

@@ -52,8 +52,8 @@ func TestKVCheckRefusals(t *testing.T) {
 			"etcd is no longer supported"},
 		{"a bolt file without a name", "bolt:", exitUsage, "it needs a file"},
 		{"a wrong password", "redis://verge:wr0ng@" + m.Addr(), exitFailed,
-			"user and password are not the server's"},
-		{"no password", "redis://" + m.Addr(), exitFailed, "the server wants a password"},
+			"wrong user or password"},
+		{"no password", "redis://" + m.Addr(), exitFailed, "the server requires a password"},
 		{"nobody listens", "redis://verge:wr0ng@" + closed, exitFailed, "connection refused"},
 		{"no PostgreSQL listens", "postgres://verge:wr0ng@" + closed + "/verge", exitFailed,
 			"connection refused"},
@@ -138,7 +138,7 @@ func TestKVCheckTakesWhatServeTakes(t *testing.T) {
 	p.stdout, p.stderr = new(bytes.Buffer), stderr
 	args = []string{"kv", "check", "--config", "/verge.toml", "--password-file", "/wrong"}
 	code := run(t.Context(), args, p)
-	if code != exitFailed || !strings.Contains(stderr.String(), "are not the server's") {
+	if code != exitFailed || !strings.Contains(stderr.String(), "wrong user or password") {
 		t.Errorf("with a wrong --password-file: exit code %d, %s", code, stderr)
 	}
 }

@@ -269,7 +269,6 @@ func (c *moduleActivateCmd) Run(ctx context.Context, p *program) error {
 	} else {
 		fmt.Fprintf(p.stdout, "%s is active.\n", done.Digest)
 	}
-	fmt.Fprintln(p.stdout,
-		"After a restart or a SIGHUP the configured module runs. Install this one there, too.")
+	fmt.Fprintln(p.stdout, "A restart or SIGHUP runs the configured module: install this one there, too.")
 	return nil
 }

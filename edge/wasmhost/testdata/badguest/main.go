@@ -67,7 +67,7 @@ func ask(request uint32, kind abi.Kind, body []byte) {
 }
 
 // say puts records into the outbox that a test has made. A record of request 0 becomes one of this
-// request. Bytes that cannot be read stay as they are.
+// request. Unreadable bytes stay unchanged.
 func say(request uint32, records []byte) {
 	parked[request] = true // until one of the records, or the host, ends the request
 	for len(records) > 0 {
