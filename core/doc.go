@@ -1,6 +1,6 @@
 // Package core is the verification service as a function of request, time, randomness and KV. It opens no
-// socket, starts no goroutine, reads no file and has no clock: its host.Host supplies time, randomness, the KV and
-// outbound requests. It compiles for GOOS=wasip1 without changes.
+// socket, starts no goroutine, reads no file and has no clock: its host.Host supplies time, randomness, the
+// KV and outbound requests. It compiles for GOOS=wasip1 without changes.
 //
 // Make a service with [New], and call [Service.Handle] for every request. The host also runs due tasks, which
 // are webhooks and timers of expiry: [Service.Claim], [Service.Run] and [Service.Defer] with as much

@@ -153,9 +153,9 @@ var network = foothold{"Anyone on the network", []row{
 
 var sibling = foothold{"Another host of the same domain", []row{
 	{
-		says: "A cookie that this host plants in a browser is ignored. So a login there completes " +
-			"no session of an attacker, and a user of the console is never signed in as another " +
-			"person.",
+		says: "Verge reads only cookies whose names begin with `__Host-`, byte for byte, which " +
+			"browsers do not let another host set. So a planted cookie cannot make a user complete " +
+			"an attacker's session, and cannot sign a console user in as another person.",
 		tries: "cookies of its own session, for the whole domain, with white space before their names",
 		gets:  "403 for the login, and the page to sign in: browsers keep `__Host-` names to one host",
 		proof: []string{"cmd/verge/internal/cli:TestPlantedCookies",
@@ -271,8 +271,8 @@ var browser = foothold{"A browser", []row{
 			"core/internal/hosted:TestAProviderTokenBelongsToOneAttempt"},
 	},
 	{
-		says: "If a method of an OpenID provider has max_age, an earlier sign-in there is no " +
-			"proof, even if the user changed the address.",
+		says: "If an OpenID method has max_age, Verge rejects an older sign-in at the provider, " +
+			"even if the user edits the provider's address.",
 		tries: "to take `max_age` out of the address of an OpenID provider at which a user signed in " +
 			"yesterday",
 		gets:  "a pending session: the ID token must contain the time of the sign-in",
@@ -321,9 +321,9 @@ var browser = foothold{"A browser", []row{
 		},
 	},
 	{
-		says: "Current browsers name it over https. A form of a browser that does not is accepted, " +
-			"even with \"Origin: null\", which privacy settings cause. To post that form, " +
-			"another site has to know the session's link.",
+		says: "Current browsers name it over https. If the browser does not name the site, the form " +
+			"is accepted. This includes \"Origin: null\", which some privacy settings send. To post " +
+			"that form, another site has to know the session's link.",
 		tries: "a form of another site that approves, in a browser that does not name the site",
 		gets:  "400 without the session's link: the session is unchanged",
 		do: func(t *testing.T) {

@@ -148,9 +148,9 @@ var replacedRing = foothold{"The holder of a replaced key ring", []row{
 			"core/integration:TestResealLeavesNothingToAnOldKey"},
 	},
 	{
-		says: "With write access to the store, they create, dated before the replacement, outcomes " +
-			"of sessions, which reconcile shows and validate rejects, and events, until the key " +
-			"is retired.",
+		says: "Until the key is retired, and with write access to the store, they can create events " +
+			"and session outcomes that are dated before the replacement. Reconcile shows such " +
+			"outcomes; validate rejects them.",
 		tries: "with write access to the store: a session of twenty days ago and its outcome",
 		gets:  "`COMPLETED` by reconcile; 410 by validate; 404 as soon as the old ring key is retired",
 		do: func(t *testing.T) {
@@ -250,9 +250,8 @@ var replacedRing = foothold{"The holder of a replaced key ring", []row{
 		},
 	},
 	{
-		says: "The same is true for records that they plant after they have restored, while no " +
-			"instance runs, the set of keys of those minutes, or the whole store of an earlier " +
-			"time.",
+		says: "The same is true if, while no instance runs, they restore the set of keys as it was " +
+			"in those minutes, or the whole store as it was before, and plant records then.",
 		tries: "with write access to the store: to restore both, before an instance starts",
 		gets: "the same as after the rotation: about six minutes in which planted records " +
 			"are signed again",

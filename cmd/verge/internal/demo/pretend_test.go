@@ -157,7 +157,8 @@ func TestWallet(t *testing.T) {
 		!strings.Contains(body, "This is not a real wallet") || !strings.Contains(body, "age_over_18") {
 		t.Errorf("the wallet's page: %d %s", resp.StatusCode, body)
 	}
-	if resp, body := v.get("/wallet"); resp.StatusCode != 200 || !strings.Contains(body, "paste the text of the QR code") {
+	if resp, body := v.get("/wallet"); resp.StatusCode != 200 ||
+		!strings.Contains(body, "paste the text of the QR code") {
 		t.Errorf("the wallet without a request: %d %s", resp.StatusCode, body)
 	}
 	resp, _ := v.get("/wallet?" + url.Values{"link": {f.URL + link(box)}}.Encode())
