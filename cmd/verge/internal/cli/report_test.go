@@ -69,6 +69,7 @@ func TestReport_Month(t *testing.T) {
 		p.Now().UTC().Format(time.DateOnly)}
 	passed.Add(int64(time.Hour))                              // sessions that were left have expired
 	wait.Until(t, "all sessions in the report", func() bool { // instances store their counts every minute
+		time.Sleep(time.Second)
 		_, out := asOperator(p, at, append(period, "--json")...)
 		return strings.Contains(out, fmt.Sprintf(`\"started\": %d\n`, reported))
 	})
