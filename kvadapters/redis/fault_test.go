@@ -226,7 +226,7 @@ func TestCredentials(t *testing.T) {
 	}
 	s.Do("config", "set", "requirepass", "secret")
 	_, err := redis.Open(t.Context(), s.URL(), redis.Config{})
-	wantRefused(t, err, "NOAUTH", "wants a password")
+	wantRefused(t, err, "NOAUTH", "requires a password")
 }
 
 // kvWalk makes each call of a store once.

@@ -139,7 +139,7 @@ func TestSwapUnderLoad(t *testing.T) {
 			code, out := asOperator(operator(), in.at, "module", "activate",
 				g.path(fmt.Sprint("version", n%2, ".wasm")))
 			if code != exitOK || !strings.Contains(out, digest+" is active.") ||
-				!strings.Contains(out, "After a restart or a SIGHUP the configured module runs") {
+				!strings.Contains(out, "A restart or SIGHUP runs the configured module") {
 				t.Errorf("swap %d: exit code %d: %s", n, code, out)
 			}
 			if s := in.modules(t); s.Active.Digest != digest {
