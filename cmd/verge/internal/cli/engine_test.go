@@ -179,7 +179,7 @@ func TestModulesThatCannotServe(t *testing.T) {
 	dir := t.TempDir()
 	for name, c := range map[string]struct{ content, says string }{
 		"no such file":      {"", "file does not exist"},
-		"no WebAssembly":    {"hello", "is no WebAssembly module"},
+		"no WebAssembly":    {"hello", "is not a WebAssembly module"},
 		"cut short":         {"\x00asm\x01\x00\x00\x00\x01", "no WebAssembly that can be run"},
 		"another's exports": {"\x00asm\x01\x00\x00\x00", "is no guest of this version"},
 	} {
