@@ -257,6 +257,38 @@ func TestStart(t *testing.T) {
 	}
 }
 
+// A visitor sees one button. The choices are for developers, and closed.
+func TestShop_OneButton(t *testing.T) {
+	f := newFixture(t)
+	_, page := f.visitor().get("/")
+	_, form, _ := strings.Cut(page, `<form method="post" action="/start">`)
+	form, _, _ = strings.Cut(form, "</form>")
+	_, closed, _ := strings.Cut(form, `<details class="more">`)
+	closed, after, _ := strings.Cut(closed, "</details>")
+	if n := strings.Count(form, "<button"); n != 1 || !strings.Contains(after, ">Verify my age</button>") {
+		t.Errorf("%d buttons, want one after the options: %s", n, form)
+	}
+	if all := strings.Count(form, `name="integration"`); all != len(offers) ||
+		strings.Count(closed, `name="integration"`) != all {
+		t.Errorf("%d choices, want %d, all of them in the closed options: %s", all, len(offers), form)
+	}
+}
+
+// The shop has the brand that Verge shows to its customers.
+func TestShop_Brand(t *testing.T) {
+	f := newFixture(t)
+	v := f.visitor()
+	if _, page := v.get("/"); !strings.Contains(page, `src="/static/mark.png"`) {
+		t.Errorf("the shop does not show its logo: %s", page)
+	}
+	if _, logo := v.get("/static/mark.png"); logo != string(Logo()) {
+		t.Error("contract 52: Verge shows another logo than the shop")
+	}
+	if _, css := v.get("/static/demo.css"); !strings.Contains(css, "--accent: light-dark("+Accent+",") {
+		t.Errorf("contract 52: the shop has another accent than %s", Accent)
+	}
+}
+
 func TestCallbackAccepts(t *testing.T) {
 	f := newFixture(t)
 	v := f.visitor()
