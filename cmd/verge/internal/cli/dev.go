@@ -37,6 +37,7 @@ type devCmd struct {
 	WebhookURL  string   `name:"webhook-url" placeholder:"URL" env:"VERGE_DEV_WEBHOOK_URL" help:"URL for webhooks. Default: the demo shop's inbox."`
 	RedirectURI []string `name:"redirect-uri" sep:"none" placeholder:"URL" help:"Redirect URI of your OpenID client. Each integration becomes a client of the OpenID provider. May be repeated."`
 	ReadyFile   string   `placeholder:"PATH" type:"path" env:"VERGE_DEV_READY_FILE" help:"Write addresses, ids and keys here as JSON as soon as the service accepts requests."`
+	Verbose     bool     `help:"Print all addresses and ids at the start, instead of one screen."`
 	LogFile     string   `placeholder:"FILE" env:"VERGE_DEV_LOG_FILE" help:"Log file, or - for standard error. Default: dev.log in the data directory, emptied at each start."`
 	LogLevel    string   `default:"info" enum:"debug,info,warn,error" env:"VERGE_DEV_LOG_LEVEL" help:"Minimum log level: ${enum}."`
 }
@@ -64,6 +65,7 @@ SIGTERM or Ctrl-C stops it after the current requests, with exit code 0.
 Examples:
 
     verge dev
+    verge dev --verbose
     verge dev --webhook-url http://localhost:3000/webhooks
     verge dev --methods methods.toml
     verge dev --redirect-uri http://localhost:3000/callback

@@ -378,66 +378,80 @@ func TestSeedsOfAnEarlierRelease(t *testing.T) {
 	}
 }
 
-// TestWelcome shows that the secret key is printed to a terminal, and never into a log. The call works
+// The welcome is one screen. It prints the secret key to a terminal, and never into a log. The call works
 // there, too.
 func TestWelcome(t *testing.T) {
-	for _, terminal := range []bool{true, false} {
-		p, stdout, _ := testProgram()
-		p.terminal = terminal
-		var s seedFile
-		if err := s.complete(p.Random, []string{"sandbox", "bank"}); err != nil {
-			t.Fatal(err)
-		}
-		ready := readyFile{
-			BaseURL:      "http://localhost:8080",
-			DemoURL:      "http://127.0.0.1:8090",
-			ConsoleURL:   "http://localhost:8080/console",
-			WebhookURL:   "http://127.0.0.1:8090/webhooks",
-			seeds:        s.seeds,
-			Integrations: s.Integrations,
-		}
-		p.welcome(ready, &devCmd{Data: "/data"}, []string{"0.0.0.0:8080"})
-		if shown := strings.Contains(stdout.String(), s.SecretKey); shown != terminal {
-			t.Errorf("on a terminal: %v, the secret key is shown: %v", terminal, shown)
-		}
-		for _, want := range []string{
-			"http://127.0.0.1:8090/inbox",
-			"http://localhost:8080/console   sign in with the operator token\n",
-			"/data/dev.json",
-			"Log            /data/dev.log\n",
-			"curl http://localhost:8080/api/v1/verify/start ",
-			"Other machines can reach 0.0.0.0:8080",
-			s.PublicKey,
-			s.IntegrationID + "   L1, challenge age 25, sandbox",
-			s.Integrations["bank"] + "   bank\n",
-			s.IntegrationIDAll + "   all methods\n",
-		} {
-			if !strings.Contains(stdout.String(), want) {
-				t.Errorf("the welcome does not contain %q: %s", want, stdout)
+	const oneScreen, columns = 24, 100
+	p, stdout, _ := testProgram()
+	var s seedFile
+	if err := s.complete(p.Random, []string{"sandbox", "bank"}); err != nil {
+		t.Fatal(err)
+	}
+	ready := readyFile{
+		BaseURL:      "http://localhost:8080",
+		DemoURL:      "http://127.0.0.1:8090",
+		ConsoleURL:   "http://localhost:8080/console",
+		WebhookURL:   "http://127.0.0.1:8090/webhooks",
+		AdminURL:     "http://127.0.0.1:40201",
+		seeds:        s.seeds,
+		Integrations: s.Integrations,
+	}
+	others := []string{s.PublicKey, s.PublisherID, s.Integrations["bank"] + "   bank\n", ready.AdminURL,
+		s.IntegrationIDAll + "   all methods\n"}
+	const oneClick = "http://127.0.0.1:8090/console   signs you in"
+	const call = "curl http://localhost:8080/api/v1/verify/start "
+	for _, c := range []struct {
+		rule      string
+		cmd       devCmd
+		exposed   []string
+		want, not []string
+	}{
+		{"contract 41: one screen", devCmd{}, nil, []string{oneClick, "http://127.0.0.1:8090/inbox", call,
+			"/data/dev.json", "Log            /data/dev.log\n", "--verbose",
+			s.IntegrationID + "   L1, challenge age 25, sandbox"},
+			append(others, "OpenID", "Other machines")},
+		{"contract 41: --verbose prints the rest", devCmd{Verbose: true}, nil, append(others, oneClick, call),
+			[]string{"--verbose"}},
+		{"contract 41: another machine cannot sign in", devCmd{}, []string{"0.0.0.0:8080"},
+			[]string{"http://localhost:8080/console   sign in with the operator token\n",
+				"Other machines can reach 0.0.0.0:8080"}, []string{"signs you in"}},
+		{"contract 50: values for an OpenID client",
+			devCmd{RedirectURI: []string{"http://localhost:3000/callback"}}, nil,
+			[]string{"issuer         http://localhost:8080/oidc\n",
+				"redirect URI   http://localhost:3000/callback\n",
+				"export CLIENT_ID=" + s.IntegrationID + "\n", "export CLIENT_SECRET="}, []string{call}},
+	} {
+		for _, p.terminal = range []bool{true, false} {
+			stdout.Reset()
+			c.cmd.Data = "/data"
+			p.welcome(ready, &c.cmd, c.exposed)
+			shown := stdout.String()
+			if secret := strings.Contains(shown, s.SecretKey); secret != p.terminal {
+				t.Errorf(
+					"%s: contract 13: on a terminal: %v, the secret key is shown: %v",
+					c.rule,
+					p.terminal,
+					secret,
+				)
 			}
-		}
-		if strings.Contains(stdout.String(), "signs you in") {
-			t.Errorf("another machine can reach the page that signs in: %s", stdout)
-		}
-		if strings.Contains(stdout.String(), "OpenID") {
-			t.Errorf("contract 50: values for an OpenID client without a redirect URI: %s", stdout)
-		}
-		stdout.Reset()
-		p.welcome(ready, &devCmd{Data: "/data",
-			RedirectURI: []string{"http://localhost:3000/callback", "http://localhost:3000/b"}}, nil)
-		for _, value := range []string{"issuer         http://localhost:8080/oidc\n",
-			"redirect URI   http://localhost:3000/callback\n                   http://localhost:3000/b\n",
-			"export CLIENT_ID=" + s.IntegrationID + "\n", "export CLIENT_SECRET="} {
-			if !strings.Contains(stdout.String(), value) {
-				t.Errorf("contract 50: the welcome does not contain %q: %s", value, stdout)
+			for _, want := range c.want {
+				if !strings.Contains(shown, want) {
+					t.Errorf("%s: the welcome does not contain %q: %s", c.rule, want, shown)
+				}
 			}
-		}
-		if shown := strings.Contains(stdout.String(), s.SecretKey); shown != terminal {
-			t.Errorf("contract 13: on a terminal: %v, the secret key is shown: %v", terminal, shown)
-		}
-		const want = "or open        http://127.0.0.1:8090/console   signs you in, at any time\n"
-		if !strings.Contains(stdout.String(), want) {
-			t.Errorf("the welcome does not say %q: %s", want, stdout)
+			for _, not := range c.not {
+				if strings.Contains(shown, not) {
+					t.Errorf("%s: the welcome contains %q: %s", c.rule, not, shown)
+				}
+			}
+			if lines := strings.Count(shown, "\n"); lines > oneScreen && !c.cmd.Verbose {
+				t.Errorf("%s: %d lines, want at most %d: %s", c.rule, lines, oneScreen, shown)
+			}
+			for line := range strings.Lines(shown) {
+				if n := len([]rune(line)) - 1; n > columns {
+					t.Errorf("%s: %d columns, want at most %d: %s", c.rule, n, columns, line)
+				}
+			}
 		}
 	}
 }

@@ -311,7 +311,7 @@ client_id = "me"
 client_secret_file = "/secret"
 proof = { claim = ["is_over_16"], equals = true, age = 16 }
 `)
-	pub, stop := devHere(t, program, "--methods", "/methods.toml")
+	pub, stop := devHere(t, program, "--methods", "/methods.toml", "--verbose")
 	if pub.Integrations["eid"] == "" || pub.Integrations["school"] == "" ||
 		pub.Integrations["sandbox"] != pub.IntegrationID {
 		t.Fatalf("contract 41: the ready file's integrations are %v", pub.Integrations)

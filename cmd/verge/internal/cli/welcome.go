@@ -11,9 +11,10 @@ import (
 	"github.com/verge-id/verge/core/method/sandbox"
 )
 
-// welcome prints the addresses. Secrets are printed in full only to a terminal, where a developer can copy
-// them. They are valid only on this machine, but a file or a CI log has other readers, and a secret scanner
-// would rightly report them. In that case the sample call reads the key from the file of seeds.
+// welcome prints one screen: the address to open, and a first call. --verbose adds all other addresses and ids.
+// Secrets are printed in full only to a terminal, where a developer can copy them. They are valid only on this
+// machine, but a file or a CI log has other readers, and a secret scanner would rightly report them. In that
+// case the sample call reads the key from the file of seeds.
 func (p *program) welcome(r readyFile, c *devCmd, exposed []string) {
 	secret, key := func(s string) string { return s }, r.SecretKey
 	seeds := filepath.Join(c.Data, seedsFile)
@@ -25,38 +26,21 @@ func (p *program) welcome(r readyFile, c *devCmd, exposed []string) {
   Verge is running on this machine. Sandbox, bank, camera and wallet are simulated.
 
     Open           %s
-    Console        %s   sign in with the operator token
-%s    Webhooks       %s
-    Estimator      %s   choose the result of the next photo
-    API            %s
-    API reference  %s
-    Operators      %s   %s integration list
-    Metrics        %s
-    Engine         %s on %s
+    Console        %s
+    Webhooks       %s
+    API            %s   reference: %s
 %s
-    publisher      %s
     integration    %s   L1, challenge age 25, sandbox
-    integration    %s   L2, challenge age 18, sandbox
-%s    secret key     %s
-    public key     %s
+    secret key     %s
     webhook secret %s
 
-  These values are in %s. Delete it to get new ones.
-`, r.DemoURL+"/", r.ConsoleURL, p.oneClick(r, exposed), inboxAddress(r), r.DemoURL+"/estimator/", r.BaseURL,
-		r.BaseURL+"/docs", r.AdminURL, p.name, r.OpsURL+"/metrics",
-		r.Engine, r.KV, logLine(c.logPath()), r.PublisherID, r.IntegrationID, r.IntegrationIDL2,
-		otherIntegrations(r), secret(r.SecretKey), r.PublicKey, secret(r.WebhookSecret), seeds)
-	fmt.Fprintf(p.stdout, `
-  A first call:
-
-    curl %s/api/v1/verify/start \
-      -H "Authorization: Bearer %s" -H 'Content-Type: application/json' \
-      -d '{"integration_id":"%s","callback_url":"%s/callback"}'
-`, r.BaseURL, key, r.IntegrationID, r.DemoURL)
+`, r.DemoURL+"/", consoleLine(r, exposed), inboxAddress(r), r.BaseURL, r.BaseURL+"/docs", logLine(c.logPath()),
+		r.IntegrationID, secret(r.SecretKey), secret(r.WebhookSecret))
+	if c.Verbose {
+		p.details(r)
+	}
 	if len(c.RedirectURI) > 0 {
-		fmt.Fprintf(p.stdout, `
-  For your OpenID client, with the integration for L1:
-
+		fmt.Fprintf(p.stdout, `  For your OpenID client:
     issuer         %s/oidc
     redirect URI   %s
     ID token       ES256
@@ -64,20 +48,47 @@ func (p *program) welcome(r readyFile, c *devCmd, exposed []string) {
     export CLIENT_ID=%s
     export CLIENT_SECRET=%s
 `, r.BaseURL, strings.Join(c.RedirectURI, "\n                   "), r.IntegrationID, key)
+	} else {
+		fmt.Fprintf(p.stdout, `  A first call:
+    curl %s/api/v1/verify/start -H 'Content-Type: application/json' \
+      -H "Authorization: Bearer %s" \
+      -d '{"integration_id":"%s",
+           "callback_url":"%s/callback"}'
+`, r.BaseURL, key, r.IntegrationID, r.DemoURL)
 	}
 	if len(exposed) > 0 {
 		fmt.Fprintf(p.stdout, "\n  Other machines can reach %s, and can act as your publisher.\n",
 			strings.Join(exposed, " and "))
 	}
-	fmt.Fprint(p.stdout, "\n  Ctrl-C stops it.\n\n")
+	more := "--verbose prints all addresses and ids. "
+	if c.Verbose {
+		more = ""
+	}
+	fmt.Fprintf(p.stdout, "\n  All ids and keys are in %s. Delete it to get new ones.\n  %sCtrl-C stops it.\n\n",
+		seeds, more)
 }
 
-// oneClick returns the line with the page that signs in, if only this machine can reach it.
-func (p *program) oneClick(r readyFile, exposed []string) string {
+// details prints the addresses and ids that --verbose adds.
+func (p *program) details(r readyFile) {
+	fmt.Fprintf(p.stdout, `    Operators      %s   sign in at %s
+    or             %s integration list
+    Metrics        %s
+    Estimator      %s   choose the result of the next photo
+    Engine         %s on %s
+    publisher      %s
+    integration    %s   L2, challenge age 18, sandbox
+%s    public key     %s
+
+`, r.AdminURL, r.ConsoleURL, p.name, r.OpsURL+"/metrics", r.DemoURL+"/estimator/", r.Engine, r.KV, r.PublisherID,
+		r.IntegrationIDL2, otherIntegrations(r), r.PublicKey)
+}
+
+// consoleLine returns the page that signs in, if only this machine can reach it.
+func consoleLine(r readyFile, exposed []string) string {
 	if len(exposed) > 0 {
-		return ""
+		return r.ConsoleURL + "   sign in with the operator token"
 	}
-	return fmt.Sprintf("    or open        %s   signs you in, at any time\n", r.DemoURL+demo.ConsolePath)
+	return r.DemoURL + demo.ConsolePath + "   signs you in, at any time"
 }
 
 // logLine returns the line with the log file, unless the log is standard error.
