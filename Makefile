@@ -15,13 +15,16 @@ GORELEASER  := github.com/goreleaser/goreleaser/v2@v2.16.0
 BENCHSTAT   := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check-all mutants bench build wasm module release release-dry check generate fuzz clean \
+.PHONY: help run test check-all mutants bench build command wasm module release release-dry check generate fuzz clean \
 	check-build check-vet check-lint check-plain check-vulnerabilities check-generated
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: build ## run everything on this machine: service, demo site, webhook inbox
+# The module takes more than half of a first build, and dev uses it only with --engine wasm. If an earlier build put one
+# into the binary, it is built again, since it must not be older than the command.
+MODULE := cmd/verge/internal/cli/module/verge.wasm.gz
+run: $(if $(wildcard $(MODULE)),build,command) ## run everything on this machine: service, demo site, webhook inbox
 	@$(VERGE) dev
 
 # The short tests walk every promise. VERGE_LONG=1 adds the cases that testharness/long/table.go lists, and the
@@ -71,7 +74,11 @@ said=$$( $(2) 2>&1 ); code=$$?; kill $$ticks 2>/dev/null; \
 if [ $$code = 0 ]; then echo " done in $$(( $$(date +%s) - begin )) s"; else printf ' failed\n%s\n' "$$said"; fi; exit $$code
 endef
 
-build: module ## build the static binary into dist/, with the module in it
+build: module command ## build the static binary into dist/, with the module in it
+
+# The binary alone, with the module that is in its folder, if there is one.
+command:
+	@mkdir -p dist
 	$(call step,'Building the command ...',CGO_ENABLED=0 $(GO) build -trimpath -ldflags="-s -w" -o $(VERGE) ./cmd/verge)
 
 wasm: module ## build the core as a WebAssembly module into dist/, and say its size, by kind of method
@@ -82,8 +89,8 @@ module:
 	@mkdir -p dist
 	$(call step,'Building the WebAssembly module ...',GOOS=wasip1 GOARCH=wasm CGO_ENABLED=0 $(GO) build -buildmode=c-shared -trimpath -ldflags="-s -w" $(shell cat wasm/postlink/gcflags.txt) -o dist/verge.wasm ./wasm/guest)
 	$(call step,'Optimizing the module ...',$(GO) run ./cmd/generate/postlink dist/verge.wasm)
-	@gzip -9 -n -c dist/verge.wasm > cmd/verge/internal/cli/module/verge.wasm.gz
-	@printf '  The module has %s bytes, %s with gzip\n' "$$(wc -c < dist/verge.wasm | tr -d ' ')" "$$(wc -c < cmd/verge/internal/cli/module/verge.wasm.gz | tr -d ' ')"
+	@gzip -9 -n -c dist/verge.wasm > $(MODULE)
+	@printf '  The module has %s bytes, %s with gzip\n' "$$(wc -c < dist/verge.wasm | tr -d ' ')" "$$(wc -c < $(MODULE) | tr -d ' ')"
 
 release: ## build, sign and upload the release of the tag, as a draft. CONTRIBUTING.md has the steps
 	.ci/release $(GO) run $(GORELEASER)
