@@ -28,6 +28,11 @@ var Table = []entry{
 		Short: "the same walk without a browser, on every store and engine (TestConsole)",
 	},
 	{
+		Package: "cmd/verge/internal/cli", Test: "TestReadmePictures",
+		Only:  "the pages of README's pictures, whose texts are compared with the time of the pictures",
+		Short: "README.md shows both pictures (TestReadme_ShowsPictures)",
+	},
+	{
 		Package: "cmd/verge/internal/cli", Test: "TestPasskeysInChromium",
 		Only:  "passkeys of users in a real browser",
 		Short: "the same walk without a browser, on every store and engine (TestPasskeys)",
