@@ -25,8 +25,8 @@ import (
 
 var update = flag.Bool("update", false, "write the pictures and texts of testdata/readme")
 
-// The pictures of README.md show `verge dev`. Pixels differ between versions of Chromium, so the test compares
-// the texts of the pages, and fails if one has changed since its picture was made.
+// The pictures of README.md show `verge dev`. Pixels differ between versions of Chromium, so the test
+// compares the texts of the pages, and fails if one has changed since its picture was made.
 func TestReadmePictures(t *testing.T) {
 	long.Skip(t, "TestReadmePictures")
 	t.Parallel()

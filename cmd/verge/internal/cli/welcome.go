@@ -11,10 +11,10 @@ import (
 	"github.com/verge-id/verge/core/method/sandbox"
 )
 
-// welcome prints one screen: the address to open, and a first call. --verbose adds all other addresses and ids.
-// Secrets are printed in full only to a terminal, where a developer can copy them. They are valid only on this
-// machine, but a file or a CI log has other readers, and a secret scanner would rightly report them. In that
-// case the sample call reads the key from the file of seeds.
+// welcome prints one screen: the address to open, and a first call. --verbose adds all other addresses and
+// ids. Secrets are printed in full only to a terminal, where a developer can copy them. They are valid only on
+// this machine, but a file or a CI log has other readers, and a secret scanner would rightly report them. In
+// that case the sample call reads the key from the file of seeds.
 func (p *program) welcome(r readyFile, c *devCmd, exposed []string) {
 	secret, key := func(s string) string { return s }, r.SecretKey
 	seeds := filepath.Join(c.Data, seedsFile)
@@ -64,8 +64,11 @@ func (p *program) welcome(r readyFile, c *devCmd, exposed []string) {
 	if c.Verbose {
 		more = ""
 	}
-	fmt.Fprintf(p.stdout, "\n  All ids and keys are in %s. Delete it to get new ones.\n  %sCtrl-C stops it.\n\n",
-		seeds, more)
+	fmt.Fprintf(p.stdout, `
+  All ids and keys are in %s. Delete it to get new ones.
+  %sCtrl-C stops it.
+
+`, seeds, more)
 }
 
 // details prints the addresses and ids that --verbose adds.
