@@ -12,9 +12,9 @@ import (
 )
 
 // welcome prints one screen: the address to open, and a first call. --verbose adds all other addresses and
-// ids. Secrets are printed in full only to a terminal, where a developer can copy them. They are valid only on
-// this machine, but a file or a CI log has other readers, and a secret scanner would rightly report them. In
-// that case the sample call reads the key from the file of seeds.
+// ids. Secrets are printed in full only to a terminal, where a developer can copy them. They are valid only
+// on this machine, but a file or a CI log has other readers, and a secret scanner would rightly report them.
+// In that case the sample call reads the key from the file of seeds.
 func (p *program) welcome(r readyFile, c *devCmd, exposed []string) {
 	secret, key := func(s string) string { return s }, r.SecretKey
 	seeds := filepath.Join(c.Data, seedsFile)
