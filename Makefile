@@ -21,7 +21,7 @@ BENCHSTAT   := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4d
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-# The module takes more than half of a first build, and dev uses it only with --engine wasm. If an earlier build put one
+# The module takes two fifths of a first build, and dev uses it only with --engine wasm. If an earlier build put one
 # into the binary, it is built again, since it must not be older than the command.
 MODULE := cmd/verge/internal/cli/module/verge.wasm.gz
 run: $(if $(wildcard $(MODULE)),build,command) ## run everything on this machine: service, demo site, webhook inbox
