@@ -75,7 +75,7 @@ func monthOfSessions(t *testing.T, pub *publisher, later *atomic.Int64) {
 			sessions++
 			events += endSession(t, pub, day+n)
 		}
-		wait.Until(t, "the events of the day", func() bool { // a day later they would be given up
+		wait.Until(t, "the events of the day", func() bool { // a day later they would have failed
 			arrived := map[string]bool{}
 			for _, d := range inboxOf(t, pub) {
 				if d.Type != "verification.expired" {
