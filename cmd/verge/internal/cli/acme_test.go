@@ -111,7 +111,7 @@ func serveACME(t *testing.T, ca pebble, config, public, says string, times int) 
 func eventuallyLogged(t *testing.T, logs *lines, done func() bool) {
 	t.Helper()
 	if !within(patience, done) {
-		t.Fatalf("it did not come about: %s", logs)
+		t.Fatalf("no certificate was obtained: %s", logs)
 	}
 }
 
@@ -164,7 +164,7 @@ func newPebble(t *testing.T, tlsAt, httpAt string) pebble {
 	return p
 }
 
-// roots returns what the authority's certificates are signed by.
+// roots returns the roots of the authority's certificates.
 func (p pebble) roots(t *testing.T) *x509.CertPool {
 	t.Helper()
 	trusted, err := os.ReadFile(p.trust)

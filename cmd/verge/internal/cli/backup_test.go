@@ -26,7 +26,8 @@ import (
 	"github.com/verge-id/verge/testharness/wait"
 )
 
-// lost is a service whose store was put back to a backup. ring, base and the rest are of the service before.
+// lost is a service whose store was restored from a backup. ring, base and the rest belong to the earlier
+// service.
 type lost struct {
 	ring   token.Keyring
 	base   string
@@ -40,7 +41,7 @@ type lost struct {
 	result  string              // of later, and used
 }
 
-// newLost runs a service on bolt, makes a backup, and goes on for a while.
+// newLost runs a service on bolt, creates a backup, and continues for a while.
 func newLost(t *testing.T) *lost {
 	dir := t.TempDir()
 	l := &lost{backup: filepath.Join(dir, "backup")}
@@ -96,7 +97,7 @@ func boltAt(t *testing.T, path string) func(func() time.Time) kv.KV {
 	}
 }
 
-// startAgain starts a service on the backup, that long after the one before ended.
+// startAgain starts a service on the backup, that long after the earlier one ended.
 func (l *lost) startAgain(t *testing.T, after time.Duration) *testharness.Harness {
 	path := filepath.Join(t.TempDir(), "verge.db")
 	if _, err := bolt.Restore(t.Context(), l.backup, path, l.stop); err != nil {
@@ -115,7 +116,7 @@ func TestWhatARestoreForgets(t *testing.T) {
 	asks := func(h *testharness.Harness, s testharness.Started) string {
 		return strings.Replace(s.RedirectURL, l.base, h.BaseURL, 1)
 	}
-	t.Run("a server that starts at once accepts again what was used", func(t *testing.T) {
+	t.Run("a server that starts immediately accepts used tokens again", func(t *testing.T) {
 		h := l.startAgain(t, 0)
 		if r := h.Validate(l.used); r.Status != 200 {
 			t.Errorf("a used token whose session the backup has: %d %s", r.Status, r.Body)
@@ -127,7 +128,7 @@ func TestWhatARestoreForgets(t *testing.T) {
 			t.Errorf("a session rejected since the backup is %s", r.Body)
 		}
 		if back := h.Open(asks(h, l.later)).Submit("approve"); back.Callback.ResultToken == "" {
-			t.Error("a session that was completed since the backup cannot be completed once more")
+			t.Error("a session that was completed since the backup cannot be completed again")
 		}
 	})
 	t.Run("a server that starts when every session is over accepts nothing", func(t *testing.T) {
@@ -153,7 +154,7 @@ func TestWhatARestoreForgets(t *testing.T) {
 				nil).Status
 		}
 		if status := ask(); status != 200 {
-			t.Errorf("the key is answered with %d", status)
+			t.Errorf("the key gets %d", status)
 		}
 		var keys struct{ Keys []struct{ ID, Last4 string } }
 		if err := json.Unmarshal(h.Admin("GET", operate.ListKeys.Path, nil).Body, &keys); err != nil {
@@ -166,7 +167,7 @@ func TestWhatARestoreForgets(t *testing.T) {
 		}
 		h.Engine.Forget()
 		if status := ask(); status != 401 {
-			t.Errorf("revoked again, it is answered with %d", status)
+			t.Errorf("revoked again, it gets %d", status)
 		}
 	})
 }

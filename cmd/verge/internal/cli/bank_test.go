@@ -154,10 +154,10 @@ func npmBank(t *testing.T) *bank {
 	node := kit.Program(t, "node", "nodejs")
 	if _, err := os.Stat(npmProvider); errors.Is(err, fs.ErrNotExist) {
 		if os.Getenv("VERGE_REQUIRE_REAL") == "1" {
-			t.Fatalf("%s is not there, and VERGE_REQUIRE_REAL=1 forbids to skip; .ci/install installs it",
+			t.Fatalf("%s is missing, and VERGE_REQUIRE_REAL=1 forbids to skip; .ci/install installs it",
 				npmProvider)
 		}
-		t.Skipf("SKIP: %s is not there; .ci/install installs it", npmProvider)
+		t.Skipf("SKIP: %s is missing; .ci/install installs it", npmProvider)
 	}
 	at := privateAddress(t)
 	b, certPEM, keyPEM, client := newBank(t, at)

@@ -151,7 +151,7 @@ func TestServeRefusesACertificateThatNobodyAccepts(t *testing.T) {
 	}
 }
 
-// The command also refuses a client certificate that a store's servers would refuse.
+// The command also rejects a client certificate that a store's servers would reject.
 func TestServeRefusesAStoresCertificateThatHasExpired(t *testing.T) {
 	template := aCertificate()
 	template.NotAfter = time.Now().Add(-time.Minute)
@@ -175,7 +175,7 @@ func TestServeRefusesAStoresCertificateThatHasExpired(t *testing.T) {
 	}
 }
 
-// runFor runs a command and returns everything that it prints.
+// runFor runs a command and returns its output.
 func runFor(t *testing.T, p *program, args []string) (code int, said string) {
 	t.Helper()
 	var out strings.Builder

@@ -33,7 +33,7 @@ func refusedAlike(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// TestCheckAndStartSayTheSame shows that --check refuses the same configurations as a start, in the
+// TestCheckAndStartSayTheSame shows that --check rejects the same configurations as a start, in the
 // same words.
 func TestCheckAndStartSayTheSame(t *testing.T) {
 	for _, c := range []struct{ more, says string }{
@@ -79,7 +79,7 @@ func TestCheckAndStartSayTheSame(t *testing.T) {
 			config := configFor("test", "memory", "https://shop.example.com/hooks", "HOOK")
 			if strings.HasPrefix(c.more, "[") {
 				config += c.more + "\n"
-			} else { // replaces a good value, or stands before the first table
+			} else { // replaces a valid value, or is inserted before the first table
 				key, _, _ := strings.Cut(c.more, "=")
 				replaced := func(line string) bool { return strings.HasPrefix(line, key) }
 				lines := slices.DeleteFunc(strings.Split(config, "\n"), replaced)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestComplete shows what a word can become, by what stands before it.
+// TestComplete shows the completions of a word, by the words before it.
 func TestComplete(t *testing.T) {
 	t.Parallel()
 	p, _, _ := testProgram()
@@ -16,7 +16,7 @@ func TestComplete(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct {
-		typed string // words, of which the last is completed
+		typed string // words; the last one is completed
 		want  string
 	}{
 		{"pub", "publisher"},

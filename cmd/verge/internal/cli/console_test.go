@@ -25,13 +25,13 @@ import (
 // axeFile is axe-core, which .ci/install installs.
 const axeFile = "/usr/local/lib/axe/node_modules/axe-core/axe.min.js"
 
-// consoleUser looks at the console of `verge dev` with a real browser, and has a device for passkeys.
+// consoleUser opens the console of `verge dev` in a real browser, and has a device for passkeys.
 type consoleUser struct {
 	t    *testing.T
 	ctx  context.Context
 	base string
 	axe  string
-	seen map[string]bool // pages that were looked at closely
+	seen map[string]bool // pages that were checked closely
 
 	device webauthn.AuthenticatorID
 }
@@ -172,7 +172,7 @@ func (p *consoleUser) reads(parts ...string) {
 	}
 }
 
-// arrives waits until the browser has gone on by itself to such an address and has loaded the page.
+// arrives waits until the browser has reached such an address automatically and has loaded the page.
 func (p *consoleUser) arrives(part string) {
 	p.t.Helper()
 	p.waits("get to "+part, `location.href`, part)
@@ -191,7 +191,7 @@ func (p *consoleUser) waits(what, script, part string) {
 	var err error
 	defer func() {
 		if p.t.Failed() {
-			p.t.Logf("%s does not %s: the last answer was %q, %v", p.at(), what, got, err)
+			p.t.Logf("%s does not %s: the last response was %q, %v", p.at(), what, got, err)
 		}
 	}()
 	wait.Until(p.t, what, func() bool {

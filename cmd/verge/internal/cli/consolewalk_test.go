@@ -41,7 +41,7 @@ type consoleWalk struct {
 	integration   string // and of those of its integration
 }
 
-// create: the operator makes a publisher with an integration.
+// create: the operator creates a publisher with an integration.
 func (w *consoleWalk) create(token string) {
 	o := w.operator
 	o.open("/console")
@@ -68,7 +68,7 @@ func (w *consoleWalk) create(token string) {
 	w.integration = strings.Split(o.at(), "?")[0]
 }
 
-// invite: somebody makes a passkey with an invitation, and signs in with it again.
+// invite: a person creates a passkey with an invitation, and signs in with it again.
 func (w *consoleWalk) invite(guest *consoleUser, name, role string) {
 	o := w.operator
 	o.open(w.home + "/members")
@@ -91,7 +91,7 @@ func (w *consoleWalk) invite(guest *consoleUser, name, role string) {
 	w.operator.look("invitation-used")
 }
 
-// prepare: a member sets the webhook, mends the receiver and makes a key.
+// prepare: a member sets the webhook, fixes the receiver and creates a key.
 func (w *consoleWalk) prepare() {
 	m, e := w.mia, w.endpoint
 	m.open(w.home)
@@ -155,7 +155,7 @@ func (w *consoleWalk) try() {
 	m.look("session")
 }
 
-// repair: an event that the receiver refuses is given up, and arrives when it is sent again.
+// repair: an event that the receiver rejects is dead, and arrives when it is sent again.
 func (w *consoleWalk) repair() {
 	m, e := w.mia, w.endpoint
 	e.refuses.Store(true)

@@ -118,7 +118,7 @@ func TestDevWalk(t *testing.T) {
 	}
 	for _, path := range []string{"/told/ready.json", "/data/ready.json"} {
 		if ok, _ := afero.Exists(p.FS, path); ok {
-			t.Errorf("%s is still there, but the service has ended", path)
+			t.Errorf("%s still exists, but the service has ended", path)
 		}
 	}
 	if bytes.Contains(stdout.Bytes(), []byte(pub.SecretKey)) ||

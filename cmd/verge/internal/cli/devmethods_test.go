@@ -115,7 +115,7 @@ func TestDevBankCancelled(t *testing.T) {
 	}
 }
 
-// answers says on the page of the pretended estimator what pictures get from now on.
+// answers sets the result of all further pictures on the page of the simulated estimator.
 func answers(t *testing.T, pub *publisher, choice string) {
 	t.Helper()
 	p := newPerson(t)
@@ -176,7 +176,7 @@ func (p *person) wallet(choice string) {
 	p.submit("action", "/wallet/answer", url.Values{"choice": {choice}})
 }
 
-// TestDevWallet opens the pretended wallet on the same device, and beside it as if on another one.
+// TestDevWallet opens the simulated wallet on the same device, and also as if on another one.
 func TestDevWallet(t *testing.T) {
 	t.Parallel()
 	program, _, _ := testProgram()
@@ -205,13 +205,13 @@ func TestDevWallet(t *testing.T) {
 		other.open(p.code())
 		other.submit("action", "/wallet/answer", url.Values{"choice": {"adult"}})
 		other.reads("This wallet has responded")
-		p.open(p.at.String()) // as the page does by itself
+		p.open(p.at.String()) // as the page does automatically
 		p.verified("Demo wallet", "L2", "18")
 	})
 	told(t, pub, "started", "started", "started", "started", "completed", "completed", "failed")
 }
 
-// code is what the page's code says.
+// code returns the text of the page's code.
 func (p *person) code() string {
 	p.t.Helper()
 	for n := range p.page.Descendants() {
@@ -282,7 +282,7 @@ func TestDevMethodsInAGuest(t *testing.T) {
 	told(t, pub, "started", "completed", "started", "completed")
 }
 
-// TestDevMethodsFile adds a method of a file, whose provider is not there.
+// TestDevMethodsFile adds a method of a file, whose provider is missing.
 func TestDevMethodsFile(t *testing.T) {
 	t.Parallel()
 	program, stdout, _ := testProgram()

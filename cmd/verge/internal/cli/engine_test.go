@@ -103,7 +103,7 @@ func TestEngineWasm(t *testing.T) {
 	}
 }
 
-// wantCompiledAlike checks that what a process has compiled is what the tests compile for those that do not.
+// wantCompiledAlike checks that a process has compiled the same module as the tests.
 func wantCompiledAlike(t *testing.T, process, tests string) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(process, "wazero-*", "*"))
@@ -174,7 +174,7 @@ func TestBuiltInModule(t *testing.T) {
 	}
 }
 
-// The command refuses a module before it serves anything.
+// The command rejects a module before it serves requests.
 func TestModulesThatCannotServe(t *testing.T) {
 	dir := t.TempDir()
 	for name, c := range map[string]struct{ content, says string }{

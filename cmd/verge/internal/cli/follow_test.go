@@ -96,7 +96,7 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 		if metrics := metricsOf(t, at.Ops); !strings.Contains(metrics,
 			"\nverge_tls_certificate_refused 1\n") ||
 			!strings.Contains(metrics, `verge_tls_certificate_expiry_timestamp_seconds{name="verify.example.com"}`) {
-			t.Errorf("%s: the metrics do not tell of it", says)
+			t.Errorf("%s: the metrics do not report it", says)
 		}
 	}
 	write(5, nil)
@@ -149,7 +149,7 @@ func askAlways(t *testing.T, public string, pool *atomic.Pointer[x509.CertPool])
 	}
 }
 
-// servingOf returns the line of a log by which the server says that it serves.
+// servingOf returns the log line of a server that serves.
 func servingOf(t *testing.T, log string) (at serving) {
 	t.Helper()
 	for line := range strings.Lines(log) {

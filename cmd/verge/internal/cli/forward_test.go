@@ -112,8 +112,8 @@ func TestListen(t *testing.T) {
 	}
 }
 
-// contract 49: a service that drains or is killed while it holds a question takes no event from the listener,
-// which goes on by itself when there is a service again at that address.
+// contract 49: a service that drains or is killed while a request waits loses no event of the listener, which
+// continues automatically when a service runs at that address again.
 func TestListenSurvivesARestart(t *testing.T) {
 	t.Parallel()
 	receiver := newEvents(t)
@@ -173,7 +173,7 @@ type between struct {
 	*httptest.Server
 	mu      sync.Mutex
 	asking  int
-	brought []string // what came of them
+	brought []string // their results
 }
 
 func newBetween(t *testing.T, service string) *between {
@@ -223,7 +223,7 @@ func (b *between) broughtWhileHeld(typ string) bool {
 	return slices.ContainsFunc(b.brought, func(body string) bool { return strings.Contains(body, typ) })
 }
 
-// pacing is a clock that moves when somebody sleeps.
+// pacing is a clock that moves when a caller sleeps.
 type pacing struct {
 	mu  sync.Mutex
 	at  time.Time
@@ -390,7 +390,7 @@ func TestListenLosesNothing(t *testing.T) {
 		now: time.Now, sleep: clock.sleep, http: service.Client(), seen: map[string]time.Time{}}
 	err := l.run(t.Context(), 0)
 	if err == nil || !strings.Contains(err.Error(), "UNAUTHORIZED") {
-		t.Errorf("a key that is refused ends it: %v", err)
+		t.Errorf("a rejected key ends it: %v", err)
 	}
 	if got := in.types(); !slices.Equal(got, []string{"b", "a", "c"}) {
 		t.Errorf("contract 49: the receiver has %q, want each event once: %s", got, &out)

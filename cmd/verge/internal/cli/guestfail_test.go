@@ -103,7 +103,7 @@ func walkBeside(t *testing.T, p *publisher, clients int) *beside {
 	return b
 }
 
-// end returns what the clients have done, and how many of their walks met a failure.
+// end returns the clients' results, and the number of walks with a failure.
 func (b *beside) end() (acknowledged []*walked, hit int) {
 	close(b.over)
 	b.walkers.Wait()
@@ -150,7 +150,7 @@ func failOn(t *testing.T, in *served, kind string) *walked {
 	return &walked{id: s.SessionID, started: true}
 }
 
-// lostNothing waits for the events of everything that was acknowledged. The tasks that a guest had claimed
+// lostNothing waits for the events of all acknowledged requests. The tasks that a guest had claimed
 // when it failed are due again after their lease, 27 s.
 func (e *events) lostNothing(t *testing.T, all []*walked) {
 	t.Helper()
@@ -193,7 +193,7 @@ func servedAgain(t *testing.T, in *served) {
 	})
 }
 
-// walkOn does a verification and returns what was acknowledged before it failed.
+// walkOn does a verification and returns the acknowledged steps before a failure.
 func walkOn(p *publisher) (*walked, error) {
 	w := new(walked)
 	id, redirect, err := p.start(p.IntegrationID)
@@ -213,7 +213,7 @@ func walkOn(p *publisher) (*walked, error) {
 }
 
 // TestRollbackUnderAServer activates a module that passes every test but fails on the requests of
-// users. The server goes back to the module before by itself, and tells operators.
+// users. The server restores the previous module automatically, and informs operators.
 func TestRollbackUnderAServer(t *testing.T) {
 	t.Parallel()
 	long.Skip(t, "TestRollbackUnderAServer")

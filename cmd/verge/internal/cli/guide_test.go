@@ -17,7 +17,7 @@ import (
 )
 
 // TestTheGuideIsRight: --check takes the configurations that OPERATING.md shows. The first is complete. The
-// others are methods, which are put in place of its own.
+// others are methods, which replace its own.
 func TestTheGuideIsRight(t *testing.T) {
 	t.Parallel()
 	b, err := os.ReadFile("../../OPERATING.md")
@@ -50,7 +50,7 @@ func TestTheGuideIsRight(t *testing.T) {
 	for n, block := range shown {
 		written, says := complete, "methods: bankid (oidc, L2)"
 		switch {
-		case strings.Contains(block, "[tls]"): // in place of what a proxy needs
+		case strings.Contains(block, "[tls]"): // instead of the proxy's settings
 			proxy := strings.Index(complete, "trusted_proxies")
 			written = complete[:proxy] + block + complete[from:]
 		case strings.Contains(block, "[report]"):
@@ -190,7 +190,7 @@ serves() { for n in $(seq 300); do (exec 3<>/dev/tcp/127.0.0.1/8081) 2>/dev/null
 func needOwnMachine(t *testing.T, programs ...string) {
 	t.Helper()
 	if runtime.GOOS != "linux" || os.Getuid() != 0 {
-		t.Skip("SKIP: only root on Linux can have directories and a network that nobody else has")
+		t.Skip("SKIP: only root on Linux can have its own directories and network")
 	}
 	for _, program := range append(programs, "unshare", "runuser", "ip", "bash") {
 		if _, err := exec.LookPath(program); err != nil {
@@ -214,7 +214,7 @@ func readText(t *testing.T, path string) string {
 // asksAnother are parts of commands that ask another side, or need a whole machine.
 var asksAnother = []string{" method check ", " integration test ", "curl https://", "apt-get ", "systemctl "}
 
-// continued is where a command goes on in the next line.
+// continued matches a command that continues in the next line.
 var continued = regexp.MustCompile(`(?: \\)?\n *> +`)
 
 // commands returns the commands of a text's console blocks, except those that have one of the parts in

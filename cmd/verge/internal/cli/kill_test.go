@@ -13,7 +13,7 @@ import (
 )
 
 // TestKill kills the process at random points of many verifications and starts another one on the same
-// store. It checks that everything that was acknowledged stays true:
+// store. It checks that all acknowledged results stay true:
 //
 //   - I3: the started event of every started session and the completed event of every completed one
 //     arrive in the end, with the same bytes each time (I4).
@@ -75,7 +75,7 @@ func killing(t *testing.T, kv string, kills int, lease time.Duration, rng *rand.
 	var started, completed, validated int
 	for _, w := range all {
 		if w.token != "" {
-			// The tokens whose validation the kill cut off are validated once more at the end.
+			// The tokens whose validation the kill interrupted are validated again at the end.
 			if valid, _, _ := in.validate(w.token); valid {
 				w.valid++
 			}

@@ -30,7 +30,7 @@ func miniredisHere(t *testing.T) *miniredis.Miniredis {
 func TestKVCheckRefusals(t *testing.T) {
 	m := miniredisHere(t)
 	m.RequireUserAuth("verge", "right")
-	closed := "127.0.0.1:1" // nobody listens there
+	closed := "127.0.0.1:1" // a closed port
 	for _, c := range []struct {
 		name, url string
 		code      int
