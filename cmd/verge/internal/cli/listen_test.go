@@ -41,7 +41,7 @@ func TestLocalhostIsOneProgram(t *testing.T) {
 	}
 	defer ours.Close()
 	if err := checkLocalhost(ours); err != nil {
-		t.Errorf("nobody else is there: %v", err)
+		t.Errorf("the port is free: %v", err)
 	}
 	_, port, err := net.SplitHostPort(ours.Addr().String())
 	if err != nil {

@@ -38,7 +38,7 @@ func TestManPages(t *testing.T) {
 		for _, group := range leaf.AllFlags(true) {
 			for _, flag := range group {
 				if !strings.Contains(page, `\-\-`+escape(flag.Name)) {
-					t.Errorf("%s(1) does not tell of --%s", pageOf(leaf), flag.Name)
+					t.Errorf("%s(1) lacks --%s", pageOf(leaf), flag.Name)
 				}
 			}
 		}

@@ -26,8 +26,8 @@ const (
 	atCallback  = "/nowhere?result_token="
 )
 
-// A user with a real browser makes a passkey after a check and goes on with it (contract 38). The same
-// without a browser, on every store and engine, is TestPasskeys in testharness/conformance.
+// A user with a real browser creates a passkey after a check and uses it the next time (contract 38). The
+// same without a browser, on every store and engine, is TestPasskeys in testharness/conformance.
 func TestPasskeysInChromium(t *testing.T) {
 	long.Skip(t, "TestPasskeysInChromium")
 	t.Parallel()
@@ -93,8 +93,8 @@ func (u *passkeyUser) usesIt() {
 	u.arrives(atCallback)
 }
 
-// isRefused: L1 is not enough for L2, and the page says why. An authenticator that does not verify its user
-// is refused too, and so is one that signs badly.
+// isRefused: L1 is not enough for L2, and the page explains it. An authenticator that does not verify its
+// user is refused too, and so is one that signs badly.
 func (u *passkeyUser) isRefused() {
 	u.t.Helper()
 	u.begin(u.pub.IntegrationIDL2)
@@ -135,7 +135,8 @@ func (u *passkeyUser) deletesIt() {
 	u.says("We have no record of it")
 }
 
-// goesOnWithoutOne: a device that cannot keep a passkey goes on at once, and so does a user who declines.
+// goesOnWithoutOne: a device that cannot store a passkey continues immediately, and so does a user who
+// declines.
 func (u *passkeyUser) goesOnWithoutOne() {
 	u.t.Helper()
 	u.do(devtools(webauthn.SetUserVerified, webauthn.SetUserVerifiedParams{AuthenticatorID: u.device}))
@@ -167,7 +168,7 @@ func (u *passkeyUser) begin(integrationID string) {
 	u.open(s.RedirectURL)
 }
 
-// click presses the button of a form whose script goes on when the device has answered.
+// click presses the button of a form whose script continues when the device has responded.
 func (u *passkeyUser) click(form string) {
 	u.t.Helper()
 	u.do(chromedp.Click(form + ` button`))

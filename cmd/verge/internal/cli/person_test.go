@@ -18,7 +18,7 @@ import (
 	"golang.org/x/net/html"
 )
 
-// person walks through sites as somebody with a browser does: with cookies, along redirects and hop pages.
+// person walks through sites like a user with a browser: with cookies, along redirects and hop pages.
 type person struct {
 	t      *testing.T
 	http   *http.Client
@@ -174,7 +174,7 @@ func (p *person) post(form *html.Node, contentType string, body io.Reader) {
 	p.do(req)
 }
 
-// text is what the page says.
+// text returns the text of the page.
 func (p *person) text() string {
 	var text strings.Builder
 	for d := range p.page.Descendants() {

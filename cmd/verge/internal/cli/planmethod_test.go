@@ -128,7 +128,7 @@ func TestMethodsOfAConfiguration(t *testing.T) {
 	t.Parallel()
 	in := func(methods, old, new string) string {
 		if !strings.Contains(methods, old) {
-			t.Fatalf("%q is not there to be replaced", old)
+			t.Fatalf("%q is missing", old)
 		}
 		return strings.Replace(methods, old, new, 1)
 	}

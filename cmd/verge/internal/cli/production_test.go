@@ -84,7 +84,7 @@ func newProduction(t *testing.T, b *bank, more string) *production {
 	return s
 }
 
-// stand starts what stands in front.
+// stand starts the proxy.
 func (s *production) stand(t *testing.T) {
 	t.Helper()
 	template := aCertificate()
@@ -184,7 +184,7 @@ func (v *visitor) open(method, target string, form url.Values) (int, string) {
 		}
 		method, target, form = "GET", resp.Header.Get("Location"), nil
 	}
-	v.t.Fatalf("the browser is sent on without an end, at last to %s", v.at)
+	v.t.Fatalf("the browser is redirected indefinitely, at last to %s", v.at)
 	return 0, ""
 }
 
@@ -209,7 +209,7 @@ func (v *visitor) begin(redirect string) (leave string) {
 	return html.UnescapeString(hop[1])
 }
 
-// bankCase is a login and what becomes of the session.
+// bankCase is a login and the outcome of the session.
 type bankCase struct {
 	rule    string
 	method  string
@@ -258,7 +258,7 @@ var bankCases = []bankCase{
 		want: "COMPLETED"},
 	{rule: "contract 36: a birth date that cannot be read", method: "ida",
 		login: login{Claims: bornIn("02/01/1980")}, want: "PENDING", says: unconfirmed},
-	{rule: "contract 36: another acr decides nothing", method: "plain",
+	{rule: "contract 36: another acr has no effect", method: "plain",
 		login: login{
 			Claims: claimsOf(40, "", nil),
 			ACR:    "urn:test:low",
@@ -338,7 +338,7 @@ func (s *production) validate(t *testing.T, v *visitor, page string) {
 	t.Helper()
 	hop := hopLink.FindStringSubmatch(page)
 	if hop == nil {
-		t.Fatalf("the last page does not lead back to the publisher: %s", page)
+		t.Fatalf("the last page has no link back to the publisher: %s", page)
 	}
 	back, err := url.Parse(html.UnescapeString(hop[1]))
 	if err != nil || back.Scheme+"://"+back.Host != productionShop {
@@ -526,7 +526,7 @@ func (s *production) explains(t *testing.T, id, method, want string) []operate.S
 	return shown.Steps
 }
 
-// tellsNothing looks for what no log may hold.
+// tellsNothing searches logs for forbidden data.
 func (s *production) tellsNothing(t *testing.T, codes []string) {
 	t.Helper()
 	log := s.in.logs.String()
@@ -675,6 +675,6 @@ func (v *visitor) sendPicture(redirect string) {
 	}
 	resp.Body.Close()
 	if resp.StatusCode != http.StatusSeeOther && resp.StatusCode != http.StatusServiceUnavailable {
-		v.t.Errorf("the picture is answered %d", resp.StatusCode)
+		v.t.Errorf("the picture gets %d", resp.StatusCode)
 	}
 }

@@ -42,7 +42,7 @@ var proxies = []struct {
 		"/var/log/nginx/access.log":       "$DIR/access.log",
 		"pid /run/nginx.pid":              "pid $DIR/nginx.pid",
 		"worker_processes auto":           "daemon off; worker_processes 1",
-		"user www-data;":                  "", // whoever runs the test
+		"user www-data;":                  "", // the user of the test
 		"http {\n":                        "http {\n" + temporaries,
 		"limit_conn clients 128;":         "limit_conn clients 1000;",
 	}, func(config string) []string { return []string{"-c", config} }},
@@ -215,7 +215,7 @@ func clientOf(addr string, pool *x509.CertPool) *http.Client {
 	}
 }
 
-// logged is everything that the proxy has written.
+// logged returns all output of the proxy.
 func (f *front) logged(t *testing.T) string {
 	t.Helper()
 	all := f.says.String()

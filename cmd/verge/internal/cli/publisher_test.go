@@ -211,7 +211,7 @@ type events struct {
 	bodies map[string]string
 	wrong  []string // what is wrong with requests that came
 
-	hang    chan struct{} // if not nil, no request is answered before it is closed
+	hang    chan struct{} // if not nil, all requests wait until it is closed
 	hanging atomic.Int64
 }
 
@@ -268,7 +268,7 @@ func (e *events) has(session, kind string) bool {
 	return ok
 }
 
-// process is a `verge dev` in a process of its own.
+// process is a `verge dev` in a separate process.
 type process struct {
 	*publisher
 	cmd  *exec.Cmd

@@ -57,7 +57,7 @@ until runuser -u postgres -- psql --command 'CREATE ROLE verge LOGIN'; do sleep 
 runuser -u postgres -- psql --command 'CREATE DATABASE verge OWNER verge'
 `,
 		url: "postgres://verge@127.0.0.1/verge",
-		// The table is one that a later version of Verge has added since the backup.
+		// A later version of Verge has added the table since the backup.
 		wipe: `runuser -u postgres -- psql --dbname verge --command 'TRUNCATE verge.items, verge.tasks, verge.version' \
 	--command 'CREATE TABLE verge.later (a int)'
 `,
@@ -67,7 +67,7 @@ runuser -u postgres -- psql --command 'CREATE DATABASE verge OWNER verge'
 // recipeOf names the store in the environment of the process that is on a machine of its own.
 const recipeOf = "RECIPE_OF"
 
-// TestTheRecipesOfBackup runs the commands of BACKUP.md as they stand, on a machine of its own: a backup,
+// TestTheRecipesOfBackup runs the commands of BACKUP.md unchanged, on a separate machine: a backup,
 // and after the store was wiped, a restore. An event that waited at the backup is delivered after the
 // restore, and a token that was used before the backup stays used.
 func TestTheRecipesOfBackup(t *testing.T) {
@@ -164,7 +164,7 @@ chmod 755 ours ours/systemctl
 	sink := newEvents(t)
 	sink.trust(testSecret)
 	var refused atomic.Int64
-	var opens atomic.Bool // until then the receiver answers 503
+	var opens atomic.Bool // until then the receiver returns 503
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if !opens.Load() {
 			refused.Add(1)
@@ -223,7 +223,7 @@ chmod 755 ours ours/systemctl
 		return sink.has(fresh, "started") && sink.has(fresh, "completed")
 	})
 	if sink.has(since, "started") {
-		t.Error("an event from after the backup is there: the store was not put back")
+		t.Error("the store has an event from after the backup: it was not restored")
 	}
 	for _, what := range sink.complaints() {
 		t.Error(what)

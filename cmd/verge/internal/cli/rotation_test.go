@@ -93,8 +93,8 @@ func TestRotationInAFleet(t *testing.T) {
 	}
 }
 
-// TestAStrangerDoesNotJoin is I13: an instance with another ring ends at once and names both rings. `--check`
-// says the same. The other instances go on undisturbed.
+// TestAStrangerDoesNotJoin is I13: an instance with another ring ends immediately and names both rings, and
+// so does `--check`. The other instances continue undisturbed.
 func TestAStrangerDoesNotJoin(t *testing.T) {
 	t.Parallel()
 	redis := stores.StartRedis(t)
@@ -174,7 +174,7 @@ func TestAStrangerDoesNotJoin(t *testing.T) {
 	back := ours.launch()
 	wait.For(back.ended)
 	if back.cmd.ProcessState.ExitCode() == exitOK {
-		t.Error("I13: the ring that was given up still serves")
+		t.Error("I13: the abandoned ring still serves")
 	}
 }
 
@@ -184,7 +184,7 @@ type member struct {
 	ring string
 }
 
-// fleet starts n instances. With copies, each has a ring file of its own.
+// fleet starts n instances. With copies, each has a separate ring file.
 func (s *site) fleet(n int, copies bool) []member {
 	s.t.Helper()
 	all := make([]member, n)

@@ -40,7 +40,7 @@ func (l *lines) String() string {
 	return l.b.String()
 }
 
-// serving is the log line by which a server says that it serves.
+// serving is the log line of a server that serves.
 type serving struct {
 	Msg    string `json:"msg"`
 	Public string `json:"public"`
@@ -220,7 +220,7 @@ func TestServeNotReady(t *testing.T) {
 // again.
 func TestServeDeadDeliveries(t *testing.T) {
 	t.Parallel()
-	sink := newEvents(t) // it has no secret yet, so it answers 401
+	sink := newEvents(t) // it has no secret yet, so it returns 401
 	p := serveFiles(t, map[string]string{"/verge.toml": configFor("dev", "memory", sink.URL, "HOOK")})
 	at, stop := serveHere(t, p, "--config", "/verge.toml")
 	defer stop()
@@ -259,7 +259,7 @@ func TestServeDeadDeliveries(t *testing.T) {
 	})
 }
 
-// TestServeShowsWhatIsDown shows what an operator sees of a receiver that is down. The integration's
+// TestServeShowsWhatIsDown shows an operator's view of a receiver that is down. The integration's
 // test names the cause once, and the list shows the events that wait.
 func TestServeShowsWhatIsDown(t *testing.T) {
 	t.Parallel()

@@ -30,8 +30,8 @@ var sharedStores = []struct {
 	{"postgres", func(t *testing.T) string { return stores.StartPostgres(t).URL("verge") }},
 }
 
-// TestInstancesShare starts three processes at once on an empty store, and sends the requests of each
-// verification to different ones.
+// TestInstancesShare starts three processes at the same time on an empty store, and sends the requests of
+// each verification to different ones.
 func TestInstancesShare(t *testing.T) {
 	t.Parallel()
 	for _, c := range sharedStores {
@@ -95,7 +95,7 @@ func TestInstancesShare(t *testing.T) {
 						served, most)
 				}
 			})
-			t.Run("keys revoked at one are refused by all", func(t *testing.T) {
+			t.Run("keys revoked at one are rejected by all", func(t *testing.T) {
 				p, _, _ := testProgram()
 				p.Getenv = func(string) (string, bool) { return testToken, true }
 				_, out := asOperator(p, instances[0].at, "key", "list", "--json")
@@ -126,11 +126,11 @@ func TestInstancesShare(t *testing.T) {
 	}
 }
 
-// holding is a receiver that holds each request until the test says how to answer it.
+// holding is a receiver that holds each request until the test sets its response.
 type holding struct {
 	URL   string
 	held  atomic.Int64
-	open  atomic.Bool   // answer 204 at once
+	open  atomic.Bool   // return 204 immediately
 	reply chan struct{} // fail closes it, and the requests that are held get a 500
 	fail  func()
 
@@ -196,7 +196,7 @@ func TestLeasesOfTheDeadAndTheFrozen(t *testing.T) {
 			site := newSite(t, c.open(t), sink.URL,
 				unlimited+"[webhooks]\nretries = [\"1s\", \"5s\", \"30s\"]\n")
 			instances := site.startAll(2)
-			lane := edge.DefaultPerDestination // so many are sent at once to one receiver
+			lane := edge.DefaultPerDestination // the limit of concurrent requests to one receiver
 			each := lane + 9
 			for _, in := range instances {
 				for range each {
@@ -224,7 +224,7 @@ func TestLeasesOfTheDeadAndTheFrozen(t *testing.T) {
 			sink.fail()
 			frozen.cmd.Process.Signal(syscall.SIGCONT)
 			if _, _, err := frozen.start(testIntegration); err != nil {
-				t.Errorf("the process that was stopped does not serve any more: %v", err)
+				t.Errorf("the process that was stopped no longer serves: %v", err)
 			}
 			wait.Until(t, "an event of the frozen instance", func() bool {
 				events, _ := sink.count()

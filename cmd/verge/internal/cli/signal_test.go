@@ -111,7 +111,7 @@ func TestSecondSignal(t *testing.T) {
 	go func() { ended <- dev.cmd.Wait() }()
 	select {
 	case err := <-ended:
-		t.Fatalf("the first signal does not wait for the job in hand: %v", err)
+		t.Fatalf("the first signal does not wait for the active job: %v", err)
 	case <-time.After(1500 * time.Millisecond): // longer than the server waits for idle connections
 	}
 	if err := dev.cmd.Process.Signal(syscall.SIGINT); err != nil {
@@ -123,7 +123,7 @@ func TestSecondSignal(t *testing.T) {
 	}
 }
 
-// TestHangUp shows that SIGHUP makes dev drain, as when a terminal closes, and that a server goes on.
+// TestHangUp shows that SIGHUP makes dev drain, as when a terminal closes, and that a server continues.
 func TestHangUp(t *testing.T) {
 	dev := startDev(t, t.TempDir())
 	if err := dev.cmd.Process.Signal(syscall.SIGHUP); err != nil {

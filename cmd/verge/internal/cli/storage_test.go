@@ -28,7 +28,7 @@ import (
 	"github.com/verge-id/verge/testharness/wait"
 )
 
-// diskTrouble names a file that says how the disk of a child process fails:
+// diskTrouble is the variable with a file that sets how the disk of a child process fails:
 // "readonly"; "eio" and "eio-late" once, before and after it has written; "lost"
 // gives it an earlier state of the file.
 const diskTrouble = "DISK_TROUBLE"
@@ -118,7 +118,7 @@ func failAndRecover(t *testing.T, dir string, now trouble, more string) {
 	sink := newEvents(t)
 	sink.trust(testSecret)
 	site := newSite(t, "bolt:"+filepath.Join(dir, "verge.db"), sink.URL, unlimited+more)
-	if more == "" { // a guest would be compiled anew, and its case needs no such disk
+	if more == "" { // a guest would be compiled again, and its case needs no such disk
 		site.program = troubledVerge
 	}
 	site.env = []string{diskTrouble + "=" + filepath.Join(dir, "trouble")}
@@ -135,7 +135,7 @@ func failAndRecover(t *testing.T, dir string, now trouble, more string) {
 	now.begin(in)
 	wait.Until(t, "the failure to be met", func() bool { return count(in.logs, "the store fails") > 0 })
 	if !now.brief {
-		time.Sleep(2500 * time.Millisecond) // meanwhile requests are refused
+		time.Sleep(2500 * time.Millisecond) // requests are rejected during that time
 		status, _, body, err := in.api("GET", "/api/v1/verify/sessions/"+early, nil)
 		if err != nil || status != 200 {
 			t.Errorf("reconcile, which writes nothing: %v %d %s", err, status, body)
@@ -158,7 +158,7 @@ func failAndRecover(t *testing.T, dir string, now trouble, more string) {
 		}
 		_, metrics := fetch(t, in.at.Ops, "/metrics")
 		if !strings.Contains(metrics, `verge_store_failing{what="writes"} 1`) {
-			t.Error("the metrics do not say that the store fails")
+			t.Error("the metrics do not report the store failure")
 		}
 	}
 	now.end(in)
