@@ -181,7 +181,7 @@ type noting struct {
 func (e *noting) Handle(context.Context, *web.Request) *web.Response {
 	close(e.requested)
 	wait.For(e.goOn)
-	e.add("a request is answered")
+	e.add("a request is finished")
 	return &web.Response{Status: 200, Header: web.Header{}, Body: []byte("ok")}
 }
 
