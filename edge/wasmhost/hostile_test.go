@@ -21,6 +21,7 @@ import (
 	"github.com/verge-id/verge/edge/wasmhost"
 	"github.com/verge-id/verge/kvadapters/memory"
 	"github.com/verge-id/verge/testharness/faultproxy"
+	"github.com/verge-id/verge/testharness/long"
 	"github.com/verge-id/verge/testharness/wait"
 	"github.com/verge-id/verge/wasm/abi"
 )
@@ -777,7 +778,7 @@ func (r hostility) tx() kv.Tx {
 // process and the same store must always respond. No line of the log may be forged. Afterwards the host
 // must be in the same state as before.
 func TestHostileModule_Random(t *testing.T) {
-	const each = 150
+	each := long.Pick(t, "TestHostileModule_Random", 50, 150)
 	seed := faultproxy.Seed(t, 1)
 	store := memory.New(memory.Config{})
 	log := &lines{t: t}

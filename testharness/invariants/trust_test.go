@@ -107,7 +107,7 @@ func trusts(t *testing.T, c setup) {
 	for n := range 3 {
 		w.open(n)
 	}
-	steps := long.Pick(t, "TestI16NothingStandsForMoreThanWasJudged", 120, 600*times())
+	steps := long.Pick(t, "TestI16NothingStandsForMoreThanWasJudged", 60, 600*times())
 	for n := 0; n < steps && !t.Failed(); n++ {
 		w.step()
 	}

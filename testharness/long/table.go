@@ -68,6 +68,26 @@ var Table = []entry{
 		Short: "the limits of connections with few of them (edge/server)",
 	},
 	{
+		Package: "cmd/verge/internal/cli", Test: "TestInstancesShare",
+		Only:  "three processes on a Cluster",
+		Short: "three processes on Redis and PostgreSQL",
+	},
+	{
+		Package: "cmd/verge/internal/cli", Test: "TestKVCheckTakesWhatServeTakes",
+		Only:  "`verge kv check` with the addresses and settings of `verge serve`",
+		Short: "`verge kv check` with the defaults (kvadapters/kvcheck:TestRun)",
+	},
+	{
+		Package: "cmd/verge/internal/cli", Test: "TestACME",
+		Only:  "certificates from an ACME server",
+		Short: "certificates from files (TestCertificateFiles)",
+	},
+	{
+		Package: "edge/wasmhost", Test: "TestHostileModule_Random",
+		Only:  "600 random records of hostile modules",
+		Short: "200 of them",
+	},
+	{
 		Package: "cmd/verge/internal/cli", Test: "TestRotationInAFleet",
 		Only:  "a rotation under full load, by each way to hand out the file, on Redis and PostgreSQL",
 		Short: "rotations of instances in one process (core/keyset:TestRotation_NoFailures)",
@@ -412,7 +432,7 @@ var Table = []entry{
 	{
 		Package: "testharness/invariants", Test: "TestI16NothingStandsForMoreThanWasJudged",
 		Only:  "600 steps at random on each store",
-		Short: "120 steps on each",
+		Short: "60 steps on each",
 	},
 	{
 		Package: "testharness/invariants", Test: "TestI1ValidateIsLinearizable",
@@ -511,8 +531,8 @@ var Table = []entry{
 	},
 	{
 		Package: "cmd/verge/internal/cli", Test: "TestProduction",
-		Only:  "a real provider and a guest",
-		Short: "the same provider natively, and a guest with ours (testharness/conformance:TestMethodOIDC)",
+		Only:  "a provider from npm, and a guest with a real provider",
+		Short: "a provider in Go natively, and a guest with ours (testharness/conformance:TestMethodOIDC)",
 	},
 	{
 		Package: "edge/wasmhost", Test: "TestLoad_FlatMemory",

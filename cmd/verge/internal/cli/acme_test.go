@@ -18,6 +18,7 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 
 	"github.com/verge-id/verge/cmd/verge/internal/config"
+	"github.com/verge-id/verge/testharness/long"
 	"github.com/verge-id/verge/testharness/stores"
 )
 
@@ -25,6 +26,7 @@ import (
 // sees that the server keeps it over a restart.
 func TestACME(t *testing.T) {
 	t.Parallel()
+	long.Skip(t, "TestACME")
 	if _, err := exec.LookPath("pebble"); err != nil {
 		if os.Getenv("VERGE_REQUIRE_REAL") == "1" {
 			t.Fatal("there is no pebble; .ci/install installs it")

@@ -85,6 +85,7 @@ func TestKVCheckRefusals(t *testing.T) {
 // TestKVCheckTakesWhatServeTakes reads the store's settings from a configuration. Flags override it.
 func TestKVCheckTakesWhatServeTakes(t *testing.T) {
 	t.Parallel()
+	long.Skip(t, "TestKVCheckTakesWhatServeTakes")
 	m := miniredisHere(t)
 	m.RequireUserAuth("verge", "right")
 	p, stdout, stderr := testProgram()

@@ -36,6 +36,9 @@ func TestInstancesShare(t *testing.T) {
 	t.Parallel()
 	for _, c := range sharedStores {
 		t.Run(c.name, func(t *testing.T) {
+			if c.name == "cluster" {
+				long.Skip(t, "TestInstancesShare")
+			}
 			t.Parallel()
 			sink := newEvents(t)
 			sink.trust(testSecret)
