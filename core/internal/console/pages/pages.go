@@ -271,11 +271,6 @@ func (f *Frame) input(action string, i Input) Input {
 	return i
 }
 
-// wrong reports whether the form of an action was rejected because of field errors.
-func (f *Frame) wrong(action, field string) bool {
-	return len(f.input(action, Input{Name: field}).problems) > 0
-}
-
 // describedBy returns the ids of the elements that describe the input.
 func (i Input) describedBy() string {
 	switch {
