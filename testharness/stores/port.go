@@ -13,13 +13,13 @@ import (
 // to outgoing connections. The tests make thousands of those, and one of them could take the port before the
 // server does.
 //
-// The UDP port of the same number stays open until the test process ends. It reserves the TCP port, so that
-// the tests of two packages do not choose the same one.
+// The UDP port 10,000 above it stays open until the test process ends. It reserves the TCP port, so that the
+// tests of two packages do not choose the same one. The UDP port of the same number is free for HTTP/3.
 func FreePort(t testing.TB) int {
 	t.Helper()
 	for range 1000 {
 		port := 11000 + rand.IntN(10000)
-		reserved, err := net.ListenPacket("udp", fmt.Sprintf("127.0.0.1:%d", port))
+		reserved, err := net.ListenPacket("udp", fmt.Sprintf("127.0.0.1:%d", port+10000))
 		if err != nil {
 			continue
 		}
