@@ -93,11 +93,11 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 		if got := serial(); got != 3 {
 			t.Errorf("%s: certificate %d is in use", says, got)
 		}
-		if metrics := metricsOf(t, at.Ops); !strings.Contains(metrics,
-			"\nverge_tls_certificate_refused 1\n") ||
-			!strings.Contains(metrics, `verge_tls_certificate_expiry_timestamp_seconds{name="verify.example.com"}`) {
-			t.Errorf("%s: the metrics do not report it", says)
-		}
+		wait.Until(t, says+" in the metrics", func() bool { // they change after the log
+			metrics := metricsOf(t, at.Ops)
+			return strings.Contains(metrics, "\nverge_tls_certificate_refused 1\n") && strings.Contains(metrics,
+				`verge_tls_certificate_expiry_timestamp_seconds{name="verify.example.com"}`)
+		})
 	}
 	write(5, nil)
 	wait.Until(t, "the good one", func() bool { return serial() == 5 })
