@@ -86,7 +86,7 @@ func TestEffect_HostFailure(t *testing.T) {
 				t.Errorf("a request in progress at the same time: %d", status)
 			}
 			if strings.Contains(log.String(), "a secret") ||
-				strings.Contains(log.String(), "a guest failed") {
+				strings.Contains(log.String(), "guest failed") {
 				t.Errorf("the log: %s", &log)
 			}
 			if n := strings.Count(log.String(), "panic in an effect"); n != map[string]int{

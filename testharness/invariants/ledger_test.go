@@ -308,7 +308,7 @@ func (b *ledger) audit(t *testing.T, since time.Time) {
 	})
 	t.Run("I14: a failing store is a line for each state and not for each request", func(t *testing.T) {
 		for _, words := range []string{"request failed", "hosted page unavailable", "cannot claim",
-			"was not recorded"} {
+			"outcome not recorded"} {
 			if n := s.log.count(words); n > 0 {
 				t.Errorf("%d lines say %q: %s", n, words, s.log.tail(1500))
 			}

@@ -59,7 +59,7 @@ func TestGuestsThatFailUnderAServer(t *testing.T) {
 			if hit == len(acknowledged) {
 				t.Error("no other request was served meanwhile")
 			}
-			if n := strings.Count(in.logs.String(), "is replaced"); n < len(victims) {
+			if n := strings.Count(in.logs.String(), "guest failed; replacing it"); n < len(victims) {
 				t.Errorf("%d guests were replaced, want at least %d: %s", n, len(victims), in.logs)
 			}
 			t.Logf("%d walks beside, of which %d were hit", len(acknowledged), hit)
