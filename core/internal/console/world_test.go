@@ -146,8 +146,8 @@ func emptyWorld(t testing.TB) *world {
 		UserPasskeys: &passkey.Store{Host: h.Host},
 		Counted:      &usage.Usage{Host: h.Host},
 		Reports:      report.Config{Key: testhost.ReportKey, Mode: "production", Attempts: 3}}
-	w.Console = &console.Console{Operations: operations, Access: w.access, Host: h.Host, BaseURL: base,
-		Issuer: base + "/oidc", Reports: true}
+	w.Console = &console.Console{Service: "Verge", Operations: operations, Access: w.access,
+		Host: h.Host, BaseURL: base, Issuer: base + "/oidc", Reports: true}
 	return w
 }
 

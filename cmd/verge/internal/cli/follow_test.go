@@ -95,8 +95,8 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 		}
 		wait.Until(t, says+" in the metrics", func() bool { // they change after the log
 			metrics := metricsOf(t, at.Ops)
-			return strings.Contains(metrics, "\nverge_tls_certificate_refused 1\n") && strings.Contains(metrics,
-				`verge_tls_certificate_expiry_timestamp_seconds{name="verify.example.com"}`)
+			return strings.Contains(metrics, "\nverge_tls_certificate_refused 1\n") &&
+				strings.Contains(metrics, `verge_tls_certificate_expiry_timestamp_seconds{name="verify.example.com"}`)
 		})
 	}
 	write(5, nil)

@@ -202,7 +202,7 @@ func TestChromiumCamera(t *testing.T) {
 		w.reads("Your age is verified", "Demo camera", "L1", "25")
 		w.inbox("started", "completed")
 		w.open(w.others + "/estimator/")
-		w.reads("Pictures so far: 1, none of them kept")
+		w.reads("Pictures so far: 1, none of them stored")
 	})
 
 	t.Run("contract 37: too young, then another way", func(t *testing.T) {
