@@ -153,8 +153,8 @@ var network = foothold{"Anyone on the network", []row{
 
 var sibling = foothold{"Another host of the same domain", []row{
 	{
-		says: "Verge reads only cookies whose names begin with `__Host-`, byte for byte, which " +
-			"browsers do not let another host set. So a planted cookie cannot make a user complete " +
+		says: "Over https, Verge reads only cookies whose names begin with `__Host-`, byte for byte. " +
+			"Browsers do not let another host set those. So a planted cookie cannot make a user complete " +
 			"an attacker's session, and cannot sign a console user in as another person.",
 		tries: "cookies of its own session, for the whole domain, with white space before their names",
 		gets:  "403 for the login, and the page to sign in: browsers keep `__Host-` names to one host",

@@ -86,7 +86,7 @@ func (h *Hosted) comeBack(ctx context.Context, req *web.Request, name string) pa
 	return v.returned(m, s, method.Step{Form: query, Back: true, State: s.State}, req.Path+"?"+query.Encode())
 }
 
-// // cookiePrefix is the prefix of our cookies' names. Browsers reject __Host- on http, which only dev has.
+// cookiePrefix is the prefix of our cookies' names. Browsers reject __Host- on http, which only dev has.
 func (h *Hosted) cookiePrefix() string {
 	if strings.HasPrefix(h.BaseURL, "https:") {
 		return "__Host-verge-"
