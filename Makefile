@@ -69,7 +69,7 @@ bench: build ## measure next to a bare net/http server, and guests next to the n
 # takes minutes.
 define step
 @printf '  %s' $(1); begin=$$(date +%s); \
-( while sleep 10 >/dev/null; do printf ' %s s' $$(( $$(date +%s) - begin )); done ) & ticks=$$!; \
+( while sleep 10 >/dev/null 2>&1; do printf ' %s s' $$(( $$(date +%s) - begin )); done ) & ticks=$$!; \
 said=$$( $(2) 2>&1 ); code=$$?; kill $$ticks 2>/dev/null; \
 if [ $$code = 0 ]; then echo " done in $$(( $$(date +%s) - begin )) s"; else printf ' failed\n%s\n' "$$said"; fi; exit $$code
 endef

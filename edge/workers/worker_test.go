@@ -226,6 +226,8 @@ func TestClientLog_Modes(t *testing.T) {
 
 // A custom domain of the platform passes on both protocols.
 func TestPlainHTTPIsRefused(t *testing.T) {
+	parent := t
+	deployed := map[string]service{}
 	for name, c := range map[string]struct {
 		base, host, proto string
 		status            int
@@ -243,7 +245,14 @@ func TestPlainHTTPIsRefused(t *testing.T) {
 			"NOT_FOUND"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, _ := deploy(t, newInbox(t), func(w *workerd.Worker) { w.Config.BaseURL = c.base })
+			s, ok := deployed[c.base]
+			if !ok {
+				one, _ := deploy(parent, newInbox(parent), func(w *workerd.Worker) {
+					w.Config.BaseURL = c.base
+				})
+				s, deployed[c.base] = *one, *one
+			}
+			s.t = t
 			header := http.Header{workerd.Proto: {c.proto}, "X-Correlation-Id": {"mine"}}
 			a := s.do("GET", "http://"+c.host+"/nowhere", header, nil)
 			s.want(a, c.status, c.code)

@@ -15,6 +15,7 @@ import (
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/kvadapters/kvtest"
 	"github.com/verge-id/verge/testharness"
+	"github.com/verge-id/verge/testharness/long"
 )
 
 // faults is a store whose failures can be switched on and off.
@@ -73,11 +74,12 @@ func TestStoreFaults(t *testing.T) {
 		{"hosted POST fail_attempt", w.post("fail_attempt", "PENDING")},
 		{"hosted POST cancel", w.post("cancel", "PENDING")},
 	}
+	lists := long.Pick(t, "TestStoreFaults", []bool{false}, []bool{false, true})
 	met := 0
 	for _, op := range operations {
 		for _, fault := range faultKinds {
 			reached := false
-			for _, stale := range []bool{false, true} {
+			for _, stale := range lists {
 				for at := 1; w.failAt(t, op.name, op.prepare, failure{fault, at, stale}); at++ {
 					reached = true
 				}

@@ -540,6 +540,26 @@ var Table = []entry{
 		Short: "up to 24,000 requests",
 	},
 	{
+		Package: "edge/deploy", Test: "TestRelease_Signature",
+		Only:  "the signature of a release's checksums, verified by minisign",
+		Short: "the settings of the signature",
+	},
+	{
+		Package: "wasm/internal/loopopt", Test: "TestModule_Flow",
+		Only:  "a program in Go whose control flow is optimized",
+		Short: "functions at random (TestModule_RandomFunctions), and one of each shape (TestModule_Shapes)",
+	},
+	{
+		Package: "cmd/verge/internal/cli", Test: "TestScripts",
+		Only:  "each rejected configuration at a start, too",
+		Short: "with --check alone; some at a start, too (TestCheckAndStartSayTheSame)",
+	},
+	{
+		Package: "testharness/conformance", Test: "TestStoreFaults",
+		Only:  "each fault while claims see stale lists",
+		Short: "each fault, while claims see the present list",
+	},
+	{
 		Package: "wasm/internal/loopopt", Test: "TestModule_RandomFunctions",
 		Only:  "2,000 random functions",
 		Short: "400 of them",

@@ -10,26 +10,29 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// refusedAlike is the scripts' command refused. `refused ARGS` runs `verge serve ARGS --check` and
-// `verge serve ARGS`. Both have to refuse the configuration in the same words and with exit code 2.
-func refusedAlike(ts *testscript.TestScript, neg bool, args []string) {
-	if neg {
-		ts.Fatalf("`! refused` is not supported; run `verge serve` with --check")
-	}
-	var said []string
-	for _, last := range [][]string{{"--check"}, nil} {
-		err := ts.Exec("verge", append(append([]string{"serve"}, args...), last...)...)
-		var exit *exec.ExitError
-		if !errors.As(err, &exit) || exit.ExitCode() != exitUsage {
-			ts.Fatalf("verge serve %q %q: %v, want exit code %d", args, last, err, exitUsage)
+// refusedIn returns the scripts' command refused. `refused ARGS` runs `verge serve ARGS` with the last
+// arguments of each way. Every run has to reject the configuration in the same words and with exit code 2.
+func refusedIn(ways [][]string) func(*testscript.TestScript, bool, []string) {
+	return func(ts *testscript.TestScript, neg bool, args []string) {
+		if neg {
+			ts.Fatalf("`! refused` is not supported; run `verge serve` with --check")
 		}
-		if out := ts.ReadFile("stdout"); out != "" {
-			ts.Fatalf("verge serve %q %q refuses, and prints %s", args, last, out)
+		var first string
+		for n, last := range ways {
+			err := ts.Exec("verge", append(append([]string{"serve"}, args...), last...)...)
+			var exit *exec.ExitError
+			if !errors.As(err, &exit) || exit.ExitCode() != exitUsage {
+				ts.Fatalf("verge serve %q %q: %v, want exit code %d", args, last, err, exitUsage)
+			}
+			if out := ts.ReadFile("stdout"); out != "" {
+				ts.Fatalf("verge serve %q %q rejects, and prints %s", args, last, out)
+			}
+			if said := ts.ReadFile("stderr"); n == 0 {
+				first = said
+			} else if said != first {
+				ts.Fatalf("with %q it prints %s\nand with %q %s", ways[0], first, last, said)
+			}
 		}
-		said = append(said, ts.ReadFile("stderr"))
-	}
-	if said[0] != said[1] {
-		ts.Fatalf("--check says %s\nand a start %s", said[0], said[1])
 	}
 }
 

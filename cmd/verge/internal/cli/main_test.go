@@ -13,6 +13,7 @@ import (
 
 	"github.com/verge-id/verge/kvadapters/bolt"
 	"github.com/verge-id/verge/testharness/kit"
+	"github.com/verge-id/verge/testharness/long"
 )
 
 // TestMain puts two commands on the path. "verge" is built from cmd/verge, for scripts and for tests that
@@ -83,6 +84,7 @@ var testDisk = func() (good bolt.Disk) { return good }
 func TestScripts(t *testing.T) {
 	kit.Source(t)
 	t.Parallel()
+	ways := long.Pick(t, "TestScripts", [][]string{{"--check"}}, [][]string{{"--check"}, nil})
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
@@ -90,7 +92,7 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"waitfor": waitForFile,
 			"mode":    checkMode,
-			"refused": refusedAlike,
+			"refused": refusedIn(ways),
 			"sides":   otherSides,
 			"keep":    keep,
 			"choose":  chooseOutcome,
