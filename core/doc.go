@@ -6,6 +6,10 @@
 // are webhooks and timers of expiry: [Service.Claim], [Service.Run] and [Service.Defer] with as much
 // concurrency as the host has, or [Service.RunDue] one at a time.
 //
+// [New] and [Config.Validate] return every error of a configuration. A request that fails gets a response
+// with its code; causes are only logged. The other methods return an error if the store does not respond, and
+// the host repeats the call.
+//
 // CONTRACT.md in this folder has the rules for publishers, operators and hosts. RATIONALE.md has the reasons
 // for the design. SECURITY.md has the threats and their proofs.
 //

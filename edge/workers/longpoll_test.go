@@ -140,7 +140,8 @@ func TestWhoLeavesTheEdgeWaitsNoMore(t *testing.T) {
 	for range most {
 		wait()
 	}
-	for start := time.Now(); ask(1).header.Get("Preference-Applied") != ""; { // it came before one of the others
+	// If a request may wait, it came before one of the others.
+	for start := time.Now(); ask(1).header.Get("Preference-Applied") != ""; {
 		if wait(); time.Since(start) > time.Minute {
 			t.Fatalf("contract, Load: more than %d requests of a client wait", most)
 		}
