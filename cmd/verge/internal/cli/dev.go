@@ -165,11 +165,12 @@ func (c *devCmd) Run(ctx context.Context, p *program) (err error) {
 
 	shop := newDemoServer(demo.New(demo.Config{
 		BaseURL: ready.BaseURL, DemoURL: ready.DemoURL,
-		SecretKey: seeds.SecretKey, WebhookSecret: seeds.WebhookSecret,
-		Offers:       seeds.offers(methods, ready.Integrations),
-		SignIn:       open.signIn(ready),
-		Counterparts: seeds.counterparts(),
-		Log:          log, Now: p.Now, Random: p.Random,
+		SecretKey: seeds.SecretKey, KeyInShell: keyInShell(filepath.Join(c.Data, seedsFile)),
+		WebhookSecret: seeds.WebhookSecret,
+		Offers:        seeds.offers(methods, ready.Integrations),
+		SignIn:        open.signIn(ready),
+		Counterparts:  seeds.counterparts(),
+		Log:           log, Now: p.Now, Random: p.Random,
 	}), log)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

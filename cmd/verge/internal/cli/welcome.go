@@ -20,7 +20,7 @@ func (p *program) welcome(r readyFile, c *devCmd, exposed []string) {
 	seeds := filepath.Join(c.Data, seedsFile)
 	if !p.terminal {
 		secret = func(s string) string { return "…" + s[len(s)-4:] }
-		key = fmt.Sprintf(`$(sed -n 's/.*"secret_key": "\(.*\)".*/\1/p' '%s')`, seeds)
+		key = keyInShell(seeds)
 	}
 	fmt.Fprintf(p.stdout, `
   Verge is running on this machine. Sandbox, bank, camera and wallet are simulated.
@@ -49,7 +49,7 @@ func (p *program) welcome(r readyFile, c *devCmd, exposed []string) {
     export CLIENT_SECRET=%s
 `, r.BaseURL, strings.Join(c.RedirectURI, "\n                   "), r.IntegrationID, key)
 	} else {
-		fmt.Fprintf(p.stdout, `  A first call:
+		fmt.Fprintf(p.stdout, `  A first call. Open the redirect_url of its response:
     curl %s/api/v1/verify/start -H 'Content-Type: application/json' \
       -H "Authorization: Bearer %s" \
       -d '{"integration_id":"%s",
@@ -69,6 +69,11 @@ func (p *program) welcome(r readyFile, c *devCmd, exposed []string) {
   %sCtrl-C stops it.
 
 `, seeds, more)
+}
+
+// keyInShell returns the secret key as a shell reads it from the file of seeds.
+func keyInShell(seeds string) string {
+	return fmt.Sprintf(`$(sed -n 's/.*"secret_key": "\(.*\)".*/\1/p' '%s')`, seeds)
 }
 
 // details prints the addresses and ids that --verbose adds.

@@ -35,6 +35,7 @@ type Config struct {
 	DemoURL string // of this site, as browsers reach it, without a trailing slash
 
 	SecretKey     string
+	KeyInShell    string // the secret key as a shell reads it, for commands on pages; "": $SECRET_KEY
 	WebhookSecret string
 	Offers        []Offer // at least one; the page preselects the first
 
@@ -161,6 +162,10 @@ func (s *Site) guard(next http.Handler) http.Handler {
 	if u, err := url.Parse(s.conf.BaseURL); err == nil && u.Host != "" {
 		policy += " " + u.Scheme + "://" + u.Host
 	}
+	var alias string // of the site's host, for browsers
+	if u, err := url.Parse(s.conf.DemoURL); err == nil && u.Hostname() == "127.0.0.1" {
+		alias = "localhost:" + u.Port()
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("Content-Security-Policy", policy)
@@ -170,6 +175,12 @@ func (s *Site) guard(next http.Handler) http.Handler {
 		// would then look like a request from another site.
 		h.Set("Referrer-Policy", "same-origin")
 		h.Set("Cache-Control", "no-store")
+		// The callback goes to DemoURL, and a cookie of another host would be missing there.
+		if alias != "" && r.Host == alias && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
+			h.Set("Location", s.conf.DemoURL+r.URL.RequestURI())
+			w.WriteHeader(http.StatusTemporaryRedirect)
+			return
+		}
 		next.ServeHTTP(w, r)
 	})
 }

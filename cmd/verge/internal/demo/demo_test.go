@@ -408,6 +408,55 @@ func TestCallbackRejects(t *testing.T) {
 	}
 }
 
+// TestCallback_OwnCall returns from sessions that the shop did not start, and from its own session.
+func TestCallback_OwnCall(t *testing.T) {
+	f := newFixture(t)
+	v := f.visitor()
+	_, callback := f.begin(v, nil)
+	const call = "/api/v1/verify/validate -H"
+	callback.Set("state", "x")
+	if _, body := v.get("/callback?" + callback.Encode()); strings.Contains(body, call) {
+		t.Errorf("the shop's own session has another state: the page shows a call: %s", body)
+	}
+	callback.Set("session_id", "svc_sess_9")
+	callback.Del("state")
+	_, body := v.get("/callback?" + callback.Encode())
+	for _, want := range []string{f.verge.URL + call, "Bearer $SECRET_KEY", "result_token"} {
+		if !strings.Contains(body, want) {
+			t.Errorf("a session by a call to the API: the page has no %s: %s", want, body)
+		}
+	}
+	if f.validates() != 0 || strings.Contains(body, secretKey) {
+		t.Error("the token was consumed, or the page has the secret key")
+	}
+}
+
+// TestSite_Localhost opens the site as localhost. Its callback goes to 127.0.0.1, where cookies of localhost
+// are missing.
+func TestSite_Localhost(t *testing.T) {
+	f := newFixture(t)
+	port := f.URL[strings.LastIndex(f.URL, ":"):]
+	for _, tc := range []struct {
+		rule, method, host, path, to string
+		status                       int
+	}{
+		{"a page", "GET", "localhost" + port, "/inbox?a=b", f.URL + "/inbox?a=b", 307},
+		{"a path with two slashes", "GET", "localhost" + port, "//x.example", f.URL + "//x.example", 307},
+		{"a webhook", "POST", "localhost" + port, "/webhooks", "", 401},
+		{"its own host", "GET", "127.0.0.1" + port, "/inbox", "", 200},
+		{"another port", "GET", "localhost:1", "/inbox", "", 200},
+	} {
+		t.Run(tc.rule, func(t *testing.T) {
+			r := httptest.NewRequest(tc.method, "http://"+tc.host+tc.path, nil)
+			w := httptest.NewRecorder()
+			f.ServeHTTP(w, r)
+			if w.Code != tc.status || w.Header().Get("Location") != tc.to {
+				t.Errorf("%d to %q, want %d to %q", w.Code, w.Header().Get("Location"), tc.status, tc.to)
+			}
+		})
+	}
+}
+
 func TestCallbackSurvivesALostAnswer(t *testing.T) {
 	f := newFixture(t)
 	v := f.visitor()

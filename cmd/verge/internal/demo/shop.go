@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"cmp"
 	"crypto/subtle"
 	"fmt"
 	"net/http"
@@ -133,13 +134,17 @@ func (s *Site) callback(w http.ResponseWriter, r *http.Request) {
 	}
 	a, known := b.attempts[id[0]]
 	if !known || len(state) != 1 || subtle.ConstantTimeCompare([]byte(state[0]), []byte(a.State)) != 1 {
-		s.problem(w, http.StatusBadRequest, problem{
+		p := problem{
 			Title: "This verification was not started here",
 			Text: "The state in the address does not belong to this browser, so the result was " +
 				"ignored. This happens if the link was opened in another browser, " +
 				"or if another person created it. Start again from the shop.",
 			Code: "STATE_MISMATCH",
-		})
+		}
+		if !known {
+			p.Command = s.validateCommand()
+		}
+		s.problem(w, http.StatusBadRequest, p)
 		return
 	}
 	f, apiErr := s.api.validate(r.Context(), token[0], a.IdempotencyKey)
@@ -167,6 +172,14 @@ func (s *Site) callback(w http.ResponseWriter, r *http.Request) {
 		b.verified = &verified{Facts: f, StartedAt: a.StartedAt}
 	})
 	seeOther(w, "/result")
+}
+
+// validateCommand returns the call that exchanges a result token, for developers who started a session by a
+// call of their own. It has no token, because anyone can write the address of a callback.
+func (s *Site) validateCommand() string {
+	return fmt.Sprintf(`curl %s/api/v1/verify/validate -H 'Content-Type: application/json' \
+  -H "Authorization: Bearer %s" \
+  -d '{"result_token":"RESULT_TOKEN"}'`, s.conf.BaseURL, cmp.Or(s.conf.KeyInShell, "$SECRET_KEY"))
 }
 
 type resultPage struct {
@@ -246,6 +259,7 @@ type problem struct {
 	RequestID string
 	SessionID string
 	Details   []string
+	Command   string // the call that a developer makes next
 }
 
 func (s *Site) problem(w http.ResponseWriter, status int, p problem) {
