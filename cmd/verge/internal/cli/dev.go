@@ -122,7 +122,8 @@ func (c *devCmd) Run(ctx context.Context, p *program) (err error) {
 		return err
 	}
 
-	site := seeds.site(methods, ready.Integrations, ready.WebhookURL, ready.DemoURL)
+	site := seeds.site(methods, ready.Integrations, ready.WebhookURL, ready.DemoURL,
+		ready.BaseURL) // the page /docs sends a request
 	if err := site.Validate(methods, true); err != nil {
 		return usagef("--webhook-url: %w", err)
 	}

@@ -297,6 +297,7 @@ func TestDevPublicKey(t *testing.T) {
 		status                    int
 	}{
 		{"the demo's origin", pub.DemoURL, pub.IntegrationID, 200},
+		{"the page /docs of the service", pub.BaseURL, pub.IntegrationID, 200},
 		{"contract 5: another origin", "http://127.0.0.1:1", pub.IntegrationID, 403},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

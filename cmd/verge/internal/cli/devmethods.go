@@ -51,8 +51,9 @@ var ownMethods = []string{sandbox.Name, demo.BankMethod, demo.CameraMethod, demo
 
 // site returns the publisher of `verge dev` and its integrations: the two of the sandbox, one for each other
 // method, and one with all methods that can prove an adult age, with passkeys enabled. ids has
-// the id of each method's integration.
-func (s seeds) site(methods method.Catalog, ids map[string]string, webhookURL, shop string) integration.Site {
+// the id of each method's integration. origins are those of the pages that can use the public key.
+func (s seeds) site(methods method.Catalog, ids map[string]string, webhookURL string, origins ...string,
+) integration.Site {
 	publisher := integration.SitePublisher{ID: s.PublisherID, Name: "Oak & Ember (demo)", Accent: demo.Accent,
 		Logo: demo.Logo()}
 	site := integration.Site{Publishers: []integration.SitePublisher{publisher}}
@@ -61,7 +62,7 @@ func (s seeds) site(methods method.Catalog, ids map[string]string, webhookURL, s
 		site.Integrations = append(site.Integrations, i)
 	}
 	add(integration.SiteIntegration{ID: s.IntegrationID, Name: "Age estimation", Level: "L1",
-		ChallengeAge: 25, Method: sandbox.Name, BrowserOrigins: []string{shop}})
+		ChallengeAge: 25, Method: sandbox.Name, BrowserOrigins: origins})
 	add(integration.SiteIntegration{ID: s.IntegrationIDL2, Name: "Identity document", Level: "L2",
 		ChallengeAge: 18, Method: sandbox.Name})
 	var all []string
