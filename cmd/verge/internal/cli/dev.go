@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/verge-id/verge/cmd/verge/internal/adminclient"
@@ -94,7 +95,7 @@ func (c *devCmd) Run(ctx context.Context, p *program) (err error) {
 	}
 	var open devListeners
 	if err := open.listen(c); err != nil {
-		return err
+		return c.otherDev(p, err)
 	}
 	defer open.close()
 
@@ -250,6 +251,23 @@ func (l *devListeners) listen(c *devCmd) (err error) {
 		return err
 	}
 	return nil
+}
+
+// otherDev adds the address of the `verge dev` that has the port, if one runs with this data directory.
+func (c *devCmd) otherDev(p *program, err error) error {
+	used := (*portError)(nil)
+	other, missing := readReady(p.FS, filepath.Join(c.Data, statusFile))
+	if missing != nil || !errors.As(err, &used) {
+		return err
+	}
+	_, port, _ := net.SplitHostPort(used.addr)
+	for _, at := range []string{other.BaseURL, other.DemoURL} {
+		if strings.HasSuffix(at, ":"+port) {
+			return fmt.Errorf("%s is in use, probably by the `verge dev` of process %d: "+
+				"open %s/, or stop it first", used.addr, other.PID, other.DemoURL)
+		}
+	}
+	return err
 }
 
 // close closes the listeners when dev ends before it serves. It can be called twice.

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -316,6 +317,29 @@ func TestDevPublicKey(t *testing.T) {
 				t.Errorf("%d, %v: %s", status, err, body)
 			}
 		})
+	}
+}
+
+// TestDev_PortInUse starts a second `verge dev` with the same data directory, and one with another.
+func TestDev_PortInUse(t *testing.T) {
+	t.Parallel()
+	p, _, _ := testProgram()
+	pub, stop := devHere(t, p)
+	defer stop()
+	second, _, errs := testProgram()
+	second.FS = p.FS
+	at := strings.TrimPrefix(pub.DemoURL, "http://")
+	for data, want := range map[string]string{
+		"/data": at + " is in use, probably by the `verge dev` of process " + strconv.Itoa(pub.PID) +
+			": open " + pub.DemoURL + "/",
+		"/other": at + " is in use by another program: choose another port with --demo-addr",
+	} {
+		errs.Reset()
+		code := run(t.Context(), []string{"dev", "--kv", "memory", "--data", data, "--addr", "127.0.0.1:0",
+			"--demo-addr", at}, second)
+		if code != exitFailed || !strings.Contains(errs.String(), want) {
+			t.Errorf("--data %s: exit code %d, %s, want: %s", data, code, errs, want)
+		}
 	}
 }
 

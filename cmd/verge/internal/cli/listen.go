@@ -16,8 +16,7 @@ func listen(addr, what string) (net.Listener, error) {
 	case err == nil:
 		return l, nil
 	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, fmt.Errorf("%s is in use by another program: choose another port with %s "+
-			"(port 0 takes any free one)", addr, what)
+		return nil, &portError{addr, what}
 	case errors.Is(err, syscall.EACCES):
 		return nil, fmt.Errorf("%s: no permission to listen: a port below 1024 needs "+
 			"CAP_NET_BIND_SERVICE, which edge/deploy/systemd/port-443.conf adds to the unit; or choose a "+
@@ -28,6 +27,16 @@ func listen(addr, what string) (net.Listener, error) {
 		err = op.Err // without the address, which the message names already
 	}
 	return nil, fmt.Errorf("%s: %w; set %s to an address and a port of this machine", addr, err, what)
+}
+
+// portError reports a port that another program has.
+type portError struct {
+	addr, what string // what is the name of the flag or setting
+}
+
+func (e *portError) Error() string {
+	return fmt.Sprintf("%s is in use by another program: choose another port with %s "+
+		"(port 0 takes any free one)", e.addr, e.what)
 }
 
 // httpURL returns the URL of l for a client on this machine.
