@@ -27,7 +27,7 @@ const storeCheckTime = 5 * time.Second
 // another process has open, is not an error of the configuration: compareStore prints it and returns nil.
 func (pl *plan) compareStore(ctx context.Context, p *program, file string) error {
 	seals := pl.Keyring.Keys[pl.Keyring.Sealing(pl.now())]
-	said := fmt.Sprintf("key ring: key %s (fingerprint %s) seals", seals.ID, seals.Fingerprint())
+	said := fmt.Sprintf("key ring: key %s (fingerprint %s) is active", seals.ID, seals.Fingerprint())
 	if !pl.storeExists(p) {
 		if pl.Store.Kind == kvadapters.Bolt {
 			fmt.Fprintf(p.stdout, "store: %s does not exist yet; the first start creates it\n", pl.Store.Path)
