@@ -21,6 +21,7 @@ import (
 	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/edge/egress"
 	"github.com/verge-id/verge/kvadapters"
+	"github.com/verge-id/verge/kvadapters/bolt"
 )
 
 type devCmd struct {
@@ -150,6 +151,12 @@ func (c *devCmd) Run(ctx context.Context, p *program) (err error) {
 	pl.public, pl.admin, pl.ops = open.public, open.admin, open.ops
 	pl.log, pl.usageEach = log, time.Second // so that the console counts a session when its user comes back
 	in, err := assemble(ctx, pl)
+	if errors.Is(err, bolt.ErrLocked) {
+		if other, err := readReady(p.FS, readyFiles[0]); err == nil {
+			return fmt.Errorf("%s is in use by the `verge dev` of process %d: open %s/, or choose another "+
+				"directory with --data", c.Data, other.PID, other.DemoURL)
+		}
+	}
 	if err != nil {
 		return err
 	}

@@ -343,6 +343,24 @@ func TestDev_PortInUse(t *testing.T) {
 	}
 }
 
+// TestDev_StoreInUse starts a second `verge dev` on other ports, with the same data directory.
+func TestDev_StoreInUse(t *testing.T) {
+	t.Parallel()
+	p, _, _ := testProgram()
+	data := t.TempDir() // of the store; other files are in the memory of p.FS
+	pub, stop := devHere(t, p, "--kv", "bolt", "--data", data)
+	defer stop()
+	second, _, errs := testProgram()
+	second.FS = p.FS
+	code := run(t.Context(), []string{"dev", "--data", data, "--addr", "127.0.0.1:0",
+		"--demo-addr", "127.0.0.1:0"}, second)
+	want := data + " is in use by the `verge dev` of process " + strconv.Itoa(pub.PID) + ": open " +
+		pub.DemoURL + "/, or choose another directory with --data"
+	if code != exitFailed || !strings.Contains(errs.String(), want) {
+		t.Errorf("exit code %d, %s, want: %s", code, errs, want)
+	}
+}
+
 // TestDevSeedsStay restarts on the same data directory. The values that a developer has copied stay
 // valid.
 func TestDevSeedsStay(t *testing.T) {
