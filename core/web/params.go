@@ -34,3 +34,15 @@ func ReadParameters(text string, names ...string) (url.Values, error) {
 	}
 	return values, nil
 }
+
+// ReadOAuth is ReadParameters for a message of OAuth, OpenID Connect or OpenID4VP: a parameter without a
+// value counts as absent (RFC 6749, 3.1 and 3.2).
+func ReadOAuth(text string, names ...string) (url.Values, error) {
+	values, err := ReadParameters(text, names...)
+	for name := range values {
+		if values.Get(name) == "" {
+			delete(values, name)
+		}
+	}
+	return values, err
+}

@@ -51,3 +51,21 @@ func TestReadParameters(t *testing.T) {
 		}
 	}
 }
+
+func TestReadOAuth(t *testing.T) {
+	for _, c := range []struct {
+		rule, text string
+		want       url.Values // nil: errParameter
+	}{
+		{"RFC 6749, 3.1: without a value", "code=a&state=", url.Values{"code": {"a"}}},
+		{"RFC 6749, 3.1: without an equals sign", "state&code=a", url.Values{"code": {"a"}}},
+		{"a space is a value", "code=a&state=+", url.Values{"code": {"a"}, "state": {" "}}},
+		{"contract 22: our parameter twice, once empty", "code&code=a", nil},
+		{"contract 22: our parameter in bad encoding", "code=%zz", nil},
+	} {
+		got, err := ReadOAuth(c.text, "code", "state")
+		if (c.want == nil) != errors.Is(err, errParameter) || !maps.EqualFunc(got, c.want, slices.Equal) {
+			t.Errorf("%s: %q gives %v, %v, want %v", c.rule, c.text, got, err, c.want)
+		}
+	}
+}

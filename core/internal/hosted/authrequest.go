@@ -51,7 +51,7 @@ func (h *Hosted) Return(ctx context.Context, c *web.Call) *web.Response {
 
 func (h *Hosted) comeBack(ctx context.Context, req *web.Request, name string) page {
 	names := append([]string{"state", codeParam}, h.Methods[name].Of.Returns...)
-	query, err := web.ReadParameters(req.Query, names...)
+	query, err := web.ReadOAuth(req.Query, names...)
 	if err == nil && query.Has(codeParam) {
 		return h.returnWithCode(ctx, req, name, query)
 	}

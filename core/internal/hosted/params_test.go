@@ -98,9 +98,9 @@ func TestParameters_Return(t *testing.T) {
 		_, flow := w.flow(t, nil)
 		b.leaves(flow)
 		bank.back.Verdict = method.Approved
-		resp := b.open(returnURL("1") + "&error=" + c.text)
+		resp := b.open(returnURL("1") + "&error=&error_description=" + c.text)
 		if resp.Status != 303 || bank.returned != 1 || bank.query.Get("code") != "c" ||
-			!bank.query.Has("error") ||
+			bank.query.Has("error") || // without a value (RFC 6749, 3.1)
 			bank.query.Has("x") || bank.query.Has("flow") {
 			t.Errorf("%s: %d, the bank got %v", c.rule, resp.Status, bank.query)
 		}

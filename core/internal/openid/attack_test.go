@@ -120,7 +120,6 @@ func TestAuthorize_Errors(t *testing.T) {
 		{"prompt none and login", authorization("prompt", "login none").Encode(), "invalid_request"},
 		{"request object", authorization("request", "eyJhbGciOiJub25lIn0.e30.").Encode(),
 			"request_not_supported"},
-		{"empty request object", authorization("request", "").Encode(), "request_not_supported"},
 		{"request_uri", authorization("request_uri", "https://evil.example/r").Encode(),
 			"request_uri_not_supported"},
 		{"registration", authorization("registration", "{}").Encode(), "registration_not_supported"},
@@ -181,6 +180,43 @@ func TestAuthorize_OtherParameters(t *testing.T) {
 		!strings.HasPrefix(resp.Header.Get("Location"), baseURL+"/verify?flow=") {
 		t.Errorf("contract 50: %d, %v", resp.Status, resp.Header)
 	}
+}
+
+// A parameter without a value counts as absent (RFC 6749, 3.1 and 3.2).
+func TestParameters_Empty(t *testing.T) {
+	const all = "&request=&request_uri=&registration&response_mode=&prompt=&ui_locales=&nonce=&max_age="
+	w := newFixture(t)
+	unbound := authorization("nonce", "-", "state", "", "code_challenge", "", "code_challenge_method", "")
+	back := w.finish(t, w.start(t, mustParse(t, unbound.Encode()+all)))
+	if back.Has("state") {
+		t.Errorf("contract 22: an empty state comes back: %v", back)
+	}
+	for _, c := range []struct {
+		name, code string
+		without    []string
+		header     web.Header
+	}{
+		{"in the form", back.Get("code"), []string{"code_verifier", ""}, nil},
+		{"with a header", w.code(t), []string{"client_id", "", "client_secret", ""},
+			basic(client, w.secret)},
+	} {
+		resp := w.send("POST", tokenPath, w.exchange(c.code, c.without...).Encode(), c.header)
+		if resp.Status != 200 {
+			t.Errorf("contract 22: a token request, empty parameters %s: %d, %s", c.name, resp.Status,
+				resp.Body)
+		}
+	}
+	q := mustQuery(t, w.send("GET", authorizePath, authorization().Encode()+"&state=&request=", nil))
+	if q.Get("error") != "invalid_request" {
+		t.Errorf("contract 22: a parameter twice, once empty: %v", q)
+	}
+}
+
+func mustParse(t *testing.T, text string) url.Values {
+	t.Helper()
+	q, err := url.ParseQuery(text)
+	coretest.Must(t, err)
+	return q
 }
 
 // Authorization requests have the rates of starts with a public key.
@@ -250,7 +286,7 @@ func TestToken_Attacks(t *testing.T) {
 		{"PKCE downgrade: the challenge as verifier", w.exchange(code, "code_verifier", digest), nil,
 			"invalid_grant"},
 		{"PKCE downgrade: a verifier without a challenge", w.exchange(unbound), nil, "invalid_grant"},
-		{"PKCE downgrade: an empty verifier", w.exchange(unbound, "code_verifier", ""), nil, "invalid_grant"},
+		{"PKCE downgrade: an empty verifier", w.exchange(code, "code_verifier", ""), nil, "invalid_grant"},
 		{"another registered redirect_uri", w.exchange(code, "redirect_uri", second), nil, "invalid_grant"},
 		{"no redirect_uri", w.exchange(code, "redirect_uri", "-"), nil, "invalid_grant"},
 		{"an altered code", w.exchange(code[:len(code)-1] + "A"), nil, "invalid_grant"},

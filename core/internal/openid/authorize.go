@@ -65,7 +65,7 @@ var errRedirect = &web.Error{Code: web.InvalidRequest, Message: "redirect_uri is
 // client returns the client and the redirect URI of a request. Until both are known, no browser is sent
 // anywhere.
 func (p *Provider) client(ctx context.Context, text string) (*integration.Integration, string, error) {
-	values, err := web.ReadParameters(text, "client_id", "redirect_uri")
+	values, err := web.ReadOAuth(text, "client_id", "redirect_uri")
 	if err != nil {
 		return nil, "", errParameters
 	}
@@ -128,11 +128,11 @@ var (
 // readRequest reads the other parameters of an authorization request. It is pure. The state is also set if
 // another parameter is wrong.
 func readRequest(text string) (s api.OpenIDStart, bad *fault) {
-	q, err := web.ReadParameters(text, "response_type", "response_mode", "scope", "state", "nonce", "prompt",
+	q, err := web.ReadOAuth(text, "response_type", "response_mode", "scope", "state", "nonce", "prompt",
 		"code_challenge", "code_challenge_method", "request", "request_uri", "registration", "ui_locales")
 	if err != nil {
 		bad = faultParameter
-		q, _ = web.ReadParameters(text, "state")
+		q, _ = web.ReadOAuth(text, "state")
 	}
 	if q.Has("state") {
 		state := q.Get("state")

@@ -66,7 +66,7 @@ func (p *Provider) exchange(ctx context.Context, c *web.Call) (*web.Response, er
 		}
 		return nil, err
 	}
-	form, malformed := web.ReadParameters(text, "grant_type", "code", "redirect_uri", "code_verifier",
+	form, malformed := web.ReadOAuth(text, "grant_type", "code", "redirect_uri", "code_verifier",
 		"client_id", "client_secret")
 	id, secret, bad := credentials(c.Header, form)
 	i, err := p.authenticate(ctx, c, id, secret)

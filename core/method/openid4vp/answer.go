@@ -43,7 +43,7 @@ func (o *openID) Receive(ctx context.Context, s method.Session, state []byte, c 
 	if err != nil {
 		return nil, err
 	}
-	form, err := web.ReadParameters(string(c.Body), append([]string{"state"}, answerParams...)...)
+	form, err := web.ReadOAuth(string(c.Body), append([]string{"state"}, answerParams...)...)
 	if err != nil {
 		return nil, refused("answer_form")
 	}

@@ -814,6 +814,27 @@ func TestErrorsOfWallets(t *testing.T) {
 	}
 }
 
+// A parameter without a value counts as absent (RFC 6749, 3.1): an empty error takes no answer's place.
+func TestAnswer_EmptyParameters(t *testing.T) {
+	for _, form := range []string{"eu-av by value", "eu-av by value, encrypted", "mdl signed, by its host"} {
+		w := newWorld(t, config(t, forms[form].profile, forms[form].changes))
+		m := w.message(w.shows().Code)
+		for _, name := range []string{"error", "error_description", "response", "vp_token"} {
+			if !m.Form.Has(name) {
+				m.Form.Set(name, "")
+			}
+		}
+		kept, err := w.send(m)
+		if err != nil {
+			t.Fatalf("contract 22: %s: %v", form, err)
+		}
+		d, err := w.method.Act(t.Context(), w.session, method.Step{Response: kept, State: w.state})
+		if err != nil || d.Verdict != method.Approved {
+			t.Errorf("contract 22: %s: %+v, %v", form, d, err)
+		}
+	}
+}
+
 // A signed request is the same question however often it is fetched, and it is not served where none is
 // signed.
 func TestQuestions(t *testing.T) {
