@@ -42,6 +42,9 @@ func (v *visit) show(query url.Values) page {
 		return v.unavailable(err)
 	case err == nil && s.Method == toUse && shown == shownAsked:
 		return v.wait("", v.overtakenURL(text))
+	case err == nil && shown == shownAsked && s.Attempt+1 == v.record.Attempts: // by another request
+		query.Set(reasonParam, v.reasonOf(s.Method))
+		return v.methodPage(query)
 	case err != nil, s.Attempt != v.record.Attempts, s.Method == toUse: // the step of a passkey has no page
 		return v.methodPage(query)
 	}
@@ -56,6 +59,19 @@ func (v *visit) show(query url.Values) page {
 	// A picture without a result is a failure of the estimator. Any other form has at most sent its browser
 	// elsewhere.
 	return v.addressed(s, text, pages.Notice{Trouble: asked && v.shows(m, s).Camera})
+}
+
+// reasonOf returns the reason of the last attempt, if it failed with this method, or "".
+func (v *visit) reasonOf(name string) string {
+	steps := v.record.Steps.All()
+	if len(steps) == 0 {
+		return ""
+	}
+	last := steps[len(steps)-1]
+	if last.Method != name || last.Result != host.MethodAttemptFailed {
+		return ""
+	}
+	return last.Reason
 }
 
 // ended returns the page of an ended session. step is the step that the browser has, or "". leaves reports

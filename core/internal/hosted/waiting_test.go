@@ -5,10 +5,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/coretest"
 	"github.com/verge-id/verge/core/internal/lifecycle"
 	"github.com/verge-id/verge/core/internal/session"
+	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
 )
@@ -90,6 +92,39 @@ func TestAsked_Interrupted(t *testing.T) {
 	}
 	if steps := w.record(a.flow).Steps.All(); len(steps) != 1 || steps[0].Method != "post" {
 		t.Errorf("contract 48: the record has the steps %+v", steps)
+	}
+}
+
+// The page that waits for another request of its form shows the reason of that request's failed attempt.
+func TestAsked_AttemptFailed(t *testing.T) {
+	for _, c := range []struct {
+		rule, method string
+		attempts     int // failed, the last one for its reason
+		shown        bool
+	}{
+		{"contract 37: the attempt of the form", "post", 1, true},
+		{"contract 37: an attempt by another method", "scripted", 1, false},
+		{"contract 37: a later attempt", "post", 2, false},
+	} {
+		w := newPostWorld(t)
+		a := &asked{w.browser(t), w, w.session(session.L2, 25), ""}
+		page := a.open("/verify?" + here(a.flow))
+		claims, _, err := token.OpenFlow(w.Hosted.Sealer, a.flow)
+		coretest.Must(t, err)
+		id, err := session.ParseID(w.Hosted.Sealer, claims.Session)
+		coretest.Must(t, err)
+		for n := range c.attempts {
+			_, err = w.Lifecycle.Fire(ctx, lifecycle.Session{ID: id, Text: claims.Session,
+				Integration: &integration.Integration{ID: testUUID}}, lifecycle.Step{
+				Trigger: session.AttemptFailed, Attempt: n, What: session.Step{At: w.Clock.Now(),
+					Method: c.method, Result: host.MethodAttemptFailed, Reason: string(method.NoFace)}})
+			coretest.Must(t, err)
+		}
+		got := a.open("/verify?" + here(a.flow) + "&show=asked&method=post&provider=" +
+			url.QueryEscape(hidden(page, "provider")))
+		if got.Status != 200 || strings.Contains(string(got.Body), "The photo shows no face") != c.shown {
+			t.Errorf("%s: %d %s", c.rule, got.Status, got.Body)
+		}
 	}
 }
 
