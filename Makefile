@@ -15,7 +15,7 @@ GORELEASER  := github.com/goreleaser/goreleaser/v2@v2.16.0
 BENCHSTAT   := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check-all mutants bench build command wasm module release release-dry check generate fuzz clean \
+.PHONY: help run test check-all mutants simulate bench build command wasm module release release-dry check generate fuzz clean \
 	check-build check-vet check-lint check-plain check-vulnerabilities check-generated
 
 help: ## show this list
@@ -54,6 +54,11 @@ endif
 
 mutants: ## break the code, one small way at a time, and see that a test notices each
 	$(GO) run ./testharness/mutants
+
+# SEEDS is the number of histories, and SEED repeats one of them and prints it.
+SEEDS ?= 2000
+simulate: ## run random histories of faults and changes over the real core: SEEDS=n, or SEED=n to repeat one
+	@GOGC=400 $(GO) run ./testharness/internal/simulation/simulate $(if $(SEED),-replay $(SEED),-seeds $(SEEDS))
 
 # BENCH is a pattern of names, as in: make bench BENCH=Endpoint/validate. VERGE_LONG=1 adds a large publisher to
 # the console. benchstat compares two runs: go run $(BENCHSTAT) before.txt after.txt

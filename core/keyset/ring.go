@@ -1,6 +1,7 @@
 package keyset
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -53,6 +54,7 @@ var _ host.Sealer = (*Ring)(nil)
 type state struct {
 	file     token.Keyring
 	ring     *token.Ring
+	keys     []token.RingKey // of ring
 	set      keySet
 	known    keySet    // the last set that was certainly in the store
 	joined   bool      // the store was read, and set is its set
@@ -99,12 +101,21 @@ func (r *Ring) change(edit func(*state)) error {
 	if len(usable.Keys) == 0 {
 		return errors.New("key ring: every key in it was retired elsewhere")
 	}
-	var err error
-	if next.ring, err = usable.Ring(r.cfg.Name, r.cfg.Random, r.cfg.Now); err != nil {
-		return err
+	// Deriving the keys costs more than the rest of a look, and looks are frequent.
+	if next.ring == nil || !slices.EqualFunc(usable.Keys, next.keys, sameKey) {
+		var err error
+		if next.ring, err = usable.Ring(r.cfg.Name, r.cfg.Random, r.cfg.Now); err != nil {
+			return err
+		}
+		next.keys = usable.Keys
 	}
 	r.state.Store(&next)
 	return nil
+}
+
+func sameKey(a, b token.RingKey) bool {
+	return a.ID == b.ID && bytes.Equal(a.Secret, b.Secret) && a.SealsFrom.Equal(b.SealsFrom) &&
+		a.Replaced.Equal(b.Replaced) && a.Bound == b.Bound && a.Alone == b.Alone
 }
 
 // Refresh compares the ring with the store's set. It adds keys to the set that are about to become active,

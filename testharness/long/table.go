@@ -113,6 +113,16 @@ var Table = []entry{
 		Short: "uploads before the settings of HTTP/2 (edge/server:TestHTTP2_BodyBeforeSettings)",
 	},
 	{
+		Package: "testharness/internal/simulation", Test: "TestHistories",
+		Only:  "20,000 random histories",
+		Short: "120 of them",
+	},
+	{
+		Package: "testharness/internal/simulation", Test: "TestHistories_SameSeed",
+		Only:  "500 histories, each run three times",
+		Short: "12 of them",
+	},
+	{
 		Package: "testharness/invariants", Test: "TestFaultsOfACluster",
 		Only:  "slots that move, and a node that fails, under load",
 		Short: "faults of one Redis (TestFaultsOfRedis), and slots that move (TestI1ValidateIsLinearizable)",

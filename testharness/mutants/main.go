@@ -100,14 +100,15 @@ func main() {
 	list := flag.Bool("list", false, "list the mutants and try none")
 	jobs := flag.Int("jobs", 2, "number of mutants tried in parallel")
 	limit := flag.Duration("timeout", 3*time.Minute, "how long one package's tests may take")
+	seeds := flag.Int("simulate", 0, "run the simulator instead of the tests, with that many seeds at most")
 	flag.Parse()
-	if err := start(*only, *list, *jobs, *limit); err != nil {
+	if err := start(*only, *list, *jobs, *limit, *seeds); err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
 		os.Exit(1)
 	}
 }
 
-func start(only string, list bool, jobs int, limit time.Duration) error {
+func start(only string, list bool, jobs int, limit time.Duration, seeds int) error {
 	all, err := readTable(tableFiles)
 	if err != nil {
 		return err
@@ -124,6 +125,9 @@ func start(only string, list bool, jobs int, limit time.Duration) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
+	if seeds > 0 {
+		return simulate(ctx, root, chosen, seeds)
+	}
 	return run(ctx, root, chosen, jobs, limit)
 }
 

@@ -1,0 +1,645 @@
+package simulation
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/webhook"
+	"github.com/verge-id/verge/testharness/internal/history"
+)
+
+// judge compares what people outside have seen with the promises. The letters are those of package
+// invariants.
+type judge struct {
+	w       *world
+	broke   []string
+	breakAt string // see Runner
+	forgot  bool   // the store has lost acknowledged writes: nothing is promised about those
+
+	sessions map[string]*session // by id
+	order    []*session
+	unknown  map[string]int // starts without a known result, by integration: sessions that nobody knows of
+	offers   map[string]offer
+	changes  map[string][]*change // by integration
+	versions map[string]*change   // acknowledged, by the version that was changed
+	events   map[string]*event    // by id
+	arrivals []*event             // whose session was not known when they arrived
+}
+
+// session is what is known of a session.
+type session struct {
+	shop            int
+	offer           offer
+	id, link        string
+	state, user     string
+	asked, answered time.Time // the start that was answered, and its first try
+	acts            map[string]bool
+	failing         map[string]bool // attempts with a form that failed
+	tokens          []string
+	callers         int // programs that exchange its result
+	calls           int // that they make
+	exchanges       history.Recorder
+	validated       string // the caller whose call was valid
+	validatedBody   string
+	ended           string // the first final status that was seen
+	endedBody       string // of reconcile
+	final           answer
+	types           map[string]string // ids of events, by type
+}
+
+// event is an event, as its receiver has seen it.
+type event struct {
+	webhook.Event
+	body      string
+	tries     int // POSTs, whether or not they arrived
+	accepted  bool
+	refused   bool
+	firstTry  time.Time
+	delivered time.Time
+}
+
+// post is one POST that has arrived.
+type post struct {
+	j        *judge
+	event    *event
+	verified bool
+}
+
+// change is an operator's change of a setting.
+type change struct {
+	w         *world
+	offer     offer
+	field     string
+	to        int
+	version   string // that the change names
+	asked     time.Time
+	responded time.Time // zero: the outcome is unknown
+	refused   bool
+}
+
+func newJudge(w *world) *judge {
+	return &judge{w: w, sessions: map[string]*session{}, unknown: map[string]int{}, offers: map[string]offer{},
+		changes: map[string][]*change{}, versions: map[string]*change{}, events: map[string]*event{}}
+}
+
+// fail records a broken promise.
+func (j *judge) fail(format string, args ...any) {
+	if j.w.over {
+		return
+	}
+	text := fmt.Sprintf(format, args...)
+	j.w.tell("judge", "%s", text)
+	j.broke = append(j.broke, text)
+}
+
+// calm reports whether no fault has occurred that can delay, repeat or deny a request.
+func (j *judge) calm() bool {
+	for f, seen := range j.w.seen {
+		if seen && faultSwitch(f).isFault() {
+			return false
+		}
+	}
+	return j.w.rate[switchSlow] == 0
+}
+
+// tolerance is the difference of clocks in this history.
+func (j *judge) tolerance() time.Duration {
+	if j.w.rate[switchClocks] > 0 {
+		return 2*skew + time.Second
+	}
+	return 10 * time.Millisecond
+}
+
+// plain fails if a response is one that the service never gives, or none although there was no fault.
+func (j *judge) plain(what string, a answer) {
+	switch {
+	case a.status == 500:
+		j.fail("contract 5: %s returns 500 %s", what, a.body)
+	case !a.known() && a.status != 502 && j.calm():
+		j.fail("%s returns %d without any fault: %s", what, a.status, a.body)
+	}
+}
+
+// logged looks for values in a line of the log that no log may hold (contract 13).
+func (j *judge) logged(who, text string) {
+	for _, secret := range []string{"canary-", "svc_sk_", "svc_rt_", "whsec_"} {
+		if strings.Contains(text, secret) {
+			j.fail("contract 13: the log of %s has %s: %s", who, secret, text)
+		}
+	}
+}
+
+func (j *judge) offered(i offer) { j.offers["int_"+i.id] = i }
+
+// startAnswered is a response to a start. Without one there may be a session that nobody knows of.
+func (j *judge) startAnswered(i offer, a answer, repeatable bool) {
+	j.plain("start", a)
+	if !a.known() && !repeatable || a.status == 502 {
+		j.unknown["int_"+i.id]++
+	}
+	if a.status == 409 {
+		j.fail("contract 29: an integration that is ready does not start: %s", a.body)
+	}
+}
+
+func (j *judge) started(s *session, a answer) {
+	s.acts, s.failing, s.types = map[string]bool{}, map[string]bool{}, map[string]string{}
+	if j.sessions[s.id] != nil {
+		j.fail("contract 14: two starts have the session %s", s.id)
+	}
+	j.sessions[s.id] = s
+	j.order = append(j.order, s)
+	j.reach("started")
+	for _, e := range j.arrivals {
+		if e.SessionID == s.id {
+			j.about(s, e.Event) // it came before the response to the start
+		}
+	}
+	expires, err := time.Parse(time.RFC3339, a.text("expires_at"))
+	if d := expires.Sub(s.asked) - 10*time.Minute; err != nil || d < -j.tolerance() ||
+		d > s.answered.Sub(s.asked)+j.tolerance() {
+		j.fail("spec, Session: %s expires at %s; it was asked for at %s", s.id, expires, s.asked)
+	}
+}
+
+// acted is a form that is about to be posted.
+func (j *judge) acted(s *session, f form) {
+	s.acts[f.outcome] = true
+	if f.outcome == "fail_attempt" {
+		s.failing[f.fields.Get("attempt")] = true
+	}
+}
+
+// saw is a page of the session.
+func (j *judge) saw(s *session, p page) {
+	if p.status != 0 {
+		j.plain("a page", p.answer)
+	}
+	if p.hop != "" {
+		j.ended(s, "COMPLETED", "a page")
+	}
+}
+
+// ended is a final status that somebody has seen.
+func (j *judge) ended(s *session, status, by string) {
+	if status == "PENDING" || j.forgot {
+		return
+	}
+	if s.ended != "" && s.ended != status {
+		j.fail("I6: session %s was %s, and is %s by %s", s.id, s.ended, status, by)
+	}
+	s.ended = status
+	if status == "COMPLETED" && !s.acts["approve"] {
+		j.fail("I2: session %s is completed, and nobody has approved it", s.id)
+	}
+}
+
+// returned is the way back of a browser.
+func (j *judge) returned(s *session, hop string, q url.Values) {
+	token := q.Get("result_token")
+	s.tokens = append(s.tokens, token)
+	if !strings.HasPrefix(hop, callback+"?") || q.Get("session_id") != s.id || q.Get("state") != s.state ||
+		!strings.HasPrefix(token, "svc_rt_") {
+		j.fail("spec, Callback redirect: the way back of session %s is %s", s.id, hop)
+	}
+}
+
+// aToken returns a result token of the session, or a text that is none.
+func (j *judge) aToken(s *session, act *stream) string {
+	if len(s.tokens) == 0 {
+		return "svc_rt_none"
+	}
+	return s.tokens[act.pick(len(s.tokens))]
+}
+
+// validating is a call of validate. The returned function ends it.
+func (j *judge) validating(s *session, caller string) func(answer) {
+	asked := j.w.now
+	s.calls++
+	end := s.exchanges.Call(s.calls, caller)
+	return func(a answer) {
+		j.plain("validate", a)
+		switch {
+		case a.status == 200 || a.status == 409 || !a.known():
+			end(a.status)
+		case a.status == 400 && !j.forgot:
+			j.fail("contract 17: a good result token of %s is rejected: %s", s.id, a.body)
+		case a.status == 410 && j.w.now.Sub(s.answered) < 5*time.Minute-j.tolerance():
+			j.fail("contract 17: a result token of %s is too old after less than 5 minutes", s.id)
+		}
+		if a.status == 409 || a.status == 410 {
+			j.reach("validate " + a.text("code"))
+		}
+		if a.status != 200 {
+			return
+		}
+		j.reach("validated")
+		if s.validated != "" && s.validated != caller && !j.forgot {
+			j.fail("I1: session %s is valid for %s and for %s", s.id, s.validated, caller)
+		}
+		if s.validated == caller && s.validatedBody != string(a.body) && !j.forgot {
+			j.fail("contract 11: a repeated validate returns %s, and before %s", a.body, s.validatedBody)
+		}
+		s.validated, s.validatedBody = caller, string(a.body)
+		j.ended(s, "COMPLETED", "validate")
+		j.facts(s, "validate", a)
+		if asked.Sub(s.answered) > 15*time.Minute+j.tolerance() {
+			j.fail("I1: a result token of %s is valid after more than 15 minutes", s.id)
+		}
+	}
+}
+
+// facts compares the facts of a response with the settings at start.
+func (j *judge) facts(s *session, by string, a answer) {
+	var got struct {
+		Session     string `json:"session_id"`
+		Integration string `json:"integration_id"`
+		Level       string `json:"level"`
+		Age         int    `json:"challenge_age"`
+	}
+	if err := json.Unmarshal(a.body, &got); err != nil {
+		j.fail("%s returns no JSON: %s", by, a.body)
+	}
+	if got.Session != s.id || by == "validate" && got.Integration != s.offer.id {
+		j.fail("%s of session %s is about another: %s", by, s.id, a.body)
+	}
+	j.verdict(s, by, got.Level, got.Age)
+}
+
+// verdict checks that a result stands for the level and the age that were set at start.
+func (j *judge) verdict(s *session, by, level string, age int) {
+	ages := j.possible(s.offer, "challenge_age", s.offer.age, s.asked, s.answered)
+	if (level != s.offer.level || !slices.Contains(ages, age)) && !j.forgot {
+		j.fail("I16: %s of session %s says %s and %d; at start it was %s and one of %d", by, s.id, level, age,
+			s.offer.level, ages)
+	}
+}
+
+// cacheLife is how long an instance may use settings that it has read (contract 12).
+const cacheLife = 5 * time.Second
+
+// possible returns the values that a setting can have had in a request between two times.
+func (j *judge) possible(i offer, field string, first int, from, to time.Time) []int {
+	values := []int{first}
+	for _, c := range j.changes[i.id] {
+		switch {
+		case c.field != field || c.refused || c.asked.After(to):
+		case !c.responded.IsZero() && c.responded.Add(cacheLife+j.tolerance()).Before(from):
+			values = []int{c.to} // all earlier values are past, except those of changes that are still unknown
+			for _, d := range j.changes[i.id] {
+				if d.field == field && !d.refused && d.responded.IsZero() && !d.asked.After(to) {
+					values = append(values, d.to)
+				}
+			}
+		default:
+			values = append(values, c.to)
+		}
+	}
+	return values
+}
+
+// changing is a change of a setting that is about to be sent.
+func (j *judge) changing(i offer, field string, to int, version string) *change {
+	c := &change{w: j.w, offer: i, field: field, to: to, version: i.id + " " + version, asked: j.w.now}
+	j.changes[i.id] = append(j.changes[i.id], c)
+	return c
+}
+
+func (c *change) answered(a answer) {
+	j := c.w.judge
+	j.plain("a change of a setting", a)
+	switch {
+	case a.status == 200:
+		c.responded = c.w.now
+		j.reach("setting changed")
+		if other := j.versions[c.version]; other != nil && !j.forgot && other.to != c.to {
+			j.fail("contract 42: two changes of the same version of integration %s were made", c.offer.id)
+		}
+		j.versions[c.version] = c
+	case a.known():
+		c.refused = true
+		if a.status == 412 {
+			j.reach("setting changed meanwhile")
+		}
+	}
+}
+
+// reconciled is a response of reconcile to the session's publisher.
+func (j *judge) reconciled(s *session, asked time.Time, a answer) {
+	j.plain("reconcile", a)
+	if a.status == 404 && !j.forgot {
+		j.fail("contract 6: session %s is not found", s.id)
+	}
+	if a.status != 200 {
+		return
+	}
+	j.facts(s, "reconcile", a)
+	status := a.text("status")
+	early := s.asked.Add(10*time.Minute - j.tolerance())
+	switch {
+	case status == "EXPIRED" && j.w.now.Before(early):
+		j.fail("I7: session %s is expired after %s", s.id, j.w.now.Sub(s.asked))
+	case status == "PENDING" && asked.After(s.answered.Add(10*time.Minute+j.tolerance())):
+		j.fail("contract 20: session %s is pending after %s", s.id, asked.Sub(s.asked))
+	case status == "PENDING" && s.ended != "" && s.endedBody != "" && !j.forgot:
+		j.fail("I6: session %s was %s, and is pending", s.id, s.ended)
+	case status == "PENDING":
+		return
+	}
+	j.failure(s, a.text("failure_code"))
+	// An outcome of the last moment may still be on its way to the store: see the package's doc.
+	if status == "EXPIRED" && !j.settled(s, asked) {
+		return
+	}
+	j.ended(s, status, "reconcile")
+	if s.endedBody != "" && s.endedBody != string(a.body) && !j.forgot {
+		j.fail("I6: session %s was %s, and is %s", s.id, s.endedBody, a.body)
+	}
+	s.endedBody = string(a.body)
+	j.reach("reconciled " + status)
+}
+
+// settled reports whether every request of before the session's end must have ended.
+func (j *judge) settled(s *session, at time.Time) bool {
+	end := s.answered.Add(10*time.Minute + j.tolerance())
+	if j.w.healed {
+		return at.After(end)
+	}
+	return j.calm() && at.After(end.Add(patience))
+}
+
+// failure checks that a session has failed for a reason that somebody has given.
+func (j *judge) failure(s *session, code string) {
+	needs := map[string]string{webhook.FailureProviderRejected: "reject",
+		webhook.FailureUserCancelled: "withdraw", webhook.FailureUnknown: "unknown",
+		webhook.FailureMaxAttempts: "fail_attempt"}[code]
+	if needs != "" && !s.acts[needs] {
+		j.fail("contract 18: session %s has failed with %s, and nobody did that", s.id, code)
+	}
+	if code == webhook.FailureMaxAttempts {
+		most := slices.Min(j.possible(s.offer, "attempts", 3, s.asked, j.w.now))
+		if len(s.failing) < most {
+			j.fail("contract 23: session %s has failed with MAX_ATTEMPTS after %d attempts of %d", s.id,
+				len(s.failing), most)
+		}
+	}
+}
+
+// denied is a response to an attacker.
+func (j *judge) denied(what string, a answer, want ...int) {
+	if a.status == 500 || a.status >= 200 && a.status < 300 ||
+		a.known() && a.status != 429 && !slices.Contains(want, a.status) && a.status != 401 {
+		j.fail("threats: %s and gets %d %s", what, a.status, a.body)
+	}
+	j.reach("attacker denied")
+}
+
+// revokedUsed is the use of a key that long after its revocation was acknowledged.
+func (j *judge) revokedUsed(after time.Duration, a answer) {
+	if a.status == 200 {
+		j.unknown["int_"+j.w.shops[0].integrations[0].id]++
+		j.unknown["int_"+j.w.shops[1].integrations[0].id]++
+	}
+	if after > cacheLife+j.tolerance() && a.known() && a.status != 401 && !j.forgot {
+		j.fail("contract 12: a key is accepted %s after its revocation: %d", after, a.status)
+	}
+	j.reach("revoked key used")
+}
+
+// posted is a POST that has arrived at a receiver.
+func (j *judge) posted(req host.FetchRequest) *post {
+	p := &post{j: j}
+	header := map[string][]string{}
+	for name, value := range req.Header {
+		header[name] = []string{value}
+	}
+	for _, secret := range j.w.secrets[req.URL] {
+		if webhook.Verify(secret, header, req.Body, j.w.now, 0) == nil {
+			p.verified = true
+		}
+	}
+	var e webhook.Event
+	if err := json.Unmarshal(req.Body, &e); err != nil {
+		j.fail("spec, Events: a webhook is no event: %s", req.Body)
+	}
+	if e.Test || !p.verified {
+		p.event = &event{Event: e}
+		if !e.Test {
+			j.signature(req, e)
+		}
+		return p
+	}
+	p.event = j.arrived(req, e)
+	return p
+}
+
+// signature checks that a wrong signature has an excuse: the receiver's copy of a new secret was lost, or
+// the clocks differ.
+func (j *judge) signature(req host.FetchRequest, e webhook.Event) {
+	if len(j.w.secrets[req.URL]) == 1 && j.w.rate[switchOperator] == 0 && j.w.rate[switchClocks] == 0 &&
+		j.w.rate[switchSlow] == 0 && j.w.rate[switchFreeze] == 0 {
+		j.fail("spec, Signature: %s of %s does not verify", e.Type, e.SessionID)
+	}
+}
+
+// unreached is a POST that did not arrive.
+func (j *judge) unreached(req host.FetchRequest) {
+	var e webhook.Event
+	if json.Unmarshal(req.Body, &e) == nil && !e.Test {
+		j.event(e, string(req.Body)).tries++
+	}
+}
+
+func (j *judge) event(e webhook.Event, body string) *event {
+	known := j.events[e.ID]
+	if known == nil {
+		known = &event{Event: e, body: body, firstTry: j.w.now}
+		j.events[e.ID] = known
+	}
+	return known
+}
+
+// arrived is an event with a valid signature.
+func (j *judge) arrived(req host.FetchRequest, e webhook.Event) *event {
+	known := j.event(e, string(req.Body))
+	if known.body != string(req.Body) {
+		j.fail("contract 25: event %s has other bytes", e.ID)
+	}
+	if (known.accepted || known.refused) && j.calm() {
+		j.fail("I5: event %s of type %s is posted again after its end", e.ID, e.Type)
+	}
+	known.tries++
+	offer, ok := j.offers[e.IntegrationID]
+	if !ok || offer.url != req.URL {
+		j.fail("threats: an event of %s arrives at %s", e.IntegrationID, req.URL)
+	}
+	s := j.sessions[e.SessionID]
+	if s == nil {
+		// Its start has not been answered yet, or never will be.
+		j.arrivals = append(j.arrivals, known)
+		return known
+	}
+	j.about(s, e)
+	return known
+}
+
+// about checks an event of a known session.
+func (j *judge) about(s *session, e webhook.Event) {
+	if id := s.types[e.Type]; id != "" && id != e.ID && !j.forgot {
+		j.fail("I6: session %s has two events of type %s", s.id, e.Type)
+	}
+	s.types[e.Type] = e.ID
+	j.reach("event " + e.Data.Status)
+	switch e.Type {
+	case webhook.TypeStarted:
+		return
+	case webhook.TypeCompleted:
+		if e.Data.Result == nil || !e.Data.Result.Verified {
+			j.fail("spec, Data by event: a completed event without a result")
+			return
+		}
+		j.verdict(s, "the event", e.Data.Result.Level, e.Data.Result.ChallengeAge)
+		j.ended(s, "COMPLETED", "the event")
+	case webhook.TypeFailed:
+		j.ended(s, "FAILED", "the event")
+		j.failure(s, e.Data.Failure.Code)
+	case webhook.TypeExpired:
+		if early := s.asked.Add(10*time.Minute - j.tolerance()); j.w.now.Before(early) {
+			j.fail("I7: the expired event of session %s arrives after %s", s.id, j.w.now.Sub(s.asked))
+		}
+		j.ended(s, "EXPIRED", "the event")
+	}
+	if e.Type != webhook.TypeExpired && (e.Data.PublisherState == nil || *e.Data.PublisherState != s.state ||
+		e.Data.ExternalUserID == nil || *e.Data.ExternalUserID != s.user) {
+		j.fail("spec, Data by event: the event of session %s has another state or user: %s", s.id, e.ID)
+	}
+}
+
+// replied is the response that has reached the service.
+func (p *post) replied(status int) {
+	if status >= 200 && status < 300 {
+		p.event.accepted, p.event.delivered = true, p.j.w.now
+	}
+	if status >= 400 && status < 500 {
+		p.event.refused = true
+	}
+}
+
+// recovered checks, some time after the last fault, that nothing waits for an operator (I10).
+func (j *judge) recovered() {
+	for _, s := range j.order {
+		if s.offer.url != "" && s.types[webhook.TypeStarted] == "" && !j.forgot && !j.waits(s) {
+			j.fail("I10: the started event of session %s was never posted, %s after the last fault", s.id,
+				recovery)
+		}
+	}
+}
+
+// waits reports whether an event of the session was posted, so that it may be waiting for another attempt.
+func (j *judge) waits(s *session) bool {
+	for _, e := range j.events {
+		if e.SessionID == s.id {
+			return true
+		}
+	}
+	return j.w.rate[switchReceivers] > 0 || j.w.rate[switchOperator] > 0 || j.w.rate[switchClocks] > 0
+}
+
+// closing checks the whole history, after all retries.
+func (j *judge) closing() {
+	dead := j.dead()
+	for _, s := range j.order {
+		if err := history.Explain(s.exchanges.History()); err != nil && !j.forgot {
+			j.fail("I1: %v", err)
+		}
+		status := s.final.text("status")
+		if j.forgot {
+			continue
+		}
+		if status == "PENDING" {
+			j.fail("I7: session %s is pending at the end", s.id)
+		}
+		if s.offer.url == "" {
+			continue
+		}
+		want := map[string]string{"COMPLETED": webhook.TypeCompleted, "FAILED": webhook.TypeFailed,
+			"EXPIRED": webhook.TypeExpired}[status]
+		for _, kind := range []string{webhook.TypeStarted, want} {
+			e := j.events[s.types[kind]]
+			if (e == nil || !e.accepted) && !dead[s.id+":"+kind] {
+				j.fail("I3: event %s of session %s is neither delivered nor listed as failed", kind, s.id)
+			}
+			if e != nil && e.tries > 1 && j.calm() && !j.w.seen[switchReceivers] {
+				j.fail("I4: event %s of session %s was posted %d times without any fault", kind, s.id, e.tries)
+			}
+		}
+	}
+	j.strangers()
+}
+
+// strangers checks that each event belongs to a session that some start can have created.
+func (j *judge) strangers() {
+	unknown := map[string]map[string]bool{}
+	for _, e := range j.events {
+		if j.sessions[e.SessionID] != nil {
+			continue
+		}
+		if unknown[e.IntegrationID] == nil {
+			unknown[e.IntegrationID] = map[string]bool{}
+		}
+		unknown[e.IntegrationID][e.SessionID] = true
+	}
+	for i, ids := range unknown {
+		if len(ids) > j.unknown[i] {
+			j.fail("I4: integration %s has events of %d sessions that no start has created", i, len(ids))
+		}
+	}
+}
+
+// dead returns the events that operators see as failed, by idempotency key.
+func (j *judge) dead() map[string]bool {
+	w, dead := j.w, map[string]bool{}
+	var list struct {
+		Deliveries []struct {
+			Event    string `json:"event"`
+			Type     string `json:"type"`
+			Session  string `json:"session_id"`
+			Reason   string `json:"reason"`
+			Attempts int    `json:"attempts"`
+		} `json:"deliveries"`
+	}
+	a := answer{}
+	for range 10 {
+		if a = w.ask(true, request("GET", "/admin/v1/deliveries?limit=200", operatorToken, nil)); a.status == 200 {
+			break
+		}
+		w.sleep(5 * time.Second)
+	}
+	if err := json.Unmarshal(a.body, &list); err != nil || a.status != 200 {
+		j.fail("I10: the failed events cannot be listed at the end: %d %s", a.status, a.body)
+	}
+	for _, d := range list.Deliveries {
+		dead[d.Session+":"+d.Type] = true
+		j.reach("event failed")
+		if e := j.events[d.Event]; e == nil || d.Attempts > e.tries {
+			j.fail("I11: event %s of session %s has failed (%s) after %d attempts, and other than %v were made",
+				d.Type, d.Session, d.Reason, d.Attempts, e)
+		}
+	}
+	return dead
+}
+
+// reach records a transition for the coverage.
+func (j *judge) reach(transition string) {
+	if transition == j.breakAt {
+		j.fail("test: %s", transition)
+	}
+	if j.w.cover != nil {
+		j.w.cover.reach(transition, &j.w.seen)
+	}
+}

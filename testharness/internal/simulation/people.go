@@ -1,0 +1,412 @@
+package simulation
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"time"
+
+	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/web"
+)
+
+// offer is an integration that the base has.
+type offer struct {
+	id, level string
+	age       int
+	url       string // of the webhook; "": it is off
+	secret    string
+}
+
+// shop is a publisher.
+type shop struct {
+	w            *world
+	publisher    string
+	key          string   // that it uses
+	keys         []string // that it has
+	integrations []offer
+}
+
+// populate starts the people of a history.
+func (w *world) populate() {
+	draw := w.stream("people")
+	for n := range 1 + draw.pick(4) {
+		at, pick := draw.pick(2), draw.pick(3)
+		w.person(fmt.Sprintf("visitor %d", n+1), func() { w.visit(n, w.shops[at], at, pick) })
+	}
+	if w.rate[switchOperator] > 0 {
+		for n := range 2 {
+			w.person(fmt.Sprintf("operator %d", n+1), w.administer)
+		}
+	}
+	if w.rate[switchKeys] > 0 {
+		w.person("key operator", w.changeKeys)
+	}
+	if w.rate[switchRotation] > 0 {
+		w.person("ring operator", w.rotate)
+	}
+}
+
+// visit is a visitor of a shop: the shop starts a session, and the visitor's browser goes through it.
+func (w *world) visit(n int, s *shop, at, pick int) {
+	act := w.current.act
+	w.sleep(time.Duration(5+act.pick(120)) * time.Second) // instances take a moment to start
+	i := s.integrations[pick]
+	v := &session{shop: at, offer: i, state: fmt.Sprintf("canary-state-%d", n),
+		user: fmt.Sprintf("canary-user-%d", n), asked: w.now}
+	body := map[string]any{"integration_id": i.id, "callback_url": callback, "state": v.state,
+		"external_user_id": v.user}
+	idempotent := ""
+	if act.chance(500) {
+		idempotent = fmt.Sprintf("visit-%d", n)
+	}
+	key := s.key // a repetition with another key is another request
+	start := func() answer {
+		req := request("POST", web.StartPath, key, body)
+		if idempotent != "" {
+			req.Header["Idempotency-Key"] = []string{idempotent}
+		}
+		a := w.ask(false, req)
+		w.judge.startAnswered(i, a, idempotent != "")
+		return a
+	}
+	var first answer
+	for range 4 {
+		if first = start(); first.known() {
+			break
+		}
+		w.sleep(time.Duration(1+act.pick(10)) * time.Second)
+	}
+	if first.status != 200 {
+		if idempotent != "" && first.status != 502 {
+			w.judge.unknown["int_"+i.id]++
+		}
+		w.tell("shop", "has no session: %d %s", first.status, first.text("code"))
+		return
+	}
+	v.id, v.link, v.answered = first.text("session_id"), first.text("redirect_url"), w.now
+	w.judge.started(v, first)
+	if idempotent != "" && act.chance(w.rate[switchRetries]) {
+		if again := start(); again.status == 200 && string(again.body) != string(first.body) &&
+			!w.judge.forgot {
+			w.judge.fail("contract 11: the same start returned another session: %s, then %s", first.body,
+				again.body)
+		}
+	}
+	b := &browser{w: w, cookies: map[string]string{}, address: byte(n + 1)}
+	w.person(fmt.Sprintf("user %d", n+1), func() { w.browse(v, b) })
+	if act.chance(w.rate[switchTabs]) {
+		w.met(switchTabs)
+		w.person(fmt.Sprintf("user %d, second tab", n+1), func() { w.browse(v, b) })
+	}
+	if act.chance(w.rate[switchAttackers]) {
+		w.met(switchAttackers)
+		w.person(fmt.Sprintf("attacker %d", n+1), func() { w.attack(v, byte(n+100)) })
+	}
+	for range act.pick(4) {
+		w.sleep(time.Duration(act.pick(200)) * time.Second)
+		s.reconcile(v)
+	}
+}
+
+// reconcile asks for the session's state.
+func (s *shop) reconcile(v *session) answer {
+	asked := s.w.now
+	a := s.w.ask(false, request("GET", web.SessionsPath+v.id, s.key, nil))
+	s.w.judge.reconciled(v, asked, a)
+	return a
+}
+
+// reconcileFinally asks until it gets the state.
+func (s *shop) reconcileFinally(v *session) {
+	for range 20 {
+		if a := s.reconcile(v); a.status == 200 {
+			v.final = a
+			return
+		}
+		s.w.sleep(3 * time.Second)
+	}
+	if s.w.judge.forgot {
+		return // it may have forgotten the shop's key
+	}
+	s.w.judge.fail("I10: session %s cannot be reconciled after all faults have ended", v.id)
+}
+
+// browse is a user with one tab of a browser.
+func (w *world) browse(v *session, b *browser) {
+	act := w.current.act
+	w.sleep(time.Duration(1+act.pick(20)) * time.Second)
+	p := b.get(v.link)
+	for range 10 {
+		if w.over {
+			return
+		}
+		w.judge.saw(v, p)
+		switch {
+		case p.unclear():
+			w.sleep(time.Duration(2+act.pick(20)) * time.Second)
+			p = b.get(v.link)
+			continue
+		case p.hop != "":
+			w.goBack(v, p.hop)
+			if !act.chance(w.rate[switchRetries]) {
+				return
+			}
+			p = b.get(v.link) // the back button
+			continue
+		case len(p.forms) == 0:
+			return
+		}
+		w.think(v)
+		f := choose(act, p.forms)
+		switch {
+		case act.chance(60): // the user walks away
+			return
+		case act.chance(w.rate[switchTabs]):
+			g := choose(act, p.forms)
+			w.judge.acted(v, g)
+			w.person("second click of "+w.current.name, func() { w.judge.saw(v, b.post(g)) })
+		}
+		w.judge.acted(v, f)
+		p = b.post(f)
+	}
+}
+
+// think lets time pass before a user acts: seconds, or up to about the end of the session.
+func (w *world) think(v *session) {
+	act := w.current.act
+	if !act.chance(100) {
+		w.sleep(time.Duration(1+act.pick(30)) * time.Second)
+		return
+	}
+	end := v.answered.Add(10*time.Minute - 3*time.Second + time.Duration(act.pick(6000))*time.Millisecond)
+	if end.After(w.now) {
+		w.sleep(end.Sub(w.now))
+	}
+}
+
+// choose returns one of the forms. Approval, the quiet choice, is the most frequent one.
+func choose(act *stream, forms []form) form {
+	wanted := [...]string{"approve", "approve", "approve", "approve", "fail_attempt", "fail_attempt",
+		"fail_attempt", "reject", "withdraw", "cancel", "unknown"}[act.pick(11)]
+	for _, f := range forms {
+		if f.outcome == wanted {
+			return f
+		}
+	}
+	return forms[0]
+}
+
+// goBack is the browser's request to the callback: the shop exchanges the result token.
+func (w *world) goBack(v *session, hop string) {
+	u, err := url.Parse(hop)
+	if err != nil {
+		w.judge.fail("the way back of %s is no address: %s", v.id, hop)
+		return
+	}
+	q := u.Query()
+	result := q.Get("result_token")
+	w.judge.returned(v, hop, q)
+	name := fmt.Sprintf("callback of %s", w.current.name)
+	w.person(name, func() { w.shops[v.shop].validate(v, result) })
+	if w.current.act.chance(w.rate[switchRetries]) {
+		w.person(name+", again", func() { w.shops[v.shop].validate(v, result) })
+	}
+}
+
+// validate exchanges a result token as a publisher does: at most a few times, until the result is known.
+func (s *shop) validate(v *session, result string) {
+	w, act := s.w, s.w.current.act
+	v.callers++
+	owner := fmt.Sprint(v.callers)
+	w.sleep([]time.Duration{0, time.Second, 20 * time.Second, 4*time.Minute + 58*time.Second,
+		5*time.Minute + 1*time.Second}[act.pick(5)])
+	named := act.chance(500)
+	for n := range 5 {
+		req := request("POST", web.ValidatePath, s.key, map[string]string{"result_token": result})
+		caller := fmt.Sprintf("call %s.%d", owner, n)
+		if named {
+			caller = "key " + owner
+			req.Header["Idempotency-Key"] = []string{"validate-" + owner}
+		}
+		end := w.judge.validating(v, caller)
+		a := w.ask(false, req)
+		end(a)
+		if a.known() && !act.chance(w.rate[switchRetries]) {
+			return
+		}
+		w.sleep(time.Duration(1+act.pick(20)) * time.Second)
+	}
+}
+
+// attack is an attacker who has the link of a session, and another publisher's key.
+func (w *world) attack(v *session, address byte) {
+	act := w.current.act
+	other := w.shops[1-v.shop]
+	b := &browser{w: w, cookies: map[string]string{}, address: address}
+	for range 1 + act.pick(5) {
+		w.sleep(time.Duration(1+act.pick(150)) * time.Second)
+		switch act.pick(6) {
+		case 0: // GET and HEAD change nothing, so the judge is not told about them
+			b.send("HEAD", v.link, nil)
+			b.get(v.link)
+		case 1:
+			a := w.ask(false, request("GET", web.SessionsPath+v.id, other.key, nil))
+			w.judge.denied("another publisher reconciles", a, 404)
+		case 2:
+			a := w.ask(false, request("POST", web.ValidatePath, other.key,
+				map[string]string{"result_token": w.judge.aToken(v, act)}))
+			w.judge.denied("another publisher validates", a, 400)
+		case 3:
+			a := w.ask(false, request("POST", web.ValidatePath, w.shops[v.shop].key,
+				map[string]string{"result_token": w.forge(v)}))
+			w.judge.denied("a forged result token", a, 400)
+		case 4: // anyone with the link of an active session can use it
+			if p := b.get(v.link); len(p.forms) > 0 {
+				f := choose(act, p.forms)
+				w.judge.acted(v, f)
+				w.judge.saw(v, b.post(f))
+			}
+		case 5:
+			id := []byte(v.id)
+			at := len("svc_sess_") + act.pick(len(id)-len("svc_sess_")-1)
+			id[at] ^= 1
+			a := w.ask(false, request("GET", web.SessionsPath+url.PathEscape(string(id)),
+				w.shops[v.shop].key, nil))
+			w.judge.denied("an altered session id", a, 404, 400)
+		}
+	}
+}
+
+// forge returns a result token for the session by another service's key ring (I13).
+func (w *world) forge(v *session) string {
+	own := &random{7}
+	keys, err := token.GenerateKeyring(own, epoch.Add(-time.Hour))
+	must(err)
+	ring, err := keys.Ring(hostName, own, func() time.Time { return w.now })
+	must(err)
+	text, err := token.SealResult(ring, token.ResultClaims{Session: v.id, Completed: token.At(w.now)})
+	must(err)
+	return text
+}
+
+// administer is an operator who changes settings.
+func (w *world) administer() {
+	act := w.current.act
+	for range 1 + act.pick(4) {
+		w.sleep(time.Duration(5+act.pick(200)) * time.Second)
+		if !act.chance(w.rate[switchOperator]) {
+			continue
+		}
+		w.met(switchOperator)
+		s := w.shops[act.pick(2)]
+		i := s.integrations[act.pick(3)]
+		path := "/admin/v1/integrations/" + i.id
+		a := w.ask(true, request("GET", path, operatorToken, nil))
+		if a.status != 200 {
+			continue
+		}
+		switch act.pick(3) {
+		case 0:
+			w.change(i, path, a, "challenge_age", 18+act.pick(60))
+		case 1:
+			w.change(i, path, a, "attempts", 1+act.pick(5))
+		case 2:
+			w.rotateSecret(i, path)
+		}
+	}
+}
+
+// change changes a setting, in the version that the operator has seen.
+func (w *world) change(i offer, path string, seen answer, field string, to int) {
+	c := w.judge.changing(i, field, to, seen.text("version"))
+	req := request("PATCH", path, operatorToken, map[string]int{field: to})
+	req.Header["If-Match"] = []string{seen.header.Get("Etag")}
+	a := w.ask(true, req)
+	w.tell(w.current.name, "sets %s of %s to %d: %d", field, i.id[32:], to, a.status)
+	c.answered(a)
+}
+
+// rotateSecret rotates a webhook secret in the way that loses no event: staged, tested, and then in use.
+func (w *world) rotateSecret(i offer, path string) {
+	if i.url == "" {
+		return
+	}
+	a := w.ask(true, request("POST", path+"/rotate", operatorToken, map[string]bool{"staged": true}))
+	if a.status != 200 {
+		return
+	}
+	w.secrets[i.url] = append(w.secrets[i.url], a.text("secret"))
+	for range 3 {
+		if a = w.ask(true, request("POST", path+"/test?staged=true", operatorToken, nil)); a.known() {
+			return
+		}
+		w.sleep(10 * time.Second)
+	}
+}
+
+// changeKeys is an operator who gives a shop another key, and revokes the old one.
+func (w *world) changeKeys() {
+	act := w.current.act
+	for range 1 + act.pick(2) {
+		w.sleep(time.Duration(5+act.pick(200)) * time.Second)
+		w.met(switchKeys)
+		s := w.shops[act.pick(2)]
+		a := w.ask(true, request("POST", "/admin/v1/keys", operatorToken,
+			map[string]string{"publisher_id": s.publisher}))
+		if a.status != 200 {
+			continue
+		}
+		old := s.key
+		s.key = a.text("key")
+		s.keys = append(s.keys, s.key)
+		w.sleep(patience + time.Second) // its last requests with the old key end
+		id := w.keyID(s, old)
+		if id == "" {
+			continue
+		}
+		a = w.ask(true, request("POST", "/admin/v1/keys/"+id+"/revoke", operatorToken, nil))
+		if a.status != 200 {
+			continue
+		}
+		revoked := w.now
+		w.sleep(time.Duration(act.pick(12)) * time.Second)
+		asked := w.now
+		a = w.ask(false, request("POST", web.StartPath, old, map[string]string{
+			"integration_id": s.integrations[0].id, "callback_url": callback}))
+		w.judge.revokedUsed(asked.Sub(revoked), a)
+	}
+}
+
+// keyID returns the id of a key, or "".
+func (w *world) keyID(s *shop, key string) string {
+	a := w.ask(true, request("GET", "/admin/v1/keys?publisher_id="+s.publisher, operatorToken, nil))
+	var list struct {
+		Keys []struct {
+			ID    string `json:"id"`
+			Last4 string `json:"last4"`
+		} `json:"keys"`
+	}
+	_ = json.Unmarshal(a.body, &list)
+	for _, k := range list.Keys {
+		if k.Last4 == key[len(key)-4:] {
+			return k.ID
+		}
+	}
+	return ""
+}
+
+// rotate is an operator who rotates the key ring, and copies it to one machine after the other.
+func (w *world) rotate() {
+	act := w.current.act
+	w.sleep(time.Duration(act.pick(300)) * time.Second)
+	next := w.rings[0]
+	must(next.Rotate(&random{mix(w.seed)}, w.now, time.Minute))
+	w.met(switchRotation)
+	w.rotating.set = true
+	for n := range w.rings {
+		w.sleep(time.Duration(act.pick(15)) * time.Second)
+		w.rings[n] = next
+		w.tell(w.current.name, "copies the new key ring to instance %d", n+1)
+	}
+}

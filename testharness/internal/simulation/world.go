@@ -1,0 +1,511 @@
+package simulation
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"hash"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/verge-id/verge/core"
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/method/sandbox"
+	"github.com/verge-id/verge/core/ratelimit"
+	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/web"
+)
+
+// epoch is when every history begins. The odd part of a second shows where times are rounded.
+var epoch = time.Date(2026, 11, 20, 22, 10, 0, 123_456_789, time.UTC)
+
+const (
+	hostName      = "verge.example"
+	baseURL       = "https://" + hostName
+	callback      = "https://shop.example/return"
+	operatorToken = "op_of_the_simulation_of_verge"
+	instances     = 3
+)
+
+// world is everything in one history.
+type world struct {
+	*scheduler
+	rate    rates
+	healed  bool // the faults have ended
+	config  core.Config
+	store   *store
+	clocks  map[string]*clock // of the machines, by the name of the instance; "store" is the store's
+	running []*instance
+	rings   []token.Keyring // of each machine's file
+	judge   *judge
+	people  int // who have not ended
+	shops   []*shop
+	secrets map[string][]string // of webhooks, by URL: those that its receiver accepts
+	seen    [switches]bool      // faults that have occurred
+
+	rotating *signal // the key ring has been rotated
+
+	digest hash.Hash // of all responses, commits and webhooks; nil: not wanted
+	cover  *Coverage
+}
+
+// base is the state in which every history begins: two publishers whose integrations are ready. It is made
+// once, because it costs as much as a history.
+type base struct {
+	config core.Config
+	ring   token.Keyring
+	store  *store
+	shops  []shop
+}
+
+var theBase = sync.OnceValue(newBase)
+
+func newBase() *base {
+	b := &base{config: core.Config{BaseURL: baseURL, Test: true, OperatorToken: operatorToken, Partitions: 2}}
+	l := &b.config.Limits
+	for _, limit := range []*ratelimit.Limit{&l.PublicPerIP, &l.PublicPerNetwork, &l.PublicPerKey,
+		&l.StartsPerPublisher, &l.SecretPerIP, &l.ReconcilePerKey, &l.PreflightsPerIP, &l.PagesPerIP} {
+		*limit = ratelimit.PerMinute(1_000_000)
+	}
+	var err error
+	b.ring, err = token.GenerateKeyring(&random{1}, epoch.Add(-time.Hour))
+	must(err)
+	w := newWorld(b, 0, nil, nil)
+	in := w.running[0]
+	must(in.start(context.Background(), b.ring, w.clocks[in.name]))
+	d := in.service.Directory()
+	for n, id := range []string{"pub_shop", "pub_other"} {
+		s := shop{publisher: id}
+		must(d.PutPublisher(context.Background(), integration.Publisher{ID: id, Name: id}))
+		for m, i := range []integration.Integration{
+			{Level: "L1", ChallengeAge: 25, Webhook: integration.Webhook{URL: "https://" + id[4:] + ".example/1"}},
+			{Level: "L2", ChallengeAge: 18, Webhook: integration.Webhook{URL: "https://" + id[4:] + ".example/2"}},
+			{Level: "L2", ChallengeAge: 40, Webhook: integration.Webhook{Off: true}},
+		} {
+			i.ID = fmt.Sprintf("5b0c7f0e-9a53-4c8e-8d0f-2f6a5f1c%02d%02d", n, m)
+			i.PublisherID, i.Name, i.Method = id, id, sandbox.Name
+			i.CallbackOrigins = []string{"https://shop.example"}
+			secret := ""
+			if i.Webhook.URL != "" {
+				secret, err = integration.GenerateSecret(&random{uint64(100*n + m)})
+				must(err)
+				w.secrets[i.Webhook.URL] = []string{secret}
+			}
+			must(d.PutIntegration(context.Background(), i, secret))
+			s.integrations = append(s.integrations, offer{id: i.ID, level: i.Level, age: i.ChallengeAge,
+				url: i.Webhook.URL, secret: secret})
+		}
+		s.key, _, err = d.CreateKey(context.Background(), id, "", nil)
+		must(err)
+		b.shops = append(b.shops, s)
+	}
+	for _, s := range b.shops {
+		for _, i := range s.integrations {
+			if i.url == "" {
+				continue
+			}
+			r := in.handle(true, request("POST", "/admin/v1/integrations/"+i.id+"/test", operatorToken, nil))
+			if r.Status != 200 || !strings.Contains(string(r.Body), `"ready":true`) {
+				panic(fmt.Sprintf("simulation: the webhook test of %s: %d %s", i.id, r.Status, r.Body))
+			}
+		}
+	}
+	for range 3 { // the base's key is then the only one that counts, as in a store that is older than a session
+		must(in.ring.Refresh(context.Background()))
+	}
+	b.store = w.store
+	return b
+}
+
+func must(err error) {
+	if err != nil {
+		panic(err) // a mistake in this package
+	}
+}
+
+func newWorld(b *base, seed uint64, keep map[decision]bool, record func(string)) *world {
+	c := &choices{seed: seed, keep: keep}
+	w := &world{scheduler: &scheduler{choices: c, now: epoch, order: c.stream("order")}, config: b.config,
+		clocks: map[string]*clock{}, secrets: map[string][]string{}, rotating: &signal{}}
+	w.tell = func(string, string, ...any) {}
+	if record != nil {
+		w.tell = func(who, format string, args ...any) { record(story(w.now, who, format, args...)) }
+	}
+	w.judge = newJudge(w)
+	w.clocks["store"] = &clock{}
+	now := func() time.Time { return w.clocks["store"].at(w.now) }
+	w.store = &store{now: now, partitions: map[kv.Partition]*partition{}}
+	if b.store != nil {
+		w.store = b.store.copy(now)
+	}
+	for n := range instances {
+		name := fmt.Sprintf("instance %d", n+1)
+		w.clocks[name] = &clock{}
+		w.running = append(w.running, newInstance(w, name, mix(seed)+uint64(n)<<32))
+		w.rings = append(w.rings, b.ring)
+	}
+	for _, s := range b.shops {
+		s.w, s.keys = w, []string{s.key}
+		for _, i := range s.integrations {
+			w.secrets[i.url] = []string{i.secret}
+			w.judge.offered(i)
+		}
+		w.shops = append(w.shops, &s)
+	}
+	return w
+}
+
+// note adds a fact to the digest.
+func (w *world) note(facts ...any) {
+	if w.digest != nil {
+		fmt.Fprintln(w.digest, w.now.UnixNano(), facts)
+	}
+}
+
+// met records that a fault has occurred.
+func (w *world) met(f faultSwitch) { w.seen[f] = true }
+
+// person starts the program of a person or a publisher. The faults end when all of them have ended.
+func (w *world) person(name string, program func()) {
+	w.people++
+	w.spawn(nil, name, func() {
+		program()
+		w.people--
+	})
+}
+
+// answer is the response to a request. The status is 0 if none arrived.
+type answer struct {
+	status int
+	header web.Header
+	body   []byte
+}
+
+// text returns a string field of the body, or "".
+func (a answer) text(name string) string {
+	var all map[string]any
+	if json.Unmarshal(a.body, &all) != nil {
+		return ""
+	}
+	s, _ := all[name].(string)
+	return s
+}
+
+// known reports whether the response excludes a later effect of the request.
+func (a answer) known() bool { return a.status != 0 && a.status < 500 }
+
+func request(method, path, bearer string, body any) *web.Request {
+	path, query, _ := strings.Cut(path, "?")
+	r := &web.Request{Method: method, Path: path, Query: query, Header: web.Header{},
+		Client: netip.AddrFrom4([4]byte{192, 0, 2, 1})}
+	if bearer != "" {
+		r.Header["Authorization"] = []string{"Bearer " + bearer}
+	}
+	if body != nil {
+		var err error
+		r.Body, err = json.Marshal(body)
+		must(err)
+		r.Header["Content-Type"] = []string{"application/json"}
+	}
+	return r
+}
+
+// patience is how long a client waits for a response.
+const patience = 15 * time.Second
+
+// ask sends a request to one of the instances.
+func (w *world) ask(admin bool, req *web.Request) answer {
+	t := w.current
+	in := w.running[t.act.pick(len(w.running))]
+	if w.over {
+		return answer{}
+	}
+	if in.service == nil || in.dead {
+		w.sleep(time.Second)
+		return answer{}
+	}
+	lost := 0 // 1: the request, 2: the response
+	if t.act.chance(w.rate[switchNetwork]) && !w.healed {
+		lost = 1 + t.act.pick(2)
+		w.met(switchNetwork)
+	}
+	if lost == 1 {
+		w.sleep(patience)
+		return answer{}
+	}
+	var got answer
+	done := &signal{}
+	handler := w.spawn(in, in.name+" for "+t.name, func() {
+		r := in.handle(admin, req)
+		if in.dead || w.over {
+			return
+		}
+		w.tell(in.name, "%s %s gets %d", req.Method, short(req.Path), r.Status)
+		w.note(in.name, req.Method, req.Path, r.Status, r.Header, r.Body)
+		got = answer{r.Status, r.Header, r.Body}
+		done.set = true
+	})
+	handler.deadline = w.now.Add(patience)
+	if !w.wait(done, patience) || lost == 2 {
+		w.tell(t.name, "gets no response to %s %s from %s", req.Method, short(req.Path), in.name)
+		return answer{}
+	}
+	return got
+}
+
+// fetch is a webhook that arrives at its receiver.
+func (w *world) fetch(req host.FetchRequest) (host.FetchResponse, error) {
+	took, status := 20*time.Millisecond, 0
+	failed := ""
+	if t := w.current; t != nil && !w.healed && t.act.chance(w.rate[switchReceivers]) {
+		w.met(switchReceivers)
+		switch t.act.pick(7) {
+		case 0:
+			status = 500
+		case 1:
+			status = 302
+		case 2:
+			status = 404
+		case 3:
+			took = 8 * time.Second
+		case 4: // it arrives, and the response does not
+			took, failed = 10*time.Second, host.FetchTimeout
+		case 5:
+			failed = host.FetchNetwork
+		case 6: // it does not arrive
+			w.judge.unreached(req)
+			return host.FetchResponse{}, &host.FetchError{Reason: host.FetchRefused, Err: errFault}
+		}
+	}
+	w.note(req.URL, req.Header, req.Body)
+	p := w.judge.posted(req)
+	if status == 0 {
+		if status = 204; !p.verified {
+			status = 401
+		}
+	}
+	if w.current != nil {
+		w.tell("receiver", "%s %s: %d %s", p.event.Type, short(p.event.SessionID), status, failed)
+		w.sleep(took)
+	}
+	if failed != "" {
+		return host.FetchResponse{}, &host.FetchError{Reason: failed, Err: errFault}
+	}
+	p.replied(status)
+	return host.FetchResponse{Status: status}, nil
+}
+
+// machine runs one instance after another on one machine.
+func (w *world) machine(n int) {
+	for life := 0; !w.over; life++ {
+		in := w.running[n]
+		if life > 0 {
+			in = newInstance(w, in.name, mix(in.random.state)+uint64(life))
+			w.running[n] = in
+		}
+		ended := &signal{}
+		w.spawn(in, in.name, func() {
+			for !in.dead && !w.over {
+				if err := in.start(context.Background(), w.rings[n], w.clocks[in.name]); err == nil {
+					break
+				}
+				w.tell(in.name, "does not start")
+				w.sleep(time.Second)
+			}
+			if in.service != nil {
+				w.tell(in.name, "has started")
+				in.run()
+			}
+			ended.set = true
+		})
+		for !ended.set && !w.over {
+			w.wait(ended, time.Hour)
+		}
+		w.sleep(time.Duration(1+w.current.act.pick(60)) * time.Second)
+	}
+}
+
+// trouble freezes and kills instances, cuts their way to the store, and moves clocks.
+func (w *world) trouble() {
+	for !w.healed && !w.over {
+		act := w.current.act
+		w.sleep(time.Duration(1+act.pick(40)) * time.Second)
+		n := act.pick(len(w.running))
+		in := w.running[n]
+		if w.healed || w.over || in.dead {
+			continue
+		}
+		if act.chance(w.rate[switchFreeze]) {
+			d := slowness[1+act.pick(len(slowness)-1)]
+			in.frozenUntil = w.now.Add(d)
+			w.met(switchFreeze)
+			w.tell(in.name, "freezes for %s", d)
+		}
+		if act.chance(w.rate[switchKill]) {
+			in.dead = true
+			w.met(switchKill)
+			w.tell(in.name, "is killed")
+		}
+		if act.chance(w.rate[switchCut]) && in.service != nil {
+			all := append([]kv.Partition{integration.Partition}, in.service.Partitions()...)
+			in.cut, in.cutUntil = all[act.pick(len(all))], w.now.Add(slowness[1+act.pick(5)])
+			w.tell(in.name, "does not reach partition %s until %s", in.cut, in.cutUntil.Format("15:04:05"))
+		}
+		if act.chance(w.rate[switchClocks]) {
+			w.jump(in.name)
+		}
+		if act.chance(w.rate[switchFailover]) {
+			if lost := w.store.failOver(1 + act.pick(5)); lost > 0 {
+				w.met(switchFailover)
+				w.judge.forgot = true
+				w.tell("store", "fails over and loses the last %d writes", lost)
+			}
+		}
+	}
+}
+
+// skew is how far a clock can be from the true time: all pairs are within host.ClockMargin.
+const skew = 2 * time.Minute
+
+// jump sets a clock.
+func (w *world) jump(of string) {
+	act := w.current.act
+	c := w.clocks[of]
+	c.offset = time.Duration(act.pick(2*int(skew/time.Second)+1)) * time.Second
+	if c.offset > skew {
+		c.offset = skew - c.offset
+	}
+	w.met(switchClocks)
+	w.tell(of, "clock is %s off", c.offset)
+}
+
+// heal ends all faults.
+func (w *world) heal() {
+	w.healed = true
+	for _, in := range w.running {
+		in.frozenUntil, in.cutUntil = time.Time{}, time.Time{}
+	}
+	for _, t := range w.tasks {
+		if t.still {
+			t.wakeAt = w.now
+		}
+	}
+	w.tell("world", "the faults end")
+}
+
+// Result is the outcome of one history.
+type Result struct {
+	Seed  uint64
+	Broke []string // promises, with the evidence; "I1: …"
+	Steps int      // calls of ports
+	Lasts time.Duration
+
+	// Switches are the names of the faults and behaviours that occurred.
+	Switches []string
+
+	made []decision
+}
+
+// maxSteps ends a history that does not end.
+const maxSteps = 400_000
+
+// Runner runs histories, one after another. The zero Runner is ready to use. It reuses coroutines: no history
+// can see that, because each of them ends with its task.
+type Runner struct {
+	Cover Coverage // of all histories that Run has run
+
+	idle    []*coroutine
+	breakAt string // for tests: a transition that breaks the promise "test"
+}
+
+// Close ends the coroutines.
+func (r *Runner) Close() {
+	for _, c := range r.idle {
+		c.stop()
+	}
+	r.idle = nil
+}
+
+// Run runs the history of a seed. record, if not nil, receives it line by line.
+func (r *Runner) Run(seed uint64, record func(string)) Result {
+	return r.run(seed, options{cover: &r.Cover, record: record})
+}
+
+// Digest returns the hash of every commit, response and webhook of a history, with their times.
+func (r *Runner) Digest(seed uint64) string {
+	all := sha256.New()
+	r.run(seed, options{digest: all})
+	return hex.EncodeToString(all.Sum(nil))
+}
+
+// options of one history. All are optional.
+type options struct {
+	keep   map[decision]bool // of choices
+	cover  *Coverage
+	record func(string)
+	digest hash.Hash
+}
+
+func (r *Runner) run(seed uint64, o options) Result {
+	w := newWorld(theBase(), seed, o.keep, o.record)
+	w.cover, w.idle, w.digest, w.judge.breakAt = o.cover, r.idle, o.digest, r.breakAt
+	w.rate = draw(w.stream("switches"))
+	if w.rate[switchClocks] > 0 {
+		w.spawn(nil, "clocks", func() {
+			for _, of := range []string{"store", "instance 1", "instance 2", "instance 3"} {
+				w.jump(of)
+			}
+		})
+	}
+	for n := range w.running {
+		w.spawn(nil, fmt.Sprintf("machine %d", n+1), func() { w.machine(n) })
+	}
+	w.spawn(nil, "trouble", w.trouble)
+	w.populate()
+	finished := false
+	w.spawn(nil, "end", func() {
+		w.end()
+		finished = true
+	})
+	w.play(func() bool { return finished || len(w.judge.broke) > 0 || w.steps > maxSteps })
+	if w.steps > maxSteps {
+		w.judge.fail("the history does not end within %d calls of ports", maxSteps)
+	}
+	r.idle = w.idle
+	if o.cover != nil {
+		o.cover.add()
+	}
+	result := Result{Seed: seed, Broke: w.judge.broke, Steps: w.steps, Lasts: w.now.Sub(epoch), made: w.made}
+	for f, seen := range w.seen {
+		if seen {
+			result.Switches = append(result.Switches, switchInfo[f].name)
+		}
+	}
+	return result
+}
+
+// end waits until all people have ended, ends the faults, and compares what remains.
+func (w *world) end() {
+	w.sleep(time.Second)
+	for w.people > 0 && !w.over {
+		w.sleep(10 * time.Second)
+	}
+	w.heal()
+	w.sleep(recovery)
+	w.judge.recovered()
+	w.sleep(12 * time.Minute) // all sessions have ended
+	for _, s := range w.judge.order {
+		w.shops[s.shop].reconcileFinally(s)
+	}
+	w.sleep(20 * time.Hour) // all retries are over
+	w.judge.closing()
+}
+
+// recovery is the time after which all effects must have ended (I10), and a poll of each runner.
+const recovery = 30*time.Second + poll + 10*time.Second
