@@ -1,23 +1,35 @@
 // Package simulation runs whole histories of Verge in one process, each determined by a seed. Several
 // instances of the real core share a store. Users, publishers, operators, receivers and attackers use them
-// while the store loses calls, clocks jump, and instances freeze and die. [Run] runs one history and returns
-// the promises that it broke. The same seed always gives the same history, byte for byte.
+// while the store loses calls, clocks jump, and instances freeze and die. [Runner.Run] runs one history and
+// returns the promises that it broke. The same seed always gives the same history, byte for byte.
+//
+//	make simulate SEEDS=100000    # progress, seeds per second, transitions by faults
+//	make simulate SEED=4711       # one history, line by line
 //
 // # Scheduler
 //
-// Each request, job and person is a coroutine, and exactly one of them runs at a time. At each call of a port
-// (store, fetch, time, randomness, wake-up) the seed decides whether the coroutine continues, lets another one
-// continue, or is delayed; scheduler.go has all of it. There is no goroutine besides the coroutines, and no
-// clock but the scheduler's.
+// Each request, job and person is a coroutine, and exactly one of them runs at a time. At each call of a
+// port (store, fetch, time, randomness, wake-up) the seed decides whether the coroutine continues, another
+// one continues, or it is delayed. The file scheduler.go has all of it. There is no goroutine besides the
+// coroutines, and no clock but the scheduler's.
 //
 // # Decisions
 //
-// Each decision belongs to a coroutine and has a number there (choices.go). Zero is the quiet choice: no fault,
-// no delay, the simplest action. Reduce makes as many decisions quiet as it can while the history still breaks
-// the same promise. What remains is printed as a story.
+// Each decision belongs to a coroutine and has a number there (choices.go). Zero is the quiet choice: no
+// fault, no delay, the simplest action. [Runner.Reduce] makes as many decisions quiet as possible while the
+// history still breaks the same promise. The rest is printed as a story.
 //
 // # Judge
 //
-// The judge knows only facts that people outside have: requests and responses, pages, webhooks, and their
-// times (judge.go). It does not look into the store or into an instance.
+// The judge has only facts that people outside have: requests and responses, pages, webhooks, and their times
+// (judge.go). It does not look into the store or into an instance.
+//
+// # Limits of the world
+//
+// The store keeps the promises of package kv, except in a failover, which loses writes of the last second.
+// After one, the judge only checks the promises that a restored earlier state leaves (SECURITY.md, a writer to
+// the store). Clocks differ by at most host.ClockMargin. No call to the store begins after the 15 s that a
+// request may take, as with the adapters, and the look at the key ring takes 14 s at most. A session may
+// complete in the store some seconds after its 10 minutes, by a request that began in time; reconcile can
+// return EXPIRED in between. The judge therefore takes EXPIRED as final only when all such requests have ended.
 package simulation

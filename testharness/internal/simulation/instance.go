@@ -123,10 +123,14 @@ func (h logHandler) Handle(_ context.Context, r slog.Record) error {
 	h.in.logging = false
 	line := r.Message
 	r.Attrs(func(a slog.Attr) bool {
-		line += " " + a.Key + "=" + a.Value.String()
+		h.in.w.judge.logged(h.in.name, a.Value.String())
+		switch a.Key {
+		case "session", "method", "reason", "result", "state", "code", "type", "last", "error", "operation":
+			line += " " + a.Key + "=" + short(a.Value.String())
+		}
 		return true
 	})
-	h.in.w.judge.logged(h.in.name, line)
+	h.in.w.judge.logged(h.in.name, r.Message)
 	if r.Level >= slog.LevelInfo && !h.in.dead {
 		h.in.w.tell(h.in.name, "logs %s", line)
 	}
@@ -312,14 +316,22 @@ func (in *instance) run() {
 	}
 }
 
+// settled is how long after a rotation nothing more changes: the new key seals after a minute, and is alone six
+// minutes later (contract 16).
+const settled = 9 * time.Minute
+
 // follow reads the file of the key ring and the store's set of keys every few seconds, as edge does.
 func (in *instance) follow() {
-	for in.w.point(in.w) && !in.w.healed {
-		in.w.wait(in.w.rotating, time.Hour) // before that, each look finds the same
-		in.w.sleep(3 * time.Second)
-		for n, other := range in.w.running {
+	w := in.w
+	for w.point(w) && !(w.healed && w.now.After(w.rotated.Add(settled))) {
+		if !w.rotating.set && w.healed {
+			return
+		}
+		w.wait(w.rotating, time.Minute) // before that, each look finds the same
+		w.sleep(3 * time.Second)
+		for n, other := range w.running {
 			if other == in {
-				_ = in.ring.Use(in.w.rings[n])
+				_ = in.ring.Use(w.rings[n])
 			}
 		}
 		_ = in.ring.Refresh(context.Background()) // the next look tries again

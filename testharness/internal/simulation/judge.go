@@ -83,8 +83,15 @@ type change struct {
 }
 
 func newJudge(w *world) *judge {
-	return &judge{w: w, sessions: map[string]*session{}, unknown: map[string]int{}, offers: map[string]offer{},
-		changes: map[string][]*change{}, versions: map[string]*change{}, events: map[string]*event{}}
+	return &judge{
+		w:        w,
+		sessions: map[string]*session{},
+		unknown:  map[string]int{},
+		offers:   map[string]offer{},
+		changes:  map[string][]*change{},
+		versions: map[string]*change{},
+		events:   map[string]*event{},
+	}
 }
 
 // fail records a broken promise.
@@ -150,7 +157,7 @@ func (j *judge) startAnswered(i offer, a answer, repeatable bool) {
 func (j *judge) started(s *session, a answer) {
 	s.acts, s.failing, s.types = map[string]bool{}, map[string]bool{}, map[string]string{}
 	if j.sessions[s.id] != nil {
-		j.fail("contract 14: two starts have the session %s", s.id)
+		j.fail("contract 14: two starts have the session %s", short(s.id))
 	}
 	j.sessions[s.id] = s
 	j.order = append(j.order, s)
@@ -163,7 +170,7 @@ func (j *judge) started(s *session, a answer) {
 	expires, err := time.Parse(time.RFC3339, a.text("expires_at"))
 	if d := expires.Sub(s.asked) - 10*time.Minute; err != nil || d < -j.tolerance() ||
 		d > s.answered.Sub(s.asked)+j.tolerance() {
-		j.fail("spec, Session: %s expires at %s; it was asked for at %s", s.id, expires, s.asked)
+		j.fail("spec, Session: %s expires at %s; it was asked for at %s", short(s.id), expires, s.asked)
 	}
 }
 
@@ -191,11 +198,11 @@ func (j *judge) ended(s *session, status, by string) {
 		return
 	}
 	if s.ended != "" && s.ended != status {
-		j.fail("I6: session %s was %s, and is %s by %s", s.id, s.ended, status, by)
+		j.fail("I6: session %s was %s, and is %s by %s", short(s.id), s.ended, status, by)
 	}
 	s.ended = status
 	if status == "COMPLETED" && !s.acts["approve"] {
-		j.fail("I2: session %s is completed, and nobody has approved it", s.id)
+		j.fail("I2: session %s is completed, and nobody has approved it", short(s.id))
 	}
 }
 
@@ -205,7 +212,7 @@ func (j *judge) returned(s *session, hop string, q url.Values) {
 	s.tokens = append(s.tokens, token)
 	if !strings.HasPrefix(hop, callback+"?") || q.Get("session_id") != s.id || q.Get("state") != s.state ||
 		!strings.HasPrefix(token, "svc_rt_") {
-		j.fail("spec, Callback redirect: the way back of session %s is %s", s.id, hop)
+		j.fail("spec, Callback redirect: the way back of session %s is %s", short(s.id), hop)
 	}
 }
 
@@ -228,9 +235,9 @@ func (j *judge) validating(s *session, caller string) func(answer) {
 		case a.status == 200 || a.status == 409 || !a.known():
 			end(a.status)
 		case a.status == 400 && !j.forgot:
-			j.fail("contract 17: a good result token of %s is rejected: %s", s.id, a.body)
+			j.fail("contract 17: a good result token of %s is rejected: %s", short(s.id), a.body)
 		case a.status == 410 && j.w.now.Sub(s.answered) < 5*time.Minute-j.tolerance():
-			j.fail("contract 17: a result token of %s is too old after less than 5 minutes", s.id)
+			j.fail("contract 17: a result token of %s is too old after less than 5 minutes", short(s.id))
 		}
 		if a.status == 409 || a.status == 410 {
 			j.reach("validate " + a.text("code"))
@@ -240,7 +247,7 @@ func (j *judge) validating(s *session, caller string) func(answer) {
 		}
 		j.reach("validated")
 		if s.validated != "" && s.validated != caller && !j.forgot {
-			j.fail("I1: session %s is valid for %s and for %s", s.id, s.validated, caller)
+			j.fail("I1: session %s is valid for %s and for %s", short(s.id), s.validated, caller)
 		}
 		if s.validated == caller && s.validatedBody != string(a.body) && !j.forgot {
 			j.fail("contract 11: a repeated validate returns %s, and before %s", a.body, s.validatedBody)
@@ -249,7 +256,7 @@ func (j *judge) validating(s *session, caller string) func(answer) {
 		j.ended(s, "COMPLETED", "validate")
 		j.facts(s, "validate", a)
 		if asked.Sub(s.answered) > 15*time.Minute+j.tolerance() {
-			j.fail("I1: a result token of %s is valid after more than 15 minutes", s.id)
+			j.fail("I1: a result token of %s is valid after more than 15 minutes", short(s.id))
 		}
 	}
 }
@@ -266,7 +273,7 @@ func (j *judge) facts(s *session, by string, a answer) {
 		j.fail("%s returns no JSON: %s", by, a.body)
 	}
 	if got.Session != s.id || by == "validate" && got.Integration != s.offer.id {
-		j.fail("%s of session %s is about another: %s", by, s.id, a.body)
+		j.fail("%s of session %s is about another: %s", by, short(s.id), a.body)
 	}
 	j.verdict(s, by, got.Level, got.Age)
 }
@@ -275,8 +282,15 @@ func (j *judge) facts(s *session, by string, a answer) {
 func (j *judge) verdict(s *session, by, level string, age int) {
 	ages := j.possible(s.offer, "challenge_age", s.offer.age, s.asked, s.answered)
 	if (level != s.offer.level || !slices.Contains(ages, age)) && !j.forgot {
-		j.fail("I16: %s of session %s says %s and %d; at start it was %s and one of %d", by, s.id, level, age,
-			s.offer.level, ages)
+		j.fail(
+			"I16: %s of session %s says %s and %d; at start it was %s and one of %d",
+			by,
+			short(s.id),
+			level,
+			age,
+			s.offer.level,
+			ages,
+		)
 	}
 }
 
@@ -290,7 +304,9 @@ func (j *judge) possible(i offer, field string, first int, from, to time.Time) [
 		switch {
 		case c.field != field || c.refused || c.asked.After(to):
 		case !c.responded.IsZero() && c.responded.Add(cacheLife+j.tolerance()).Before(from):
-			values = []int{c.to} // all earlier values are past, except those of changes that are still unknown
+			values = []int{
+				c.to,
+			} // all earlier values are past, except those of changes that are still unknown
 			for _, d := range j.changes[i.id] {
 				if d.field == field && !d.refused && d.responded.IsZero() && !d.asked.After(to) {
 					values = append(values, d.to)
@@ -333,7 +349,7 @@ func (c *change) answered(a answer) {
 func (j *judge) reconciled(s *session, asked time.Time, a answer) {
 	j.plain("reconcile", a)
 	if a.status == 404 && !j.forgot {
-		j.fail("contract 6: session %s is not found", s.id)
+		j.fail("contract 6: session %s is not found", short(s.id))
 	}
 	if a.status != 200 {
 		return
@@ -343,11 +359,11 @@ func (j *judge) reconciled(s *session, asked time.Time, a answer) {
 	early := s.asked.Add(10*time.Minute - j.tolerance())
 	switch {
 	case status == "EXPIRED" && j.w.now.Before(early):
-		j.fail("I7: session %s is expired after %s", s.id, j.w.now.Sub(s.asked))
+		j.fail("I7: session %s is expired after %s", short(s.id), j.w.now.Sub(s.asked))
 	case status == "PENDING" && asked.After(s.answered.Add(10*time.Minute+j.tolerance())):
-		j.fail("contract 20: session %s is pending after %s", s.id, asked.Sub(s.asked))
+		j.fail("contract 20: session %s is pending after %s", short(s.id), asked.Sub(s.asked))
 	case status == "PENDING" && s.ended != "" && s.endedBody != "" && !j.forgot:
-		j.fail("I6: session %s was %s, and is pending", s.id, s.ended)
+		j.fail("I6: session %s was %s, and is pending", short(s.id), s.ended)
 	case status == "PENDING":
 		return
 	}
@@ -358,7 +374,7 @@ func (j *judge) reconciled(s *session, asked time.Time, a answer) {
 	}
 	j.ended(s, status, "reconcile")
 	if s.endedBody != "" && s.endedBody != string(a.body) && !j.forgot {
-		j.fail("I6: session %s was %s, and is %s", s.id, s.endedBody, a.body)
+		j.fail("I6: session %s was %s, and is %s", short(s.id), s.endedBody, a.body)
 	}
 	s.endedBody = string(a.body)
 	j.reach("reconciled " + status)
@@ -379,13 +395,17 @@ func (j *judge) failure(s *session, code string) {
 		webhook.FailureUserCancelled: "withdraw", webhook.FailureUnknown: "unknown",
 		webhook.FailureMaxAttempts: "fail_attempt"}[code]
 	if needs != "" && !s.acts[needs] {
-		j.fail("contract 18: session %s has failed with %s, and nobody did that", s.id, code)
+		j.fail("contract 18: session %s has failed with %s, and nobody did that", short(s.id), code)
 	}
 	if code == webhook.FailureMaxAttempts {
 		most := slices.Min(j.possible(s.offer, "attempts", 3, s.asked, j.w.now))
 		if len(s.failing) < most {
-			j.fail("contract 23: session %s has failed with MAX_ATTEMPTS after %d attempts of %d", s.id,
-				len(s.failing), most)
+			j.fail(
+				"contract 23: session %s has failed with MAX_ATTEMPTS after %d attempts of %d",
+				short(s.id),
+				len(s.failing),
+				most,
+			)
 		}
 	}
 }
@@ -443,7 +463,7 @@ func (j *judge) posted(req host.FetchRequest) *post {
 func (j *judge) signature(req host.FetchRequest, e webhook.Event) {
 	if len(j.w.secrets[req.URL]) == 1 && j.w.rate[switchOperator] == 0 && j.w.rate[switchClocks] == 0 &&
 		j.w.rate[switchSlow] == 0 && j.w.rate[switchFreeze] == 0 {
-		j.fail("spec, Signature: %s of %s does not verify", e.Type, e.SessionID)
+		j.fail("spec, Signature: %s of %s does not verify", e.Type, short(e.SessionID))
 	}
 }
 
@@ -491,7 +511,7 @@ func (j *judge) arrived(req host.FetchRequest, e webhook.Event) *event {
 // about checks an event of a known session.
 func (j *judge) about(s *session, e webhook.Event) {
 	if id := s.types[e.Type]; id != "" && id != e.ID && !j.forgot {
-		j.fail("I6: session %s has two events of type %s", s.id, e.Type)
+		j.fail("I6: session %s has two events of type %s", short(s.id), e.Type)
 	}
 	s.types[e.Type] = e.ID
 	j.reach("event " + e.Data.Status)
@@ -510,13 +530,17 @@ func (j *judge) about(s *session, e webhook.Event) {
 		j.failure(s, e.Data.Failure.Code)
 	case webhook.TypeExpired:
 		if early := s.asked.Add(10*time.Minute - j.tolerance()); j.w.now.Before(early) {
-			j.fail("I7: the expired event of session %s arrives after %s", s.id, j.w.now.Sub(s.asked))
+			j.fail("I7: the expired event of session %s arrives after %s", short(s.id), j.w.now.Sub(s.asked))
 		}
 		j.ended(s, "EXPIRED", "the event")
 	}
 	if e.Type != webhook.TypeExpired && (e.Data.PublisherState == nil || *e.Data.PublisherState != s.state ||
 		e.Data.ExternalUserID == nil || *e.Data.ExternalUserID != s.user) {
-		j.fail("spec, Data by event: the event of session %s has another state or user: %s", s.id, e.ID)
+		j.fail(
+			"spec, Data by event: the event of session %s has another state or user: %s",
+			short(s.id),
+			e.ID,
+		)
 	}
 }
 
@@ -534,8 +558,11 @@ func (p *post) replied(status int) {
 func (j *judge) recovered() {
 	for _, s := range j.order {
 		if s.offer.url != "" && s.types[webhook.TypeStarted] == "" && !j.forgot && !j.waits(s) {
-			j.fail("I10: the started event of session %s was never posted, %s after the last fault", s.id,
-				recovery)
+			j.fail(
+				"I10: the started event of session %s was never posted, %s after the last fault",
+				short(s.id),
+				recovery,
+			)
 		}
 	}
 }
@@ -562,7 +589,7 @@ func (j *judge) closing() {
 			continue
 		}
 		if status == "PENDING" {
-			j.fail("I7: session %s is pending at the end", s.id)
+			j.fail("I7: session %s is pending at the end", short(s.id))
 		}
 		if s.offer.url == "" {
 			continue
@@ -572,10 +599,19 @@ func (j *judge) closing() {
 		for _, kind := range []string{webhook.TypeStarted, want} {
 			e := j.events[s.types[kind]]
 			if (e == nil || !e.accepted) && !dead[s.id+":"+kind] {
-				j.fail("I3: event %s of session %s is neither delivered nor listed as failed", kind, s.id)
+				j.fail(
+					"I3: event %s of session %s is neither delivered nor listed as failed",
+					kind,
+					short(s.id),
+				)
 			}
 			if e != nil && e.tries > 1 && j.calm() && !j.w.seen[switchReceivers] {
-				j.fail("I4: event %s of session %s was posted %d times without any fault", kind, s.id, e.tries)
+				j.fail(
+					"I4: event %s of session %s was posted %d times without any fault",
+					kind,
+					short(s.id),
+					e.tries,
+				)
 			}
 		}
 	}
@@ -627,8 +663,14 @@ func (j *judge) dead() map[string]bool {
 		dead[d.Session+":"+d.Type] = true
 		j.reach("event failed")
 		if e := j.events[d.Event]; e == nil || d.Attempts > e.tries {
-			j.fail("I11: event %s of session %s has failed (%s) after %d attempts, and other than %v were made",
-				d.Type, d.Session, d.Reason, d.Attempts, e)
+			j.fail(
+				"I11: event %s of session %s has failed (%s) after %d attempts, and other than %v were made",
+				d.Type,
+				short(d.Session),
+				d.Reason,
+				d.Attempts,
+				e,
+			)
 		}
 	}
 	return dead

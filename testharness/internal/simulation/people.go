@@ -403,7 +403,7 @@ func (w *world) rotate() {
 	next := w.rings[0]
 	must(next.Rotate(&random{mix(w.seed)}, w.now, time.Minute))
 	w.met(switchRotation)
-	w.rotating.set = true
+	w.rotating.set, w.rotated = true, w.now
 	for n := range w.rings {
 		w.sleep(time.Duration(act.pick(15)) * time.Second)
 		w.rings[n] = next

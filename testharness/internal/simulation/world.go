@@ -50,6 +50,7 @@ type world struct {
 	seen    [switches]bool      // faults that have occurred
 
 	rotating *signal // the key ring has been rotated
+	rotated  time.Time
 
 	digest hash.Hash // of all responses, commits and webhooks; nil: not wanted
 	cover  *Coverage

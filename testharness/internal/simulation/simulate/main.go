@@ -53,7 +53,12 @@ func first(from, seeds uint64) int {
 	defer r.Close()
 	for seed := from; seed < from+seeds; seed++ {
 		if got := r.Run(seed, nil); len(got.Broke) > 0 {
-			fmt.Printf("after %d seeds [%s] %.160s\n", seed-from+1, strings.Join(got.Switches, ", "), got.Broke[0])
+			fmt.Printf(
+				"after %d seeds [%s] %.160s\n",
+				seed-from+1,
+				strings.Join(got.Switches, ", "),
+				got.Broke[0],
+			)
 			return 1
 		}
 	}
