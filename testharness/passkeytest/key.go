@@ -9,6 +9,7 @@ import (
 	"crypto/rsa"
 	"crypto/sha256"
 	"fmt"
+	"io"
 	"math/big"
 
 	"github.com/verge-id/verge/core/cbor"
@@ -25,12 +26,17 @@ const (
 type key struct{ private crypto.Signer }
 
 // NewKey returns a new key. RS256 has 2,048 bits.
-func NewKey(algorithm int64) (k key, err error) {
+func NewKey(algorithm int64) (key, error) { return newKey(algorithm, rand.Reader) }
+
+// newKey makes EdDSA keys from random alone. Go chooses the others from its own randomness.
+func newKey(algorithm int64, random io.Reader) (k key, err error) {
 	switch algorithm {
 	case ES256:
 		k.private, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	case EdDSA:
-		_, k.private, err = ed25519.GenerateKey(rand.Reader)
+		seed := make([]byte, ed25519.SeedSize)
+		_, err = io.ReadFull(random, seed)
+		k.private = ed25519.NewKeyFromSeed(seed)
 	case RS256:
 		k.private, err = rsa.GenerateKey(rand.Reader, 2048)
 	default:
@@ -78,8 +84,10 @@ func (k key) Sign(message []byte) ([]byte, error) {
 	return k.private.Sign(rand.Reader, sum[:], crypto.SHA256)
 }
 
-func randomID() []byte {
+func randomID(random io.Reader) []byte {
 	id := make([]byte, 32)
-	_, _ = rand.Read(id) // it never fails
+	if _, err := io.ReadFull(random, id); err != nil {
+		panic(err) // no source of randomness fails
+	}
 	return id
 }

@@ -12,12 +12,14 @@
 package passkeytest
 
 import (
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 
 	"github.com/verge-id/verge/core/cbor"
@@ -40,6 +42,9 @@ type Authenticator struct {
 	Flags     byte   // of each response, without Attested
 	Counts    bool   // whether it counts signatures; otherwise the counter is always zero
 	Passkeys  []*Passkey
+
+	// Random is the source of ids and of EdDSA keys, so that a test can repeat them. Nil: crypto/rand.
+	Random io.Reader
 }
 
 // Passkey is one credential.
@@ -98,7 +103,10 @@ func (a *Authenticator) Create(options []byte, changes ...func(*Ceremony)) (Answ
 		asked = asked || p.Type == "public-key" && p.Alg == a.Algorithm
 	}
 	if !asked {
-		return Answer{}, fmt.Errorf("passkeytest: the options do not ask for the algorithm %d", a.Algorithm)
+		return Answer{}, fmt.Errorf(
+			"passkeytest: the options do not ask for the algorithm %d",
+			a.Algorithm,
+		)
 	}
 	for _, e := range o.Exclude {
 		if a.find(o.RP.ID, e.ID) != nil {
@@ -109,11 +117,15 @@ func (a *Authenticator) Create(options []byte, changes ...func(*Ceremony)) (Answ
 	if err != nil {
 		return Answer{}, fmt.Errorf("passkeytest: the user's id: %w", err)
 	}
-	key, err := NewKey(a.Algorithm)
+	random := a.Random
+	if random == nil {
+		random = rand.Reader
+	}
+	key, err := newKey(a.Algorithm, random)
 	if err != nil {
 		return Answer{}, err
 	}
-	p := &Passkey{ID: randomID(), RPID: o.RP.ID, UserHandle: handle, Key: key}
+	p := &Passkey{ID: randomID(random), RPID: o.RP.ID, UserHandle: handle, Key: key}
 	a.Passkeys = append(a.Passkeys, p)
 
 	c := Ceremony{
@@ -152,7 +164,10 @@ func (a *Authenticator) Get(options []byte, changes ...func(*Ceremony)) (Answer,
 		}
 	}
 	if p == nil {
-		return Answer{}, fmt.Errorf("passkeytest: there is no passkey of %q that the options allow", o.RPID)
+		return Answer{}, fmt.Errorf(
+			"passkeytest: there is no passkey of %q that the options allow",
+			o.RPID,
+		)
 	}
 	if a.Counts {
 		p.Counter++

@@ -1,12 +1,14 @@
 package simulation
 
 import (
+	"cmp"
 	"html"
 	"maps"
 	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/verge-id/verge/core/web"
 )
@@ -16,19 +18,35 @@ type browser struct {
 	w       *world
 	cookies map[string]string
 	address byte
+	served  []served // who has answered it
+	of      *browser // the browser whose step a phone does; nil: this is no phone
+}
+
+// served is a request that an instance may have handled, until its response or longer.
+type served struct {
+	trust proofSettings
+	until time.Time
 }
 
 // page is a page that a browser shows.
 type page struct {
 	answer
-	kind  string // data-page of the document
-	forms []form
-	hop   string // the address to which the page sends the browser, or ""
+	at     string // its address
+	kind   string // data-page of the document
+	forms  []form
+	hop    string // the address to which the page sends the browser, or ""
+	code   string // what a wallet on another device reads, or ""
+	app    string // what a wallet on this device reads, or ""
+	number string // that a person compares on two devices, or ""
 }
 
+// form is one form of a page, by the attribute that names it.
 type form struct {
-	outcome string
+	outcome string // data-outcome
+	step    string // data-step or data-method
+	hand    bool   // data-hand
 	action  string
+	options string // of a passkey
 	fields  url.Values
 }
 
@@ -58,14 +76,21 @@ func (b *browser) send(method, address string, fields url.Values) page {
 			req.Header["Cookie"] = []string{strings.Join(pairs, "; ")}
 		}
 		a := b.w.ask(false, req)
+		if a.by != nil {
+			by := served{a.by.trust, b.w.now}
+			if a.status == 0 { // the instance may still be at work
+				by.until = by.until.Add(24 * time.Hour)
+			}
+			b.served = append(b.served, by)
+		}
 		b.keep(a.header)
 		to := a.header.Get("Location")
 		if a.status != 303 || to == "" {
-			return read(a)
+			return read(address, a)
 		}
 		method, address, fields = "GET", to, nil
 	}
-	return page{}
+	return page{at: address}
 }
 
 func (b *browser) keep(h web.Header) {
@@ -81,38 +106,67 @@ func (b *browser) keep(h web.Header) {
 }
 
 // read reads a page as the service writes it. A parser of HTML would take longer than the service does.
-func read(a answer) page {
-	p := page{answer: a}
+func read(at string, a answer) page {
+	p := page{answer: a, at: at}
 	text := string(a.body)
-	if _, rest, ok := strings.Cut(text, ` data-page="`); ok {
-		p.kind, _, _ = strings.Cut(rest, `"`)
+	p.kind = attribute(text, "data-page")
+	p.code, p.number = attribute(text, "data-qr"), ""
+	if _, rest, ok := strings.Cut(text, "<a data-hop "); ok {
+		p.hop = attribute(rest, "href")
 	}
-	if _, rest, ok := strings.Cut(text, `<a data-hop href="`); ok {
-		hop, _, _ := strings.Cut(rest, `"`)
-		p.hop = html.UnescapeString(hop)
+	if _, rest, ok := strings.Cut(text, "<a data-wallet "); ok {
+		p.app = attribute(rest, "href")
+	}
+	if _, rest, ok := strings.Cut(text, "<strong data-number>"); ok {
+		p.number, _, _ = strings.Cut(rest, "<")
 	}
 	for {
-		_, rest, ok := strings.Cut(text, `<form data-outcome="`)
+		_, rest, ok := strings.Cut(text, "<form ")
 		if !ok {
 			return p
 		}
-		this, rest, _ := strings.Cut(rest, "</form>")
-		text = rest
-		f := form{fields: url.Values{}}
-		f.outcome, this, _ = strings.Cut(this, `"`)
-		_, this, _ = strings.Cut(this, `action="`)
-		f.action, this, _ = strings.Cut(this, `"`)
-		f.action = html.UnescapeString(f.action)
-		for {
-			_, input, ok := strings.Cut(this, `<input type="hidden" name="`)
-			if !ok {
-				break
-			}
-			var name, value string
-			name, input, _ = strings.Cut(input, `" value="`)
-			value, this, _ = strings.Cut(input, `"`)
-			f.fields.Set(name, html.UnescapeString(value))
-		}
-		p.forms = append(p.forms, f)
+		var this string
+		this, text, _ = strings.Cut(rest, "</form>")
+		p.forms = append(p.forms, readForm(this))
 	}
+}
+
+func readForm(text string) form {
+	tag, text, _ := strings.Cut(text, ">")
+	f := form{
+		fields:  url.Values{},
+		outcome: attribute(tag, "data-outcome"),
+		action:  attribute(tag, "action"),
+		options: attribute(tag, "data-options"),
+		hand:    strings.Contains(tag, "data-hand"),
+		step:    cmp.Or(attribute(tag, "data-step"), attribute(tag, "data-method")),
+	}
+	for {
+		_, input, ok := strings.Cut(text, `<input type="hidden" `)
+		if !ok {
+			return f
+		}
+		tag, text, _ = strings.Cut(input, ">")
+		f.fields.Set(attribute(tag, "name"), attribute(tag, "value"))
+	}
+}
+
+// attribute returns the value of the first attribute with that name.
+func attribute(text, name string) string {
+	_, rest, ok := strings.Cut(text, name+`="`)
+	if !ok {
+		return ""
+	}
+	value, _, _ := strings.Cut(rest, `"`)
+	return html.UnescapeString(value)
+}
+
+// find returns the form that a function accepts.
+func (p page) find(accept func(form) bool) (form, bool) {
+	for _, f := range p.forms {
+		if accept(f) {
+			return f, true
+		}
+	}
+	return form{}, false
 }

@@ -29,6 +29,7 @@ type instance struct {
 	random  random
 	logging bool // a log line is being written, under a lock of the core
 
+	trust   proofSettings // that it runs with
 	ring    *keyset.Ring
 	service *core.Service // nil until it has started
 
@@ -53,7 +54,12 @@ func newInstance(w *world, name string, seed uint64) *instance {
 }
 
 // start creates the core on the store, as edge.Open does.
-func (in *instance) start(ctx context.Context, ring token.Keyring, clock *clock) error {
+func (in *instance) start(
+	ctx context.Context,
+	ring token.Keyring,
+	clock *clock,
+	trust proofSettings,
+) error {
 	now := func() time.Time {
 		in.w.point(in.w)
 		return clock.at(in.w.now)
@@ -73,8 +79,12 @@ func (in *instance) start(ctx context.Context, ring token.Keyring, clock *clock)
 	if err := in.ring.Ready(); err != nil {
 		return err
 	}
-	service, err := core.New(in.w.config, host.Host{KV: in.ring.KV(), Sealer: in.ring, Fetch: fetcher{in},
-		Verify: signing.Verify, Now: now, Random: entropy{in}, Log: log, Observer: in})
+	in.trust = trust
+	service, err := core.New(
+		configOf(in.w.config, trust),
+		host.Host{KV: in.ring.KV(), Sealer: in.ring, Fetch: fetcher{in},
+			Verify: signing.Verify, Now: now, Random: entropy{in}, Log: log, Observer: in},
+	)
 	if err != nil {
 		return err
 	}
@@ -125,7 +135,16 @@ func (h logHandler) Handle(_ context.Context, r slog.Record) error {
 	r.Attrs(func(a slog.Attr) bool {
 		h.in.w.judge.logged(h.in.name, a.Value.String())
 		switch a.Key {
-		case "session", "method", "reason", "result", "state", "code", "type", "last", "error", "operation":
+		case "session",
+			"method",
+			"reason",
+			"result",
+			"state",
+			"code",
+			"type",
+			"last",
+			"error",
+			"operation":
 			line += " " + a.Key + "=" + short(a.Value.String())
 		}
 		return true
@@ -316,8 +335,8 @@ func (in *instance) run() {
 	}
 }
 
-// settled is how long after a rotation nothing more changes: the new key seals after a minute, and is alone six
-// minutes later (contract 16).
+// settled is the time after which a rotation has no more effects: the new key seals after a minute, and is
+// alone six minutes later (contract 16).
 const settled = 9 * time.Minute
 
 // follow reads the file of the key ring and the store's set of keys every few seconds, as edge does.

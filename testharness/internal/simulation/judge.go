@@ -44,7 +44,11 @@ type session struct {
 	callers         int // programs that exchange its result
 	calls           int // that they make
 	exchanges       history.Recorder
-	validated       string // the caller whose call was valid
+	person          *person
+	proofs          []shownProof // that can have counted
+	passkeys        []shownPasskey
+	provenBy        *browser // the browser that got the way back
+	validated       string   // the caller whose call was valid
 	validatedBody   string
 	ended           string // the first final status that was seen
 	endedBody       string // of reconcile
@@ -182,14 +186,86 @@ func (j *judge) acted(s *session, f form) {
 	}
 }
 
-// saw is a page of the session.
-func (j *judge) saw(s *session, p page) {
+// saw is a page of the session in a browser.
+func (j *judge) saw(s *session, b *browser, p page) {
 	if p.status != 0 {
 		j.plain("a page", p.answer)
 	}
-	if p.hop != "" {
-		j.ended(s, "COMPLETED", "a page")
+	if p.hop == "" {
+		return
 	}
+	if s.offer.proves && !j.forgot {
+		j.proven(s, b, p)
+	}
+	j.ended(s, "COMPLETED", "a page")
+}
+
+// showing is a wallet's response that is about to be sent.
+func (j *judge) showing(s *session, p shownProof, old bool) {
+	if !old {
+		s.acts["fail_attempt"] = true
+		s.failing[fmt.Sprint(len(s.failing))] = true
+		return
+	}
+	s.acts["approve"] = true
+	s.proofs = append(s.proofs, p)
+}
+
+// proven checks the first way back of a session with a proof: a wallet has responded to this browser, or it
+// has used a passkey, and the proof was enough for what the integration asks for and the instance trusts.
+func (j *judge) proven(s *session, b *browser, p page) {
+	if s.provenBy != nil {
+		if s.provenBy != b {
+			j.fail("contract 34: two browsers get the result of session %s", short(s.id))
+		}
+		return
+	}
+	s.provenBy = b
+	var why []string
+	for _, proof := range s.proofs {
+		by := proof.browser == b || proof.browser.of == b
+		if by && j.enough(s, proof, proof.at, b) {
+			j.reach("proof counted")
+			return
+		}
+		why = append(why, fmt.Sprintf("%s for %d, by this browser: %v", proof.issuer, proof.age, by))
+	}
+	for _, used := range s.passkeys {
+		if why = append(why, j.passkey(s, used, b)); why[len(why)-1] == "" {
+			j.reach("passkey counted")
+			return
+		}
+	}
+	j.fail("I16: session %s is completed at %s; shown was %q", short(s.id), p.by.name, why)
+}
+
+// passkey returns why a passkey must not count, or "".
+func (j *judge) passkey(s *session, used shownPasskey, b *browser) string {
+	if used.browser != b {
+		return "a passkey of another browser"
+	}
+	for _, other := range j.w.shops {
+		if other.publisher == used.publisher && used.made.Before(other.ended) &&
+			used.at.After(other.endedBy) {
+			return "a passkey that was ended"
+		}
+	}
+	for _, proof := range used.proofs {
+		if j.enough(s, proof, used.at, b) {
+			return ""
+		}
+	}
+	return fmt.Sprintf("a passkey of %v", used.proofs)
+}
+
+// enough reports whether a proof that was shown at a time can complete a session in a browser: by the
+// settings of some moment since then, and by the trust of some instance that the browser has asked since.
+func (j *judge) enough(s *session, proof shownProof, at time.Time, b *browser) bool {
+	needs := slices.Min(j.possible(s.offer, "minimum_age", 18, at, j.w.now, -j.tolerance()))
+	trusted := slices.ContainsFunc(b.served, func(by served) bool {
+		return !by.until.Before(at) && slices.Contains(by.trust.Anchors, proof.issuer)
+	})
+	return proof.age >= needs && trusted
 }
 
 // ended is a final status that somebody has seen.
@@ -210,7 +286,8 @@ func (j *judge) ended(s *session, status, by string) {
 func (j *judge) returned(s *session, hop string, q url.Values) {
 	token := q.Get("result_token")
 	s.tokens = append(s.tokens, token)
-	if !strings.HasPrefix(hop, callback+"?") || q.Get("session_id") != s.id || q.Get("state") != s.state ||
+	if !strings.HasPrefix(hop, callback+"?") || q.Get("session_id") != s.id ||
+		q.Get("state") != s.state ||
 		!strings.HasPrefix(token, "svc_rt_") {
 		j.fail("spec, Callback redirect: the way back of session %s is %s", short(s.id), hop)
 	}
@@ -280,7 +357,7 @@ func (j *judge) facts(s *session, by string, a answer) {
 
 // verdict checks that a result stands for the level and the age that were set at start.
 func (j *judge) verdict(s *session, by, level string, age int) {
-	ages := j.possible(s.offer, "challenge_age", s.offer.age, s.asked, s.answered)
+	ages := j.possible(s.offer, "challenge_age", s.offer.age, s.asked, s.answered, cacheLife)
 	if (level != s.offer.level || !slices.Contains(ages, age)) && !j.forgot {
 		j.fail(
 			"I16: %s of session %s says %s and %d; at start it was %s and one of %d",
@@ -298,12 +375,19 @@ func (j *judge) verdict(s *session, by, level string, age int) {
 const cacheLife = 5 * time.Second
 
 // possible returns the values that a setting can have had in a request between two times.
-func (j *judge) possible(i offer, field string, first int, from, to time.Time) []int {
+// stale is how old a setting can be that the service uses.
+func (j *judge) possible(
+	i offer,
+	field string,
+	first int,
+	from, to time.Time,
+	stale time.Duration,
+) []int {
 	values := []int{first}
 	for _, c := range j.changes[i.id] {
 		switch {
 		case c.field != field || c.refused || c.asked.After(to):
-		case !c.responded.IsZero() && c.responded.Add(cacheLife+j.tolerance()).Before(from):
+		case !c.responded.IsZero() && c.responded.Add(stale+j.tolerance()).Before(from):
 			values = []int{
 				c.to,
 			} // all earlier values are past, except those of changes that are still unknown
@@ -398,7 +482,7 @@ func (j *judge) failure(s *session, code string) {
 		j.fail("contract 18: session %s has failed with %s, and nobody did that", short(s.id), code)
 	}
 	if code == webhook.FailureMaxAttempts {
-		most := slices.Min(j.possible(s.offer, "attempts", 3, s.asked, j.w.now))
+		most := slices.Min(j.possible(s.offer, "attempts", 3, s.asked, j.w.now, cacheLife))
 		if len(s.failing) < most {
 			j.fail(
 				"contract 23: session %s has failed with MAX_ATTEMPTS after %d attempts of %d",
@@ -530,12 +614,17 @@ func (j *judge) about(s *session, e webhook.Event) {
 		j.failure(s, e.Data.Failure.Code)
 	case webhook.TypeExpired:
 		if early := s.asked.Add(10*time.Minute - j.tolerance()); j.w.now.Before(early) {
-			j.fail("I7: the expired event of session %s arrives after %s", short(s.id), j.w.now.Sub(s.asked))
+			j.fail(
+				"I7: the expired event of session %s arrives after %s",
+				short(s.id),
+				j.w.now.Sub(s.asked),
+			)
 		}
 		j.ended(s, "EXPIRED", "the event")
 	}
-	if e.Type != webhook.TypeExpired && (e.Data.PublisherState == nil || *e.Data.PublisherState != s.state ||
-		e.Data.ExternalUserID == nil || *e.Data.ExternalUserID != s.user) {
+	if e.Type != webhook.TypeExpired &&
+		(e.Data.PublisherState == nil || *e.Data.PublisherState != s.state ||
+			e.Data.ExternalUserID == nil || *e.Data.ExternalUserID != s.user) {
 		j.fail(
 			"spec, Data by event: the event of session %s has another state or user: %s",
 			short(s.id),
@@ -651,7 +740,8 @@ func (j *judge) dead() map[string]bool {
 	}
 	a := answer{}
 	for range 10 {
-		if a = w.ask(true, request("GET", "/admin/v1/deliveries?limit=200", operatorToken, nil)); a.status == 200 {
+		a = w.ask(true, request("GET", "/admin/v1/deliveries?limit=200", operatorToken, nil))
+		if a.status == 200 {
 			break
 		}
 		w.sleep(5 * time.Second)

@@ -16,6 +16,7 @@ type offer struct {
 	age       int
 	url       string // of the webhook; "": it is off
 	secret    string
+	proves    bool // its method is the wallet; otherwise it is the sandbox
 }
 
 // shop is a publisher.
@@ -25,13 +26,19 @@ type shop struct {
 	key          string   // that it uses
 	keys         []string // that it has
 	integrations []offer
+
+	ended   time.Time // when its passkeys were ended: not before
+	endedBy time.Time // and not after
 }
 
 // populate starts the people of a history.
 func (w *world) populate() {
 	draw := w.stream("people")
-	for n := range 1 + draw.pick(4) {
-		at, pick := draw.pick(2), draw.pick(3)
+	for n := range 1 + draw.pick(5) {
+		at, pick := draw.pick(2), draw.pick(5)
+		if pick == 4 {
+			pick = 3 // more often than the others
+		}
 		w.person(fmt.Sprintf("visitor %d", n+1), func() { w.visit(n, w.shops[at], at, pick) })
 	}
 	if w.rate[switchOperator] > 0 {
@@ -41,6 +48,9 @@ func (w *world) populate() {
 	}
 	if w.rate[switchKeys] > 0 {
 		w.person("key operator", w.changeKeys)
+	}
+	if w.rate[switchTrust] > 0 {
+		w.person("trust operator", w.changeTrust)
 	}
 	if w.rate[switchRotation] > 0 {
 		w.person("ring operator", w.rotate)
@@ -52,8 +62,14 @@ func (w *world) visit(n int, s *shop, at, pick int) {
 	act := w.current.act
 	w.sleep(time.Duration(5+act.pick(120)) * time.Second) // instances take a moment to start
 	i := s.integrations[pick]
-	v := &session{shop: at, offer: i, state: fmt.Sprintf("canary-state-%d", n),
-		user: fmt.Sprintf("canary-user-%d", n), asked: w.now}
+	v := &session{
+		shop:   at,
+		offer:  i,
+		person: w.persons[act.pick(len(w.persons))],
+		state:  fmt.Sprintf("canary-state-%d", n),
+		user:   fmt.Sprintf("canary-user-%d", n),
+		asked:  w.now,
+	}
 	body := map[string]any{"integration_id": i.id, "callback_url": callback, "state": v.state,
 		"external_user_id": v.user}
 	idempotent := ""
@@ -141,13 +157,16 @@ func (w *world) browse(v *session, b *browser) {
 		if w.over {
 			return
 		}
-		w.judge.saw(v, p)
+		w.judge.saw(v, b, p)
 		switch {
 		case p.unclear():
 			w.sleep(time.Duration(2+act.pick(20)) * time.Second)
 			p = b.get(v.link)
 			continue
 		case p.hop != "":
+			if p = w.enrol(v, b, p); w.over {
+				return
+			}
 			w.goBack(v, p.hop)
 			if !act.chance(w.rate[switchRetries]) {
 				return
@@ -158,6 +177,10 @@ func (w *world) browse(v *session, b *browser) {
 			return
 		}
 		w.think(v)
+		if v.offer.proves {
+			p = w.prove(v, b, p)
+			continue
+		}
 		f := choose(act, p.forms)
 		switch {
 		case act.chance(60): // the user walks away
@@ -165,11 +188,35 @@ func (w *world) browse(v *session, b *browser) {
 		case act.chance(w.rate[switchTabs]):
 			g := choose(act, p.forms)
 			w.judge.acted(v, g)
-			w.person("second click of "+w.current.name, func() { w.judge.saw(v, b.post(g)) })
+			w.person("second click of "+w.current.name, func() { w.judge.saw(v, b, b.post(g)) })
 		}
 		w.judge.acted(v, f)
 		p = b.post(f)
 	}
+}
+
+// prove is a step of a user whose session needs a proof of age.
+func (w *world) prove(v *session, b *browser, p page) page {
+	act := w.current.act
+	if p.code != "" || p.app != "" {
+		switch {
+		case act.chance(w.rate[switchPhones]):
+			return w.continueOnPhone(v, b, p)
+		case act.chance(100):
+			return w.poll(b, p) // nobody responds
+		}
+		return w.respond(v, b, p)
+	}
+	if act.chance(w.rate[switchPasskeys]) {
+		if next, ok := w.usePasskey(v, b, p); ok {
+			return next
+		}
+	}
+	f, ok := p.find(func(f form) bool { return f.outcome != "" })
+	if !ok {
+		return b.get(v.link)
+	}
+	return b.post(f)
 }
 
 // think lets time pass before a user acts: seconds, or up to about the end of the session.
@@ -262,10 +309,18 @@ func (w *world) attack(v *session, address byte) {
 				map[string]string{"result_token": w.forge(v)}))
 			w.judge.denied("a forged result token", a, 400)
 		case 4: // anyone with the link of an active session can use it
-			if p := b.get(v.link); len(p.forms) > 0 {
+			p := b.get(v.link)
+			w.judge.saw(v, b, p)
+			if v.offer.proves {
+				if p, ok := p.find(func(f form) bool { return f.outcome == "begin" }); ok {
+					if q, ok := readQuestion(b.post(p).code); ok {
+						w.tryProofs(q)
+					}
+				}
+			} else if len(p.forms) > 0 {
 				f := choose(act, p.forms)
 				w.judge.acted(v, f)
-				w.judge.saw(v, b.post(f))
+				w.judge.saw(v, b, b.post(f))
 			}
 		case 5:
 			id := []byte(v.id)
@@ -300,7 +355,7 @@ func (w *world) administer() {
 		}
 		w.met(switchOperator)
 		s := w.shops[act.pick(2)]
-		i := s.integrations[act.pick(3)]
+		i := s.integrations[act.pick(4)]
 		path := "/admin/v1/integrations/" + i.id
 		a := w.ask(true, request("GET", path, operatorToken, nil))
 		if a.status != 200 {
@@ -308,10 +363,18 @@ func (w *world) administer() {
 		}
 		switch act.pick(3) {
 		case 0:
+			if i.proves {
+				w.change(i, path, a, "minimum_age", []int{16, 18, 21}[act.pick(3)])
+				break
+			}
 			w.change(i, path, a, "challenge_age", 18+act.pick(60))
 		case 1:
 			w.change(i, path, a, "attempts", 1+act.pick(5))
 		case 2:
+			if i.proves {
+				w.endPasskeys(s)
+				break
+			}
 			w.rotateSecret(i, path)
 		}
 	}
@@ -325,6 +388,47 @@ func (w *world) change(i offer, path string, seen answer, field string, to int) 
 	a := w.ask(true, req)
 	w.tell(w.current.name, "sets %s of %s to %d: %d", field, i.id[32:], to, a.status)
 	c.answered(a)
+}
+
+// endPasskeys ends all passkeys of a publisher.
+func (w *world) endPasskeys(s *shop) {
+	a := w.ask(true, request("POST", "/admin/v1/passkeys/end", operatorToken,
+		map[string]string{"publisher_id": s.publisher}))
+	w.tell(w.current.name, "ends the passkeys of %s: %d", s.publisher, a.status)
+	if a.status == 200 {
+		s.ended, s.endedBy = a.asked, w.now
+		w.judge.reach("passkeys ended")
+	}
+}
+
+// changeTrust is an operator who changes the trust anchors in the configuration, and restarts one instance
+// after the other. One may be forgotten.
+func (w *world) changeTrust() {
+	act := w.current.act
+	for range 1 + act.pick(3) {
+		w.sleep(time.Duration(20+act.pick(300)) * time.Second)
+		if !act.chance(w.rate[switchTrust]) {
+			continue
+		}
+		next := []proofSettings{
+			{[]string{"blue"}, "a"}, {[]string{"red", "blue"}, "a"}, {[]string{"red"}, "a"},
+			{[]string{"red", "blue"}, "b"}}[act.pick(4)]
+		for n, in := range w.running {
+			if act.chance(150) {
+				continue
+			}
+			w.met(switchTrust)
+			w.trusts[n], in.dead = next, true
+			w.tell(
+				w.current.name,
+				"restarts %s, which trusts %v by profile %s",
+				in.name,
+				next.Anchors,
+				next.Profile,
+			)
+			w.sleep(time.Duration(act.pick(90)) * time.Second)
+		}
+	}
 }
 
 // rotateSecret rotates a webhook secret in the way that loses no event: staged, tested, and then in use.

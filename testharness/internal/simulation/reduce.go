@@ -39,7 +39,10 @@ func (r *Runner) Reduce(bad Result) string {
 		keep[d] = true
 	}
 	var lines []string
-	last := r.run(bad.Seed, options{keep: keep, record: func(line string) { lines = append(lines, line) }})
+	last := r.run(
+		bad.Seed,
+		options{keep: keep, record: func(line string) { lines = append(lines, line) }},
+	)
 	return fmt.Sprintf(
 		"seed %d breaks %s\nreduced from %d decisions to %d, by %d runs; %d calls of ports\n%s",
 		bad.Seed,

@@ -136,7 +136,8 @@ func TestReduce(t *testing.T) {
 	}
 	text := r.Reduce(bad)
 	first, _, _ := strings.Cut(text, "\n")
-	if !strings.Contains(text, "breaks test") || !strings.Contains(text, "/api/v1/verify/validate gets 200") {
+	if !strings.Contains(text, "breaks test") ||
+		!strings.Contains(text, "/api/v1/verify/validate gets 200") {
 		t.Errorf("the story is:\n%s", text)
 	}
 	if kept := strings.Count(text, "\n"); kept > 40 {

@@ -47,7 +47,11 @@ var _ kv.KV = (*store)(nil)
 
 // copy returns a store with the same content, and without its history.
 func (s *store) copy(now func() time.Time) *store {
-	c := &store{now: now, partitions: make(map[kv.Partition]*partition, len(s.partitions)), leases: s.leases}
+	c := &store{
+		now:        now,
+		partitions: make(map[kv.Partition]*partition, len(s.partitions)),
+		leases:     s.leases,
+	}
 	for name, p := range s.partitions {
 		c.partitions[name] = &partition{maps.Clone(p.items), maps.Clone(p.tasks)}
 	}

@@ -22,6 +22,9 @@ const (
 	switchRetries                        // publishers repeat all requests
 	switchOperator                       // operators change settings
 	switchKeys                           // operators create and revoke keys
+	switchTrust                          // operators change trust anchors, and restart the instances
+	switchPasskeys                       // users create and use passkeys
+	switchPhones                         // users continue on a phone
 	switchRotation                       // the key ring is rotated; instances have it at different times
 	switchAttackers                      // attackers with a link, a token or another publisher's key
 
@@ -52,6 +55,9 @@ var switchInfo = [switches]struct {
 	switchRetries:     {"retries", []int{200, 500}},
 	switchOperator:    {"operator", []int{300, 900}},
 	switchKeys:        {"keys", []int{300, 900}},
+	switchTrust:       {"trust", []int{300, 900}},
+	switchPasskeys:    {"passkeys", []int{500, 1000}},
+	switchPhones:      {"phones", []int{300, 700}},
 	switchRotation:    {"rotation", []int{1000}},
 	switchAttackers:   {"attackers", []int{500, 1000}},
 }
@@ -59,7 +65,15 @@ var switchInfo = [switches]struct {
 // Behaviour of people is no fault. Without any fault, stricter rules hold.
 func (f faultSwitch) isFault() bool {
 	switch f {
-	case switchTurns, switchReceivers, switchTabs, switchRetries, switchOperator, switchKeys, switchRotation,
+	case switchTurns,
+		switchPasskeys,
+		switchPhones,
+		switchReceivers,
+		switchTabs,
+		switchRetries,
+		switchOperator,
+		switchKeys,
+		switchRotation,
 		switchAttackers:
 		return false
 	}

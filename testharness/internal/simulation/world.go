@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -43,6 +44,8 @@ type world struct {
 	clocks  map[string]*clock // of the machines, by the name of the instance; "store" is the store's
 	running []*instance
 	rings   []token.Keyring // of each machine's file
+	trusts  []proofSettings // of each machine's configuration
+	persons []*person
 	judge   *judge
 	people  int // who have not ended
 	shops   []*shop
@@ -68,7 +71,9 @@ type base struct {
 var theBase = sync.OnceValue(newBase)
 
 func newBase() *base {
-	b := &base{config: core.Config{BaseURL: baseURL, Test: true, OperatorToken: operatorToken, Partitions: 2}}
+	b := &base{
+		config: core.Config{BaseURL: baseURL, Test: true, OperatorToken: operatorToken, Partitions: 2},
+	}
 	l := &b.config.Limits
 	for _, limit := range []*ratelimit.Limit{&l.PublicPerIP, &l.PublicPerNetwork, &l.PublicPerKey,
 		&l.StartsPerPublisher, &l.SecretPerIP, &l.ReconcilePerKey, &l.PreflightsPerIP, &l.PagesPerIP} {
@@ -79,18 +84,23 @@ func newBase() *base {
 	must(err)
 	w := newWorld(b, 0, nil, nil)
 	in := w.running[0]
-	must(in.start(context.Background(), b.ring, w.clocks[in.name]))
+	must(in.start(context.Background(), b.ring, w.clocks[in.name], w.trusts[0]))
 	d := in.service.Directory()
 	for n, id := range []string{"pub_shop", "pub_other"} {
 		s := shop{publisher: id}
 		must(d.PutPublisher(context.Background(), integration.Publisher{ID: id, Name: id}))
+		hook := func(path string) integration.Webhook {
+			return integration.Webhook{URL: "https://" + id[4:] + ".example/" + path}
+		}
 		for m, i := range []integration.Integration{
-			{Level: "L1", ChallengeAge: 25, Webhook: integration.Webhook{URL: "https://" + id[4:] + ".example/1"}},
-			{Level: "L2", ChallengeAge: 18, Webhook: integration.Webhook{URL: "https://" + id[4:] + ".example/2"}},
+			{Level: "L1", ChallengeAge: 25, Webhook: hook("1")},
+			{Level: "L2", ChallengeAge: 18, Webhook: hook("2")},
 			{Level: "L2", ChallengeAge: 40, Webhook: integration.Webhook{Off: true}},
+			{Level: "L2", ChallengeAge: 18, MinimumAge: 18, Method: proofKind.Name, Passkeys: "service",
+				Webhook: hook("4")},
 		} {
 			i.ID = fmt.Sprintf("5b0c7f0e-9a53-4c8e-8d0f-2f6a5f1c%02d%02d", n, m)
-			i.PublisherID, i.Name, i.Method = id, id, sandbox.Name
+			i.PublisherID, i.Name, i.Method = id, id, cmp.Or(i.Method, sandbox.Name)
 			i.CallbackOrigins = []string{"https://shop.example"}
 			secret := ""
 			if i.Webhook.URL != "" {
@@ -100,7 +110,7 @@ func newBase() *base {
 			}
 			must(d.PutIntegration(context.Background(), i, secret))
 			s.integrations = append(s.integrations, offer{id: i.ID, level: i.Level, age: i.ChallengeAge,
-				url: i.Webhook.URL, secret: secret})
+				url: i.Webhook.URL, secret: secret, proves: i.Method == proofKind.Name})
 		}
 		s.key, _, err = d.CreateKey(context.Background(), id, "", nil)
 		must(err)
@@ -111,13 +121,16 @@ func newBase() *base {
 			if i.url == "" {
 				continue
 			}
-			r := in.handle(true, request("POST", "/admin/v1/integrations/"+i.id+"/test", operatorToken, nil))
+			r := in.handle(
+				true,
+				request("POST", "/admin/v1/integrations/"+i.id+"/test", operatorToken, nil),
+			)
 			if r.Status != 200 || !strings.Contains(string(r.Body), `"ready":true`) {
 				panic(fmt.Sprintf("simulation: the webhook test of %s: %d %s", i.id, r.Status, r.Body))
 			}
 		}
 	}
-	for range 3 { // the base's key is then the only one that counts, as in a store that is older than a session
+	for range 3 { // then only the base's key counts, as in a store that is older than a session
 		must(in.ring.Refresh(context.Background()))
 	}
 	b.store = w.store
@@ -150,6 +163,10 @@ func newWorld(b *base, seed uint64, keep map[decision]bool, record func(string))
 		w.clocks[name] = &clock{}
 		w.running = append(w.running, newInstance(w, name, mix(seed)+uint64(n)<<32))
 		w.rings = append(w.rings, b.ring)
+		w.trusts = append(w.trusts, proofSettings{Anchors: []string{"red", "blue"}, Profile: "a"})
+	}
+	for n := range 2 {
+		w.persons = append(w.persons, newPerson(mix(seed)+uint64(n)))
 	}
 	for _, s := range b.shops {
 		s.w, s.keys = w, []string{s.key}
@@ -186,6 +203,8 @@ type answer struct {
 	status int
 	header web.Header
 	body   []byte
+	asked  time.Time
+	by     *instance
 }
 
 // text returns a string field of the body, or "".
@@ -241,7 +260,7 @@ func (w *world) ask(admin bool, req *web.Request) answer {
 		return answer{}
 	}
 	var got answer
-	done := &signal{}
+	asked, done := w.now, &signal{}
 	handler := w.spawn(in, in.name+" for "+t.name, func() {
 		r := in.handle(admin, req)
 		if in.dead || w.over {
@@ -249,13 +268,13 @@ func (w *world) ask(admin bool, req *web.Request) answer {
 		}
 		w.tell(in.name, "%s %s gets %d", req.Method, short(req.Path), r.Status)
 		w.note(in.name, req.Method, req.Path, r.Status, r.Header, r.Body)
-		got = answer{r.Status, r.Header, r.Body}
+		got = answer{r.Status, r.Header, r.Body, asked, in}
 		done.set = true
 	})
 	handler.deadline = w.now.Add(patience)
 	if !w.wait(done, patience) || lost == 2 {
 		w.tell(t.name, "gets no response to %s %s from %s", req.Method, short(req.Path), in.name)
-		return answer{}
+		return answer{by: in}
 	}
 	return got
 }
@@ -313,7 +332,8 @@ func (w *world) machine(n int) {
 		ended := &signal{}
 		w.spawn(in, in.name, func() {
 			for !in.dead && !w.over {
-				if err := in.start(context.Background(), w.rings[n], w.clocks[in.name]); err == nil {
+				err := in.start(context.Background(), w.rings[n], w.clocks[in.name], w.trusts[n])
+				if err == nil {
 					break
 				}
 				w.tell(in.name, "does not start")
@@ -356,7 +376,12 @@ func (w *world) trouble() {
 		if act.chance(w.rate[switchCut]) && in.service != nil {
 			all := append([]kv.Partition{integration.Partition}, in.service.Partitions()...)
 			in.cut, in.cutUntil = all[act.pick(len(all))], w.now.Add(slowness[1+act.pick(5)])
-			w.tell(in.name, "does not reach partition %s until %s", in.cut, in.cutUntil.Format("15:04:05"))
+			w.tell(
+				in.name,
+				"does not reach partition %s until %s",
+				in.cut,
+				in.cutUntil.Format("15:04:05"),
+			)
 		}
 		if act.chance(w.rate[switchClocks]) {
 			w.jump(in.name)
@@ -482,7 +507,13 @@ func (r *Runner) run(seed uint64, o options) Result {
 	if o.cover != nil {
 		o.cover.add()
 	}
-	result := Result{Seed: seed, Broke: w.judge.broke, Steps: w.steps, Lasts: w.now.Sub(epoch), made: w.made}
+	result := Result{
+		Seed:  seed,
+		Broke: w.judge.broke,
+		Steps: w.steps,
+		Lasts: w.now.Sub(epoch),
+		made:  w.made,
+	}
 	for f, seen := range w.seen {
 		if seen {
 			result.Switches = append(result.Switches, switchInfo[f].name)

@@ -109,8 +109,15 @@ func runAll(from, seeds uint64, limit time.Duration, whole bool) int {
 	}()
 	show := func() {
 		took := time.Since(begin)
-		fmt.Fprintf(os.Stderr, "%d of %d seeds in %s, %.0f seeds/s, %d calls of ports\n", done.Load(), seeds,
-			took.Round(time.Second), float64(done.Load())/took.Seconds(), steps.Load())
+		fmt.Fprintf(
+			os.Stderr,
+			"%d of %d seeds in %s, %.0f seeds/s, %d calls of ports\n",
+			done.Load(),
+			seeds,
+			took.Round(time.Second),
+			float64(done.Load())/took.Seconds(),
+			steps.Load(),
+		)
 	}
 	for running := true; running; {
 		select {
