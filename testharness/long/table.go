@@ -114,8 +114,8 @@ var Table = []entry{
 	},
 	{
 		Package: "testharness/internal/simulation", Test: "TestHistories",
-		Only:  "20,000 random histories",
-		Short: "120 of them",
+		Only:  "10,000 random histories",
+		Short: "80 of them",
 	},
 	{
 		Package: "testharness/internal/simulation", Test: "TestHistories_SameSeed",

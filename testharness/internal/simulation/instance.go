@@ -20,6 +20,7 @@ import (
 // core's host.
 type instance struct {
 	w           *world
+	n           int // of the machine
 	name        string
 	dead        bool
 	frozenUntil time.Time
@@ -49,8 +50,8 @@ func (c *clock) at(t time.Time) time.Time {
 	return t.Add(c.offset + t.Sub(epoch)*time.Duration(c.drift)/1000)
 }
 
-func newInstance(w *world, name string, seed uint64) *instance {
-	return &instance{w: w, name: name, random: random{seed}, wake: &signal{}}
+func newInstance(w *world, n int, seed uint64) *instance {
+	return &instance{w: w, n: n, name: fmt.Sprintf("instance %d", n+1), random: random{seed}, wake: &signal{}}
 }
 
 // start creates the core on the store, as edge.Open does.
@@ -347,11 +348,13 @@ func (in *instance) follow() {
 			return
 		}
 		w.wait(w.rotating, time.Minute) // before that, each look finds the same
-		w.sleep(3 * time.Second)
-		for n, other := range w.running {
-			if other == in {
-				_ = in.ring.Use(w.rings[n])
-			}
+		if w.now.Before(w.rotated.Add(2 * time.Minute)) {
+			w.sleep(3 * time.Second)
+		} else { // a history must not consist of looks
+			w.sleep(12 * time.Second)
+		}
+		if file := w.rings[in.n]; len(file.Keys) != len(in.ring.KeyIDs()) {
+			_ = in.ring.Use(file)
 		}
 		_ = in.ring.Refresh(context.Background()) // the next look tries again
 	}

@@ -159,9 +159,8 @@ func newWorld(b *base, seed uint64, keep map[decision]bool, record func(string))
 		w.store = b.store.copy(now)
 	}
 	for n := range instances {
-		name := fmt.Sprintf("instance %d", n+1)
-		w.clocks[name] = &clock{}
-		w.running = append(w.running, newInstance(w, name, mix(seed)+uint64(n)<<32))
+		in := newInstance(w, n, mix(seed)+uint64(n)<<32)
+		w.running, w.clocks[in.name] = append(w.running, in), &clock{}
 		w.rings = append(w.rings, b.ring)
 		w.trusts = append(w.trusts, proofSettings{Anchors: []string{"red", "blue"}, Profile: "a"})
 	}
@@ -326,7 +325,7 @@ func (w *world) machine(n int) {
 	for life := 0; !w.over; life++ {
 		in := w.running[n]
 		if life > 0 {
-			in = newInstance(w, in.name, mix(in.random.state)+uint64(life))
+			in = newInstance(w, n, mix(in.random.state)+uint64(life))
 			w.running[n] = in
 		}
 		ended := &signal{}
