@@ -73,7 +73,7 @@ func New(cfg Config, h host.Host) (*Service, error) {
 	catalog, _ := cfg.Catalog() // Validate has found nothing wrong with it
 	lists := &liststore.Store{Host: h}
 	methods, err := catalog.Open(method.Host{Now: h.Now, Random: h.Random, Fetch: h.Fetch, Sign: h.Sign,
-		Verify: h.Verify, Measure: h.Measure, Log: h.Log, TrustLists: lists})
+		Verify: h.Verify, VerifyProof: h.VerifyProof, Measure: h.Measure, Log: h.Log, TrustLists: lists})
 	if err != nil {
 		return nil, fmt.Errorf("verge: %w", err)
 	}

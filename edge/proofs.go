@@ -15,7 +15,10 @@ import (
 // folder. It opens a circuit at its first use, and verifies so many proofs at a time; other calls wait. A
 // proof takes half a second of a processor, and up to 100 MB.
 func ProofVerifier(circuits fs.FS, concurrent int) host.VerifyProofFunc {
-	set := longfellow.NewSet(circuits, concurrent)
+	return verifierOf(longfellow.NewSet(longfellow.Folder(circuits), concurrent))
+}
+
+func verifierOf(set *longfellow.Set) host.VerifyProofFunc {
 	return func(ctx context.Context, s host.ProofStatement, proof []byte) (bool, string, error) {
 		key, err := x509.ParsePKIXPublicKey(s.Issuer)
 		if err != nil {

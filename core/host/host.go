@@ -13,7 +13,7 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// Host has the ports that an engine gives to the core. Sign, Verify, Log and Observer are optional: core.New
+// Host has the ports that an engine gives to the core. Sign, Verify, VerifyProof, Log and Observer are optional: core.New
 // completes a Host once, by WithDefaults, and passes it on to packages of the core.
 type Host struct {
 	KV     kv.KV
@@ -28,6 +28,10 @@ type Host struct {
 
 	// Verify verifies signatures. Nil: each verification fails with an error, so nothing is proven.
 	Verify VerifyFunc
+
+	// VerifyProof verifies zero-knowledge proofs. Nil: this engine verifies none, and a method that asks for
+	// them cannot be opened.
+	VerifyProof VerifyProofFunc
 
 	// Now is the wall clock.
 	Now func() time.Time

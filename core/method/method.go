@@ -150,6 +150,9 @@ type Host struct {
 	// Verify verifies signatures (host.VerifyFunc).
 	Verify host.VerifyFunc
 
+	// VerifyProof verifies zero-knowledge proofs (host.VerifyProofFunc). Nil: the engine verifies none.
+	VerifyProof host.VerifyProofFunc
+
 	// TrustLists has the stored lists. Methods call Anchors. Nil: no list is stored.
 	TrustLists TrustLists
 

@@ -107,6 +107,11 @@ func verify(publicKey []byte) []byte {
 	return effect(abi.Verify, abi.Append.Verify(nil, q))
 }
 
+func prove(transcript int) []byte {
+	q := abi.ProofRequest{Statement: host.ProofStatement{SessionTranscript: make([]byte, transcript)}}
+	return effect(abi.VerifyProof, abi.Append.VerifyProof(nil, q))
+}
+
 func fetch(change func(*host.FetchRequest)) []byte {
 	q := host.FetchRequest{Method: "GET", URL: "https://shop.example/"}
 	change(&q)
@@ -534,6 +539,11 @@ func TestGuestOutput_Signatures(t *testing.T) {
 			fails:  true,
 		},
 		{
+			name:   "a proof, of a host that verifies none",
+			says:   [][]byte{prove(5 << 20)},
+			status: 200,
+		},
+		{
 			name:   "two signatures at the same time",
 			says:   [][]byte{many(2, sign("client", "ES256", 10))},
 			status: 503,
@@ -646,7 +656,7 @@ func (l *lines) Write(p []byte) (int, error) {
 
 // hostileKinds are kinds of records, some of which do not exist.
 var hostileKinds = []abi.Kind{0, abi.KVGet, abi.KVCommit, abi.KVClaim, abi.KVList, abi.KVSpend, abi.Fetch,
-	abi.Sign, abi.Verify, 9,
+	abi.Sign, abi.Verify, abi.VerifyProof, 10,
 	abi.Respond, abi.Log, abi.Count, abi.Wake, abi.Measure, abi.Tally, 22, 255}
 
 // hostile returns output that a guest could send: every kind of record, well formed or malformed, in any
@@ -733,6 +743,10 @@ func (r hostility) body(k abi.Kind) []byte {
 	case abi.Verify:
 		return abi.Append.Verify(nil, abi.VerifyRequest{Algorithm: r.text(), PublicKey: []byte(r.text()),
 			Message: []byte(r.text()), Signature: []byte(r.text())})
+	case abi.VerifyProof:
+		return abi.Append.VerifyProof(nil, abi.ProofRequest{Statement: host.ProofStatement{Circuit: r.text(),
+			DocType: r.text(), SessionTranscript: []byte(r.text()), Elements: make([]host.ProvenElement, r.IntN(9))},
+			Proof: []byte(r.text())})
 	case abi.Measure:
 		events := []string{host.MethodBegun, host.MethodFetched, r.text()}
 		return abi.Append.MethodEvent(nil,

@@ -102,6 +102,8 @@ var effectNames = map[abi.Kind]string{
 	abi.Fetch:    "fetch",
 	abi.Sign:     "sign",
 	abi.Verify:   "verify",
+
+	abi.VerifyProof: "verify_proof",
 }
 
 // noObserver is an Observer without effect.

@@ -194,6 +194,8 @@ func FuzzOutbox(f *testing.F) {
 		abi.Sign: abi.Append.Sign(nil, abi.SignRequest{Key: "k", Algorithm: "ES256", Message: []byte("m")}),
 		abi.Verify: abi.Append.Verify(nil, abi.VerifyRequest{Algorithm: "ES256", PublicKey: []byte("k"),
 			Message: []byte("m"), Signature: []byte("s")}),
+		abi.VerifyProof: abi.Append.VerifyProof(nil, abi.ProofRequest{Statement: host.ProofStatement{Circuit: "c",
+			Elements: []host.ProvenElement{{Identifier: "a", Value: []byte{1}}}, Time: now}, Proof: []byte("p")}),
 		abi.Measure: abi.Append.MethodEvent(nil,
 			abi.MethodEvent{Method: "bankid", Event: host.MethodAttemptFailed, Reason: "below"}),
 		abi.Respond: abi.Append.Response(nil, &web.Response{Status: 200, Header: web.Header{"A": {"b"}}}),
@@ -294,7 +296,8 @@ func (o strictObserver) Wake(p kv.Partition, due time.Time) {
 
 // The outbox of an export may contain only records for the request of that export.
 func TestOutbox_OtherRequest(t *testing.T) {
-	for _, kind := range []abi.Kind{abi.Respond, abi.KVGet, abi.Fetch, abi.Sign, abi.Verify, 9} {
+	for _, kind := range []abi.Kind{abi.Respond, abi.KVGet, abi.Fetch, abi.Sign, abi.Verify,
+		abi.VerifyProof, 10} {
 		for _, of := range []uint32{0, 2, 3} {
 			newCall := func(id uint32) *call {
 				return &call{ctx: t.Context(), id: id, result: make(chan result, 1),

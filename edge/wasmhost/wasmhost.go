@@ -111,6 +111,7 @@ func (c Config) withDefaults() Config {
 // each guest, because the key that sealed them for the first one may be gone when another one is started.
 func (c *Config) guest() ([]byte, error) {
 	guest := c.Guest
+	guest.VerifiesProofs = c.VerifyProof != nil
 	if c.Sealer != nil {
 		var err error
 		if guest, err = settings.SealSecrets(guest, c.Sealer); err != nil {
@@ -179,7 +180,7 @@ func New(ctx context.Context, c Config) (*Engine, error) {
 		cfg: c,
 		ports: ports{
 			Ports: effect.Ports{KV: c.KV, Meter: c.Meter, Fetch: c.Fetch, Sign: c.Sign,
-				Verify: c.Verify},
+				Verify: c.Verify, VerifyProof: c.VerifyProof},
 			Observer: c.Host.Observer,
 		},
 		over: make(chan struct{}),

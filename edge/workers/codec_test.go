@@ -37,6 +37,9 @@ func TestVectors(t *testing.T) {
 		return resp.StatusCode, got
 	}
 	for _, v := range vectors {
+		if v.Message == "proof" || v.Message == "proven" { // a Worker verifies no proofs
+			continue
+		}
 		raw, err := hex.DecodeString(v.Hex)
 		if err != nil {
 			t.Fatal(err)

@@ -70,6 +70,10 @@ const (
 	Fetch    Kind = 6 // Fetch → Fetched, or FetchError
 	Sign     Kind = 7 // SignRequest → the signature, the whole body
 	Verify   Kind = 8 // VerifyRequest → Verified
+
+	// VerifyProof has ProofRequest → Proven. A guest uses it only if its configuration has verifies_proofs, so
+	// it was added without a new version.
+	VerifyProof Kind = 9
 )
 
 // Notices. They have no reply.

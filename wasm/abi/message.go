@@ -469,6 +469,55 @@ func (parser) Verified(b []byte) (ok bool, err error) {
 	return b[0] == 1, nil
 }
 
+// ProofRequest has the arguments of host.Host's VerifyProof.
+type ProofRequest struct {
+	Statement host.ProofStatement
+	Proof     []byte
+}
+
+// VerifyProof appends the argument of VerifyProof.
+func (appender) VerifyProof(b []byte, q ProofRequest) []byte {
+	w := writer{b}
+	w.str(q.Statement.Circuit)
+	w.bytes(q.Statement.Issuer)
+	w.bytes(q.Statement.SessionTranscript)
+	w.str(q.Statement.DocType)
+	list(&w, q.Statement.Elements, func(e host.ProvenElement) { w.str(e.Identifier); w.bytes(e.Value) })
+	w.time(q.Statement.Time)
+	w.bytes(q.Proof)
+	return w.b
+}
+
+// VerifyProof reads the argument of VerifyProof.
+func (parser) VerifyProof(b []byte) (ProofRequest, error) {
+	r := read(b)
+	return ProofRequest{host.ProofStatement{Circuit: r.str(), Issuer: r.bytes(), SessionTranscript: r.bytes(),
+		DocType: r.str(), Elements: readList(&r, func() host.ProvenElement {
+			return host.ProvenElement{Identifier: r.str(), Value: r.bytes()}
+		}), Time: r.time()}, r.bytes()}, r.end()
+}
+
+// Proven appends the reply to VerifyProof: whether the proof shows the statement, and if not, the reason.
+func (appender) Proven(b []byte, shown bool, rejected string) []byte {
+	w := writer{appender{}.Verified(b, shown)}
+	w.str(rejected)
+	return w.b
+}
+
+// Proven reads the reply to VerifyProof. A reason with a proof that shows the statement is an error.
+func (parser) Proven(b []byte) (shown bool, rejected string, err error) {
+	r := read(b)
+	first := r.Byte()
+	rejected = r.str()
+	if err := r.end(); err != nil {
+		return false, "", err
+	}
+	if first > 1 || first == 1 && rejected != "" {
+		return false, "", fmt.Errorf("%w: a proof is either accepted or rejected", ErrMalformed)
+	}
+	return first == 1, rejected, nil
+}
+
 // ClaimJobs has the arguments of the service's Claim.
 type ClaimJobs struct {
 	Partition kv.Partition

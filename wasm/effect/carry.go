@@ -9,7 +9,7 @@ import (
 	"github.com/verge-id/verge/wasm/abi"
 )
 
-// Ports carry out effects. All fields except Sign are required.
+// Ports carry out effects. All fields except Sign and VerifyProof are required.
 type Ports struct {
 	KV    kv.KV
 	Meter kv.Meter
@@ -19,6 +19,9 @@ type Ports struct {
 	Sign func(ctx context.Context, key, algorithm string, message []byte) ([]byte, error)
 
 	Verify host.VerifyFunc
+
+	// VerifyProof is host.Host's. Nil: no proofs are verified.
+	VerifyProof host.VerifyProofFunc
 }
 
 // Do carries out one effect and returns the reply. If the effect is malformed, it has no effect.
@@ -93,6 +96,14 @@ func (p *Ports) Carry(ctx context.Context, kind abi.Kind, body []byte) (abi.Stat
 		return carry(body, abi.Read.Verify, checkVerify, func(q abi.VerifyRequest) (abi.Status, []byte) {
 			ok, err := p.Verify(ctx, q.Algorithm, q.PublicKey, q.Message, q.Signature)
 			return reply(err, func() []byte { return abi.Append.Verified(nil, ok) })
+		})
+	case abi.VerifyProof:
+		if p.VerifyProof == nil {
+			break
+		}
+		return carry(body, abi.Read.VerifyProof, checkProof, func(q abi.ProofRequest) (abi.Status, []byte) {
+			shown, rejected, err := p.VerifyProof(ctx, q.Statement, q.Proof)
+			return reply(err, func() []byte { return abi.Append.Proven(nil, shown, rejected) })
 		})
 	}
 	return abi.Unavailable, []byte("the host has no such effect"), nil

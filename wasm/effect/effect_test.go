@@ -64,7 +64,17 @@ func (p *port) verify(
 
 // ports returns the host's side, with p as each port.
 func (p *port) ports() *effect.Ports {
-	return &effect.Ports{KV: p, Meter: p, Fetch: p, Sign: p.sign, Verify: p.verify}
+	return &effect.Ports{KV: p, Meter: p, Fetch: p, Sign: p.sign, Verify: p.verify, VerifyProof: p.verifyProof}
+}
+
+func (p *port) verifyProof(_ context.Context, s host.ProofStatement, proof []byte) (bool, string, error) {
+	if err := p.ask(s, proof); err != nil {
+		return false, "", err
+	}
+	if string(proof) != "good" {
+		return false, "malformed proof", nil
+	}
+	return true, "", nil
 }
 
 // The arguments at one end must arrive at the other, and the results must return, including errors.
@@ -177,6 +187,7 @@ func TestCarry_Malformed(t *testing.T) {
 		abi.Fetch,
 		abi.Sign,
 		abi.Verify,
+		abi.VerifyProof,
 		abi.Respond,
 		99,
 	} {
@@ -344,6 +355,82 @@ func TestVerifier_ThereAndBack(t *testing.T) {
 			err != nil && (!errors.Is(err, kv.ErrUnavailable) || err.Error() != c.err.Error()) {
 			t.Errorf("%+v: %v, %v, asked %v", c, ok, err, p.asked)
 		}
+	}
+}
+
+func TestProofVerifier_ThereAndBack(t *testing.T) {
+	p := &port{}
+	carry := p.ports()
+	do := func(k abi.Kind, body []byte) (abi.Status, []byte) { return carry.Do(ctx, k, body) }
+	s := host.ProofStatement{Circuit: "8d07", Issuer: []byte("key"), SessionTranscript: []byte{0x83},
+		DocType: "org.iso", Elements: []host.ProvenElement{{Identifier: "a", Value: []byte{0xf5}},
+			{Identifier: "b", Value: []byte{0xf4}}}, Time: at}
+	for _, c := range []struct {
+		proof    string
+		err      error
+		shown    bool
+		rejected string
+	}{
+		{"good", nil, true, ""},
+		{"bad", nil, false, "malformed proof"},
+		{"good", kv.ErrUnavailable, false, ""},
+		{"good", errors.New("boom"), false, ""},
+	} {
+		p.err = c.err
+		shown, rejected, err := effect.ProofVerifier(do).VerifyProof(ctx, s, []byte(c.proof))
+		if shown != c.shown || rejected != c.rejected || (err == nil) != (c.err == nil) ||
+			!reflect.DeepEqual(p.asked, []any{s, []byte(c.proof)}) {
+			t.Errorf("%+v: %v, %q, %v, asked %v", c, shown, rejected, err, p.asked)
+		}
+	}
+	carry.VerifyProof = nil
+	if shown, _, err := effect.ProofVerifier(do).VerifyProof(ctx, s, []byte("good")); shown || err == nil {
+		t.Errorf("a host without this effect: %v, %v", shown, err)
+	}
+	for _, c := range []struct {
+		status abi.Status
+		reply  string
+	}{
+		{abi.OK, ""}, {abi.OK, "\x01"}, {abi.OK, "\x02\x00\x00\x00\x00"}, {abi.OK, "\x01\x01\x00\x00\x00a"},
+		{abi.OK, "\x01\x00\x00\x00\x00\x00"}, {abi.NotFound, "\x01\x00\x00\x00\x00"},
+		{abi.Unavailable, "\x01\x00\x00\x00\x00"}, {200, "\x01\x00\x00\x00\x00"},
+	} {
+		replies := func(abi.Kind, []byte) (abi.Status, []byte) { return c.status, []byte(c.reply) }
+		shown, _, err := effect.ProofVerifier(replies).VerifyProof(ctx, s, nil)
+		if shown || err == nil {
+			t.Errorf("status %d, %q: %v, %v", c.status, c.reply, shown, err)
+		}
+	}
+}
+
+func TestCarry_ExcessiveProof(t *testing.T) {
+	prove := func(change func(q *abi.ProofRequest)) asked {
+		q := abi.ProofRequest{Statement: host.ProofStatement{Elements: []host.ProvenElement{{}}, Time: at}}
+		change(&q)
+		return asked{abi.VerifyProof, abi.Append.VerifyProof(nil, q)}
+	}
+	size := func(of string, most int, set func(*abi.ProofRequest, int)) limit {
+		to := func(n int) asked { return prove(func(q *abi.ProofRequest) { set(q, n) }) }
+		return limit{of, to(most), to(most + 1)}
+	}
+	for _, c := range []limit{
+		size("a circuit", 255, func(q *abi.ProofRequest, n int) { q.Statement.Circuit = text(n) }),
+		size("a type", 255, func(q *abi.ProofRequest, n int) { q.Statement.DocType = text(n) }),
+		size("a key", 4<<10, func(q *abi.ProofRequest, n int) { q.Statement.Issuer = make([]byte, n) }),
+		size("a session", 16<<10, func(q *abi.ProofRequest, n int) {
+			q.Statement.SessionTranscript = make([]byte, n)
+		}),
+		size("elements", 4, func(q *abi.ProofRequest, n int) {
+			q.Statement.Elements = make([]host.ProvenElement, n)
+		}),
+		size("an identifier", 255, func(q *abi.ProofRequest, n int) { q.Statement.Elements[0].Identifier = text(n) }),
+		size("a value", 1<<20, func(q *abi.ProofRequest, n int) { q.Statement.Elements[0].Value = make([]byte, n) }),
+		size("a proof", 1<<20, func(q *abi.ProofRequest, n int) { q.Proof = make([]byte, n) }),
+		size("the time", 253402300799, func(q *abi.ProofRequest, n int) {
+			q.Statement.Time = time.Unix(int64(n), 0)
+		}),
+	} {
+		c.holds(t)
 	}
 }
 

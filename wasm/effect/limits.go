@@ -16,20 +16,22 @@ var errExcessive = errors.New("effect: asks for more than is granted")
 
 // Limits of effects. A Tx has its own limits, which every store checks.
 const (
-	maxPage    = 1024                 // items of a List, tasks of a Claim
-	maxName    = 16 << 10             // bytes of a name to look up, which may contain a request's whole URL
-	maxCharges = kv.MaxTx             // of a Spend
-	maxURL     = 8 << 10              // bytes of a Fetch's URL
-	maxMethod  = 16                   // bytes of a Fetch's method
-	maxFields  = 64                   // header fields of a Fetch
-	maxHeader  = 80 << 10             // bytes of all header fields together; an access token may have 64 KiB
-	maxBody    = 2 << 20              // bytes of a Fetch's body
-	maxShort   = 64                   // bytes of the name of a verification method or of a key
-	maxMessage = 4 << 20              // bytes of a signed message, which may contain a Fetch's body in base64
-	maxPublic  = 4 << 10              // bytes of a public key, in DER
-	maxProof   = 1 << 10              // bytes of a signature to verify; RSA with 8,192 bits has the largest
-	maxSpan    = 366 * 24 * time.Hour // of a lease, a counter's step or its burst
-	lastSecond = 253402300799         // of the year 9999; RFC 3339 cannot express later times
+	maxPage     = 1024                 // items of a List, tasks of a Claim
+	maxName     = 16 << 10             // bytes of a name to look up, which may contain a request's whole URL
+	maxCharges  = kv.MaxTx             // of a Spend
+	maxURL      = 8 << 10              // bytes of a Fetch's URL
+	maxMethod   = 16                   // bytes of a Fetch's method
+	maxFields   = 64                   // header fields of a Fetch
+	maxHeader   = 80 << 10             // bytes of all header fields together; an access token may have 64 KiB
+	maxBody     = 2 << 20              // bytes of a Fetch's body
+	maxShort    = 64                   // bytes of the name of a verification method or of a key
+	maxMessage  = 4 << 20              // bytes of a signed message, which may contain a Fetch's body in base64
+	maxPublic   = 4 << 10              // bytes of a public key, in DER
+	maxSigned   = 1 << 10              // bytes of a signature to verify; RSA with 8,192 bits has the largest
+	maxProof    = 1 << 20              // bytes of a zero-knowledge proof, and of a value that it shows
+	maxDocument = 255                  // bytes of a name in a document with a proof
+	maxSpan     = 366 * 24 * time.Hour // of a lease, a counter's step or its burst
+	lastSecond  = 253402300799         // of the year 9999; RFC 3339 cannot express later times
 )
 
 func excessive(format string, args ...any) error {
@@ -128,9 +130,22 @@ func checkSign(q abi.SignRequest) error {
 
 func checkVerify(q abi.VerifyRequest) error {
 	if len(q.Algorithm) > maxShort || len(q.PublicKey) > maxPublic || len(q.Message) > maxMessage ||
-		len(q.Signature) > maxProof {
+		len(q.Signature) > maxSigned {
 		return excessive("a verification of %d bytes with a key of %d, a signature of %d and an algorithm's "+
 			"name of %d", len(q.Message), len(q.PublicKey), len(q.Signature), len(q.Algorithm))
+	}
+	return nil
+}
+
+func checkProof(q abi.ProofRequest) error {
+	s := q.Statement
+	tooLong := len(s.Circuit) > maxDocument || len(s.DocType) > maxDocument || len(s.Issuer) > maxPublic ||
+		len(s.SessionTranscript) > host.MaxTranscript || len(q.Proof) > maxProof
+	for _, e := range s.Elements {
+		tooLong = tooLong || len(e.Identifier) > maxDocument || len(e.Value) > maxProof
+	}
+	if tooLong || len(s.Elements) > host.MaxProofElements || !Plausible(s.Time) {
+		return excessive("a proof of %d bytes about %d elements", len(q.Proof), len(s.Elements))
 	}
 	return nil
 }

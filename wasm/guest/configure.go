@@ -33,6 +33,9 @@ func configure(message []byte, sealer host.Sealer) (*guest, error) {
 		Log:      slog.New(logger{guest: g, level: slog.Level(c.LogLevel)}),
 		Observer: g,
 	}
+	if c.VerifiesProofs {
+		h.VerifyProof = effect.ProofVerifier(g.effect).VerifyProof
+	}
 	if len(c.Keyring) > 0 {
 		if err := g.seal(&h, c); err != nil {
 			return nil, err

@@ -31,6 +31,10 @@ type Config struct {
 	// runs several guests, each of which may have another version of the ring (contract 16). Such a guest
 	// reads the set from the store every few seconds, during a request.
 	KeySet bool `setting:"key_set"`
+
+	// VerifiesProofs is set by a host with the effect abi.VerifyProof. Without it, a method that asks for
+	// zero-knowledge proofs is an error (contract 56).
+	VerifiesProofs bool `setting:"verifies_proofs"`
 }
 
 // MarshalJSON implements json.Marshaler. The error is a problem.List with the fields that JSON cannot

@@ -23,7 +23,7 @@
 // [MaxCircuitFile], more than 12 million terms in 64 layers, and layers of more than 2^20 wires. It uses
 // 100 MB at most, and keeps 2 bytes per term: 17 MB for the largest deployed circuits.
 //
-// A proof comes from anyone. Verify rejects more than [MaxProof] bytes before it reads them. The circuit
+// A proof comes from anyone. Verify rejects more than [host.MaxProof] bytes before it reads them. The circuit
 // determines every other size, so neither the time nor the memory depends on the proof's content. A proof
 // whose columns are not in its commitment is rejected after some milliseconds. Any other takes the full time,
 // about 0.6 s of a processor, and 60 MB. [Set] limits the number of verifications at a time.

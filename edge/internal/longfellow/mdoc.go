@@ -16,46 +16,25 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/verge-id/verge/core/cbor"
+	"github.com/verge-id/verge/core/host"
 )
 
 // The limits of a statement and of files.
 const (
-	// MaxProof is the maximum size of a proof. The proofs of the deployed circuits have up to 365 KiB.
-	MaxProof = 512 << 10
 	// MaxCircuitFile is the maximum size of a file with circuits. The deployed ones have up to 330 KiB.
 	MaxCircuitFile = 1 << 20
-	// MaxTranscript is the maximum size of a session transcript.
-	MaxTranscript = 16 << 10
 
 	maxDocType = 255         // bytes, as a text with a length of one byte
 	maxWindow  = 16 << 20    // of the compression, which is the memory of its reader
 	maxFile    = 130_000_000 // bytes of the circuits without compression
 )
 
-// params are the parameters of a deployed pair of circuits. The public inputs depend on the version, too.
-type params struct {
-	version    int
-	attributes int
-	signature  int // length of an extended row of the proof for the signature circuit
-	hash       int // the same for the hash circuit
-}
-
-// deployed has the circuits that proofs may use, by name. The name is the hash of both identities, so a file
-// cannot have other circuits. Versions before 6 are missing: their circuits prove too little.
-var deployed = map[string]params{
-	"8d079211715200ff06c5109639245502bfe94aa869908d31176aae4016182121": {7, 1, 4096, 4151},
-	"6a5810683e62b6d7766ebd0d7ca72518a2b8325418142adcadb10d51dbbcd5ad": {7, 2, 4096, 4265},
-	"8ee4849ae1293ae6fe5f9082ce3e5e15c4f198f2998c682fa1b727237d6d252f": {7, 3, 4096, 4307},
-	"5aebdaaafe17296a3ef3ca6c80c6e7505e09291897c39700410a365fb278e460": {7, 4, 4096, 4415},
-	"137e5a75ce72735a37c8a72da1a8a0a5df8d13365c2ae3d2c2bd6a0e7197c7c6": {6, 1, 2945, 4096},
-	"b4bb6f01b7043f4f51d8302a30b36e3d4d2d0efc3c24557ab9212ad524a9764e": {6, 2, 2945, 4025},
-	"b2211223b954b34a1081e3fbf71b8ea2de28efc888b4be510f532d6ba76c2010": {6, 3, 2945, 4121},
-	"c70b5f44a1365c53847eb8948ad5b4fdc224251a2bc02d958c84c862823c49d6": {6, 4, 2945, 4283},
-}
+// params are the parameters of a pair of circuits. The public inputs depend on the version, too.
+type params host.Circuit
 
 // code returns the inverse rate of the code, and the number of columns that are opened.
 func (p params) code() (rate, queries int) {
-	if p.version < 7 {
+	if p.Version < 7 {
 		return 4, 128
 	}
 	return 7, 132
@@ -76,11 +55,11 @@ type Circuit struct {
 func (c *Circuit) Name() string { return c.name }
 
 // Attributes returns the number of attributes that a statement must have.
-func (c *Circuit) Attributes() int { return c.params.attributes }
+func (c *Circuit) Attributes() int { return c.params.Elements }
 
 // Open reads the compressed file with the circuits of a name. It takes about a second.
 func Open(name string, file []byte) (*Circuit, error) {
-	p, ok := deployed[name]
+	known, ok := host.CircuitOf(name)
 	if !ok {
 		return nil, errors.New("longfellow: unknown circuit")
 	}
@@ -115,11 +94,12 @@ func Open(name string, file []byte) (*Circuit, error) {
 	if id := sha256.Sum256(slices.Concat(signature.id[:], hash.id[:])); hex.EncodeToString(id[:]) != name {
 		return nil, errors.New("longfellow: the file has other circuits")
 	}
+	p := params(known)
 	c := &Circuit{name: name, params: p}
 	rate, queries := p.code()
 	var ok1, ok2 bool
-	c.signature, ok1 = newSystem(fpField(), signature, rate, queries, p.signature)
-	c.hash, ok2 = newSystem(gfField(), hash, rate, queries, p.hash)
+	c.signature, ok1 = newSystem(fpField(), signature, rate, queries, p.Signature)
+	c.hash, ok2 = newSystem(gfField(), hash, rate, queries, p.Hash)
 	if !ok1 || !ok2 {
 		return nil, errCircuit
 	}
@@ -159,7 +139,7 @@ func (c *Circuit) Verify(s *Statement, proof []byte) error {
 const macs = 6
 
 func (c *Circuit) verify(s *Statement, b []byte) Reason {
-	if len(b) > MaxProof || len(b) < macs*16 {
+	if len(b) > host.MaxProof || len(b) < macs*16 {
 		return Malformed
 	}
 	var codes [macs + 1]gf // and the verifier's part of the key
@@ -175,7 +155,7 @@ func (c *Circuit) verify(s *Statement, b []byte) Reason {
 		return Malformed
 	}
 
-	if len(s.SessionTranscript) == 0 || len(s.SessionTranscript) > MaxTranscript {
+	if len(s.SessionTranscript) == 0 || len(s.SessionTranscript) > host.MaxTranscript {
 		return Unsupported
 	}
 	t := newTranscript(s.SessionTranscript)
@@ -226,7 +206,7 @@ const timeFormat = "2006-01-02T15:04:05Z"
 func (c *Circuit) hashInputs(s *Statement, codes *[macs + 1]gf) ([]gf, bool) {
 	one := gfField().one
 	in := []gf{one}
-	if len(s.Attributes) != c.params.attributes {
+	if len(s.Attributes) != c.params.Elements {
 		return nil, false
 	}
 	for _, a := range s.Attributes {
@@ -263,7 +243,7 @@ func (p params) attribute(a Attribute) ([]byte, bool) {
 		return nil, false
 	}
 	identifier := append([]byte{0x60 | byte(len(a.Identifier))}, a.Identifier...)
-	if p.version < 7 {
+	if p.Version < 7 {
 		const size = 96
 		b := append(identifier, 0x60|byte(len(valueKey)))
 		b = append(b, valueKey...)

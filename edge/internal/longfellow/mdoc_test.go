@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/cbor"
+	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/testharness/long"
 )
 
@@ -140,7 +141,7 @@ func TestCircuit_PublishedResponse(t *testing.T) {
 		{"issuer compressed", func(s *Statement) { s.Issuer = s.Issuer[:33] }, Unsupported},
 		{"no session", func(s *Statement) { s.SessionTranscript = nil }, Unsupported},
 		{"session too long", func(s *Statement) {
-			s.SessionTranscript = make([]byte, MaxTranscript+1)
+			s.SessionTranscript = make([]byte, host.MaxTranscript+1)
 		}, Unsupported},
 		{"session not CBOR", func(s *Statement) { s.SessionTranscript = []byte{0xff} }, Unsupported},
 		{"two elements", func(s *Statement) {
@@ -179,7 +180,7 @@ func TestCircuit_PublishedResponse(t *testing.T) {
 		"codes alone": p.proof[:macs*16],
 		"truncated":   p.proof[:len(p.proof)-1],
 		"a byte more": append(slices.Clone(p.proof), 0),
-		"too long":    make([]byte, MaxProof+1),
+		"too long":    make([]byte, host.MaxProof+1),
 	} {
 		if err := c.Verify(&p.statement, proof); err != Malformed {
 			t.Errorf("%s: %v", name, err)
@@ -282,8 +283,9 @@ func TestCircuit_Deployed(t *testing.T) {
 		{"family_name", cbor.Text("Mustermann").Raw()}, {"birth_date", date("1971-09-01")},
 		{"issue_date", date("2024-03-15")}, {"height", cbor.Integer(175).Raw()},
 	}
-	for name, params := range deployed {
-		t.Run(fmt.Sprintf("v%d with %d", params.version, params.attributes), func(t *testing.T) {
+	for _, params := range host.Circuits() {
+		name := params.Name
+		t.Run(fmt.Sprintf("v%d with %d", params.Version, params.Elements), func(t *testing.T) {
 			start := processorTime(t)
 			c, err := Open(name, file("artifacts/circuits/"+name))
 			if err != nil {
@@ -291,14 +293,14 @@ func TestCircuit_Deployed(t *testing.T) {
 			}
 			opened := processorTime(t)
 			s := &Statement{Issuer: issuer, SessionTranscript: bytesOf(match(`transcript: &\[([^\]]*)\]`)),
-				DocType: match(`doc_type: "(\S+)"`), Attributes: attributes[:params.attributes], Time: now}
+				DocType: match(`doc_type: "(\S+)"`), Attributes: attributes[:params.Elements], Time: now}
 			proof := file("artifacts/proofs/" + name + ".bin")
 			if err := c.Verify(s, proof); err != nil {
 				t.Error(err)
 			}
 			t.Log("processor time: opened in", opened-start, "verified in", processorTime(t)-opened)
 			s.Attributes = slices.Clone(s.Attributes)
-			last := &s.Attributes[params.attributes-1]
+			last := &s.Attributes[params.Elements-1]
 			last.Identifier += "s"
 			if err := c.Verify(s, proof); err == nil {
 				t.Error("accepted with another element")

@@ -7,81 +7,147 @@ import (
 	"io"
 	"io/fs"
 	"sync"
+	"time"
+
+	"github.com/verge-id/verge/core/host"
 )
 
-// Set has the circuits of a folder. It opens each at its first use and keeps it, or the error of that, and
-// limits the number of verifications at a time, so that proofs leave memory and processors for other
-// requests.
+// Set opens each circuit at its first use and keeps it. It limits the number of verifications at a time, so
+// that proofs leave memory and processors for other requests. Its methods may be called concurrently.
 type Set struct {
-	folder fs.FS
-	slots  chan struct{}
+	read  Source
+	slots chan struct{} // verifications, and circuits that are opened
+	queue chan struct{} // verifications in progress or waiting
 
 	mu      sync.Mutex
-	circuit map[string]func() (*Circuit, error) // by name; opens once
+	circuit map[string]*circuitEntry // by name
 }
 
-// ErrNoCircuit is the error for a circuit that is not deployed, or has no file in the folder.
-var ErrNoCircuit = errors.New("longfellow: there is no file for this circuit")
+// Source returns the file of a circuit. The error is ErrNoCircuit if it has none.
+type Source func(ctx context.Context, name string) ([]byte, error)
 
-// NewSet returns the circuits of a folder, with at most so many verifications at a time. A file has the
-// circuit's name, with or without the ending .circuit.zst.
-func NewSet(folder fs.FS, concurrent int) *Set {
-	return &Set{folder: folder, slots: make(chan struct{}, max(concurrent, 1)),
-		circuit: map[string]func() (*Circuit, error){}}
+// circuitEntry is a circuit, or the reason why it could not be opened.
+type circuitEntry struct {
+	turn    chan struct{} // held while the fields are read or written
+	opened  *Circuit
+	err     error
+	retryAt time.Time
+}
+
+// retryAfter is how long the error of a circuit is returned before its source is read again.
+const retryAfter = time.Minute
+
+// waitingPerSlot is the maximum number of verifications that wait for one in progress.
+const waitingPerSlot = 4
+
+var (
+	// ErrNoCircuit is the error for a circuit that is not known, or has no source.
+	ErrNoCircuit = errors.New("longfellow: there is no file for this circuit")
+
+	// ErrBusy is the error of a verification if too many others are waiting.
+	ErrBusy = errors.New("longfellow: too many proofs are waiting for their verification")
+)
+
+// NewSet returns a Set with at most so many verifications at a time. Four times as many may wait.
+func NewSet(read Source, concurrent int) *Set {
+	concurrent = max(concurrent, 1)
+	return &Set{read: read, slots: make(chan struct{}, concurrent),
+		queue: make(chan struct{}, concurrent*(1+waitingPerSlot)), circuit: map[string]*circuitEntry{}}
+}
+
+// Folder is a Source. A file has the circuit's name, with or without the ending .circuit.zst.
+func Folder(folder fs.FS) Source {
+	return func(_ context.Context, name string) ([]byte, error) {
+		for _, file := range []string{name, name + ".circuit.zst"} {
+			f, err := folder.Open(file)
+			if errors.Is(err, fs.ErrNotExist) {
+				continue
+			}
+			if err != nil {
+				return nil, fmt.Errorf("longfellow: %w", err)
+			}
+			defer f.Close()
+			b, err := io.ReadAll(io.LimitReader(f, MaxCircuitFile+1))
+			if err != nil {
+				return nil, fmt.Errorf("longfellow: %w", err)
+			}
+			return b, nil
+		}
+		return nil, ErrNoCircuit
+	}
 }
 
 // Verify is Circuit.Verify for the circuit of a name. It waits for its turn. The error is a [Reason] only if
 // the proof is rejected.
 func (s *Set) Verify(ctx context.Context, name string, statement *Statement, proof []byte) error {
-	open, err := s.open(name)
-	if err != nil {
-		return err
-	}
 	select {
-	case s.slots <- struct{}{}:
-		defer func() { <-s.slots }()
-	case <-ctx.Done():
-		return ctx.Err()
+	case s.queue <- struct{}{}:
+		defer func() { <-s.queue }()
+	default:
+		return ErrBusy
 	}
-	// Opening takes longer than a verification, so it has a turn, too.
-	c, err := open()
+	c, err := s.Open(ctx, name)
 	if err != nil {
 		return err
 	}
+	end, err := s.begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer end()
 	return c.Verify(statement, proof)
 }
 
-// open returns the function that opens the circuit once. Only names of deployed circuits get one, because
-// a response chooses the name.
-func (s *Set) open(name string) (func() (*Circuit, error), error) {
-	if _, ok := deployed[name]; !ok {
+// begin waits for a slot.
+func (s *Set) begin(ctx context.Context) (end func(), err error) {
+	select {
+	case s.slots <- struct{}{}:
+		return func() { <-s.slots }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Open returns the circuit of a name. It reads and opens it if it has not done so, or if that has failed more
+// than a minute ago.
+func (s *Set) Open(ctx context.Context, name string) (*Circuit, error) {
+	if _, ok := host.CircuitOf(name); !ok { // a response chooses the name
 		return nil, ErrNoCircuit
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	open, ok := s.circuit[name]
+	e, ok := s.circuit[name]
 	if !ok {
-		open = sync.OnceValues(func() (*Circuit, error) { return s.read(name) })
-		s.circuit[name] = open
+		e = &circuitEntry{turn: make(chan struct{}, 1)}
+		s.circuit[name] = e
 	}
-	return open, nil
+	s.mu.Unlock()
+
+	select {
+	case e.turn <- struct{}{}:
+		defer func() { <-e.turn }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if e.opened != nil || time.Now().Before(e.retryAt) {
+		return e.opened, e.err
+	}
+	e.opened, e.err = s.open(ctx, name)
+	if e.err != nil && ctx.Err() == nil {
+		e.retryAt = time.Now().Add(retryAfter)
+	}
+	return e.opened, e.err
 }
 
-func (s *Set) read(name string) (*Circuit, error) {
-	for _, file := range []string{name, name + ".circuit.zst"} {
-		f, err := s.folder.Open(file)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return nil, fmt.Errorf("longfellow: %w", err)
-		}
-		defer f.Close()
-		b, err := io.ReadAll(io.LimitReader(f, MaxCircuitFile+1))
-		if err != nil {
-			return nil, fmt.Errorf("longfellow: %w", err)
-		}
-		return Open(name, b)
+func (s *Set) open(ctx context.Context, name string) (*Circuit, error) {
+	file, err := s.read(ctx, name)
+	if err != nil {
+		return nil, err
 	}
-	return nil, ErrNoCircuit
+	// Opening takes longer than a verification, so it takes a slot, too.
+	end, err := s.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	return Open(name, file)
 }

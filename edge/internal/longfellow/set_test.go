@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/fstest"
+	"testing/synctest"
 	"time"
 
 	"github.com/verge-id/verge/testharness/wait"
@@ -32,7 +33,7 @@ func TestSet_Errors(t *testing.T) {
 	done := make(chan struct{})
 	close(done)
 	files := &counting{FS: fstest.MapFS{someCircuit: {Data: []byte("not a circuit")}}, release: done}
-	s := NewSet(files, 0)
+	s := NewSet(Folder(files), 0)
 	for range 2 {
 		err := s.Verify(t.Context(), someCircuit, &Statement{}, nil)
 		var rejected Reason
@@ -50,7 +51,7 @@ func TestSet_Errors(t *testing.T) {
 		}
 	}
 	files.FS = fstest.MapFS{someCircuit + ".circuit.zst": {Data: make([]byte, MaxCircuitFile+1)}}
-	if err := NewSet(files, 1).Verify(t.Context(), someCircuit, &Statement{}, nil); err == nil ||
+	if err := NewSet(Folder(files), 1).Verify(t.Context(), someCircuit, &Statement{}, nil); err == nil ||
 		!strings.Contains(err.Error(), "too large") {
 		t.Errorf("large file: %v", err)
 	}
@@ -59,7 +60,7 @@ func TestSet_Errors(t *testing.T) {
 // TestSet_Waits checks that a verification waits for its turn, until its context is done.
 func TestSet_Waits(t *testing.T) {
 	files := &counting{FS: fstest.MapFS{}, release: make(chan struct{})}
-	s := NewSet(files, 1)
+	s := NewSet(Folder(files), 1)
 	first := make(chan error, 1)
 	go func() { first <- s.Verify(t.Context(), someCircuit, &Statement{}, nil) }()
 	wait.Until(t, "the circuit's file is opened", func() bool { return files.opened.Load() > 0 })
@@ -68,17 +69,40 @@ func TestSet_Waits(t *testing.T) {
 	if err := s.Verify(ctx, someCircuit, &Statement{}, nil); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("second: %v", err)
 	}
+	for range waitingPerSlot {
+		go func() { _ = s.Verify(t.Context(), someCircuit, &Statement{}, nil) }()
+	}
+	wait.Until(t, "the queue is full", func() bool { return len(s.queue) == cap(s.queue) })
+	if err := s.Verify(t.Context(), someCircuit, &Statement{}, nil); err != ErrBusy {
+		t.Errorf("one more than may wait: %v", err)
+	}
 	close(files.release)
 	if err := wait.For(first); err != ErrNoCircuit {
 		t.Errorf("first: %v", err)
 	}
 }
 
+// TestSet_Retry checks that the source is asked again some time after an error, and never after a success.
+func TestSet_Retry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reads, failure := 0, errors.New("away")
+		s := NewSet(func(context.Context, string) ([]byte, error) { reads++; return nil, failure }, 1)
+		for n, wanted := range []int{1, 1, 2} {
+			if n == 2 {
+				time.Sleep(retryAfter)
+			}
+			if _, err := s.Open(t.Context(), someCircuit); err != failure || reads != wanted {
+				t.Errorf("%v after %d reads, want %d", err, reads, wanted)
+			}
+		}
+	})
+}
+
 // TestSet_Published verifies the published response with the circuit of the folder.
 func TestSet_Published(t *testing.T) {
 	p := newPublished(t)
 	file := vector(t, p.circuit+".circuit.zst")
-	s := NewSet(fstest.MapFS{p.circuit: {Data: file}}, 1)
+	s := NewSet(Folder(fstest.MapFS{p.circuit: {Data: file}}), 1)
 	if err := s.Verify(t.Context(), p.circuit, &p.statement, p.proof[:1000]); err != Malformed {
 		t.Error(err)
 	}
