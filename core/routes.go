@@ -34,7 +34,7 @@ func (s *Service) publicRoutes() web.Table {
 		{Methods: post, Pattern: web.HostedPath, Label: "verify", Handle: s.page(s.hosted.Act)},
 		{Methods: post, Pattern: web.FilePath, Label: "file", MaxBody: hosted.MaxFileBody, Whole: true,
 			Handle: s.page(s.hosted.ActFile)},
-		{Methods: post, Pattern: web.WalletPath, Label: "wallet", MaxBody: hosted.MaxCredentialBody,
+		{Methods: post, Pattern: web.WalletPath, Label: "wallet", MaxBody: s.maxCall + web.MaxBody,
 			Whole: true, Handle: s.page(s.hosted.ActCredential)},
 		{Methods: get, Pattern: web.PasskeysPath, Label: "verify",
 			Handle: s.page(s.hosted.ShowPasskeys)},
@@ -42,7 +42,7 @@ func (s *Service) publicRoutes() web.Table {
 		{Methods: getAlone, Pattern: web.ReturnPath + "{method}", Label: "return", Whole: true,
 			MaxURL: hosted.MaxReturnURL, Handle: s.page(s.hosted.Return)},
 		{Methods: get, Pattern: web.PhonePath + "{}", Label: "phone", Handle: s.page(s.hosted.ShowPhone)},
-		{Methods: post, Pattern: web.PendingPath + "{}", Label: "box", MaxBody: method.MaxCall, Whole: true,
+		{Methods: post, Pattern: web.PendingPath + "{}", Label: "box", MaxBody: s.maxCall, Whole: true,
 			Handle: s.pending(s.hosted.Receive)},
 		{
 			Methods: get,
@@ -97,7 +97,10 @@ var (
 )
 
 // Routes lists the routes of Service.Handle, for the server in front of an engine.
-func Routes() web.Table { return new(Service).publicRoutes().Listing() }
+func Routes(c Config) web.Table {
+	catalog, _ := c.Catalog()
+	return (&Service{maxCall: catalog.MaxCall()}).publicRoutes().Listing()
+}
 
 // AdminRoutes lists the routes of Service.Admin.
 func AdminRoutes() web.Table {

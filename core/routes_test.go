@@ -56,7 +56,7 @@ func TestTheTables(t *testing.T) {
 		routes web.Table
 		want   []string
 	}{
-		"public": {Routes(), publicLines},
+		"public": {Routes(Config{}), publicLines},
 		"admin": {AdminRoutes(), []string{
 			line("GET HEAD", "/console/assets/{}", "console", 16*kib),
 			line("GET HEAD", "/console/logo/{}", "console", 16*kib),
@@ -131,7 +131,7 @@ func line(methods, pattern, label string, limit int) string {
 // A host may hold the requests of one route, and of no other.
 func TestWhatWaits(t *testing.T) {
 	var waits []string
-	for _, routes := range []web.Table{Routes(), AdminRoutes()} {
+	for _, routes := range []web.Table{Routes(Config{}), AdminRoutes()} {
 		for _, r := range routes {
 			if r.Waits {
 				waits = append(waits, strings.Join(r.Methods, " ")+" "+r.Pattern)
@@ -150,7 +150,7 @@ func TestTheTablesHold(t *testing.T) {
 			t.Errorf("%s serves %v, and its handler is nil: %v", r.Pattern, r.Methods, r.Handle == nil)
 		}
 	}
-	for name, routes := range map[string]web.Table{"public": Routes(), "admin": AdminRoutes()} {
+	for name, routes := range map[string]web.Table{"public": Routes(Config{}), "admin": AdminRoutes()} {
 		served := map[string]bool{}
 		for _, r := range routes {
 			if !regexp.MustCompile(`^(/[^{}]*(\{(\w*|(\w*\.\.\.))\}[^{}]*)?|\{\.\.\.\})$`).

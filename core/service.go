@@ -55,6 +55,7 @@ type Service struct {
 	console    *console.Console
 	consoleOn  string // one of the Console constants
 	limits     web.Limits
+	maxCall    int    // bytes of a wallet's response
 	contact    string // Config.SecurityContact
 	baseURL    string
 
@@ -78,7 +79,7 @@ func New(cfg Config, h host.Host) (*Service, error) {
 		return nil, fmt.Errorf("verge: %w", err)
 	}
 	s := &Service{host: h, lease: cfg.Lease, dev: cfg.Dev, methods: catalog,
-		directory: integration.NewDirectory(h)}
+		maxCall: catalog.MaxCall(), directory: integration.NewDirectory(h)}
 	for n := range cfg.Partitions {
 		s.partitions = append(s.partitions, session.Partition(n).Name())
 	}

@@ -25,6 +25,8 @@
 //     cannot run now.
 //   - Trusted lists that methods name are fetched while Serve runs. A list that cannot be fetched is
 //     reported, and the service continues.
+//   - Circuits of zero-knowledge proofs that methods name are read or fetched when Serve begins. Proofs are
+//     verified with half of the processors at most. If too many wait, further ones fail with an error.
 //   - Usage is added up in memory and recorded at intervals, and a last time by Close. While the store fails,
 //     it is kept in memory. A killed process loses usage that it has not recorded.
 //   - The service is not ready while the active key of other instances is missing from its ring.
@@ -62,6 +64,7 @@ import (
 	"github.com/verge-id/verge/edge/engine"
 	"github.com/verge-id/verge/edge/internal/coalesce"
 	"github.com/verge-id/verge/edge/internal/keyring"
+	"github.com/verge-id/verge/edge/internal/longfellow"
 	"github.com/verge-id/verge/edge/internal/runner"
 	"github.com/verge-id/verge/edge/internal/storehealth"
 	"github.com/verge-id/verge/edge/internal/tracing"
@@ -208,7 +211,7 @@ func (c Config) withDefaults() Config {
 	if c.Server.Page == nil {
 		c.Server.Page = c.Core.ErrorPage
 	}
-	c.Server.Routes, c.Server.AdminRoutes = core.Routes(), core.AdminRoutes()
+	c.Server.Routes, c.Server.AdminRoutes = core.Routes(c.Core), core.AdminRoutes()
 	c.UsageEach = cmp.Or(c.UsageEach, 30*time.Second)
 	// shorter than a request, to leave time for an answer
 	c.StoreBudget = cmp.Or(c.StoreBudget, 5*time.Second)
@@ -224,12 +227,15 @@ type Service struct {
 	native *core.Service
 	usage  *usagecounter.Counter
 	lists  *listfetch.Refresher
+	proofs *longfellow.Set               // nil: no method asks for proofs
 	trace  *tracing.Tracer               // nil: there are no spans
 	opened engine.Engine                 // nil if Open failed before it made one
 	engine engine.Engine                 // the same with the limits for requests from the network
 	server *server.Server                // nil: there is no network
 	runner atomic.Pointer[runner.Runner] // one that runs, ran or will never run; nil while Open works
 	close  func() error
+
+	circuits []string // names of those that the methods accept
 }
 
 // Open puts a service together. The caller must call Run or Close. Open panics without Store.KV, and with
@@ -280,10 +286,11 @@ func (s *Service) open(ctx context.Context) error {
 		Log:      slog.New(core.AuditLog(c.Log.Handler(), c.Random)),
 		Observer: observer{c.Server.Metrics, s},
 	}
+	methods, _ := c.Core.Catalog() // New reports what is wrong with it
+	s.openProofs(methods)
 	if s.native, err = core.New(c.Core, s.host); err != nil {
 		return err
 	}
-	methods, _ := c.Core.Catalog() // New has found nothing wrong with it
 	c.Server.Metrics.Methods(append(methods.Names(), method.Passkey))
 	s.lists = listfetch.New(s.listConfig(methods))
 	opened, err := c.Engine(ctx, Setup{Core: c.Core, Host: s.host, Native: s.native,
@@ -447,6 +454,7 @@ func (s *Service) Serve(ctx context.Context) error {
 	}
 	s.recordUsageUntil(following)
 	defer s.refreshLists(ctx)()
+	go s.openCircuits(following)
 	if s.server == nil {
 		<-ctx.Done()
 		return nil

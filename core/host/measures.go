@@ -104,7 +104,7 @@ var methodReasons = []string{
 	"status_unknown", "crl_unavailable",
 	"device_auth", "device_mac", "transcript", "device_signature", "jwe_form", "jwe_header",
 	"jwe_algorithm", "jwe_key_id", "jwe_ephemeral_key", "jwe_not_opened", "hpke_form",
-	"hpke_not_opened",
+	"hpke_not_opened", "zk_proof", "zk_circuit", "zk_timestamp", "zk_missing", "zk_unavailable",
 
 	"sd_jwt_size", "sd_jwt_form", "sd_jwt_token", "sd_jwt_payload", "sd_jwt_type", "sd_jwt_dates",
 	"sd_jwt_expired", "sd_jwt_not_yet_valid", "sd_jwt_signed_outside_certificate",

@@ -88,6 +88,11 @@ type Kind struct {
 	// passed Check. Nil: none.
 	Lists func(c Config) []TrustList
 
+	// Circuits returns the circuits of the zero-knowledge proofs that a method accepts (contract 56). The host
+	// reads or fetches them, to verify the proofs. The Config has passed Check. Nil, or none: the method asks
+	// for no proofs.
+	Circuits func(c Config) []Circuit
+
 	// IsAnchor reports whether the method can use a certificate of a list, in DER. Others are not stored.
 	IsAnchor func(certificate []byte) bool
 
@@ -251,12 +256,16 @@ type Call struct {
 	Same        bool   // the call was posted to the address with SameDevice
 	ContentType string
 	Accept      string // the media types of the response that the program reads
-	Body        []byte // at most MaxCall bytes
+	Body        []byte // at most Catalog.MaxCall bytes
 }
 
 // Limits of a posted response, in bytes.
 const (
 	MaxCall = 64 << 10 // of the posted data
+
+	// MaxProofCall replaces MaxCall if a method asks for zero-knowledge proofs.
+	MaxProofCall = 1 << 20
+
 	MaxKept = 16 << 10 // of the part that Receive returns
 )
 

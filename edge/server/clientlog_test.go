@@ -25,7 +25,7 @@ func TestClientLog_Modes(t *testing.T) {
 		ClientOff:   {v4: "", v6: ""},
 	} {
 		var logs strings.Builder
-		s := New(Config{Engine: fake{}, Public: listen(t), Routes: core.Routes(), LogClient: how,
+		s := New(Config{Engine: fake{}, Public: listen(t), Routes: core.Routes(core.Config{}), LogClient: how,
 			Log: slog.New(slog.NewJSONHandler(&logs, nil))})
 		for address, shown := range want {
 			r := httptest.NewRequest("GET", "/", nil)
@@ -75,7 +75,7 @@ func (aboutEngine) Handle(ctx context.Context, _ *web.Request) *web.Response {
 
 func TestAccessLog_RequestInfo(t *testing.T) {
 	var logs strings.Builder
-	s := New(Config{Engine: aboutEngine{}, Public: listen(t), Routes: core.Routes(),
+	s := New(Config{Engine: aboutEngine{}, Public: listen(t), Routes: core.Routes(core.Config{}),
 		Log: slog.New(slog.NewJSONHandler(&logs, nil))})
 	s.public.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))
 	s.public.ServeHTTP(httptest.NewRecorder(),

@@ -37,7 +37,7 @@ func TestMetrics_CountersStartAtZero(t *testing.T) {
 	m := NewMetrics()
 	m.Guests([]string{"trap"})
 	admin := listen(t)
-	New(Config{Engine: fake{}, Public: listen(t), Routes: core.Routes(), Metrics: m, AdminListener: admin,
+	New(Config{Engine: fake{}, Public: listen(t), Routes: core.Routes(core.Config{}), Metrics: m, AdminListener: admin,
 		AdminRoutes: core.AdminRoutes(),
 		Admin:       func(context.Context, *web.Request) *web.Response { return nil }})
 	at := scraped(m, "verge_")
@@ -45,7 +45,7 @@ func TestMetrics_CountersStartAtZero(t *testing.T) {
 	for _, event := range host.CountNames() {
 		want = append(want, `verge_events_total{event="`+event+`"} 0`)
 	}
-	for _, route := range append(core.Routes(), core.AdminRoutes()...) {
+	for _, route := range append(core.Routes(core.Config{}), core.AdminRoutes()...) {
 		want = append(want, `verge_http_requests_total{route="`+route.Label+`",status="500"} 0`)
 	}
 	for _, line := range want {
@@ -116,7 +116,7 @@ func TestMetrics_StoreFailureEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := NewMetrics()
 		health := storehealth.New(full{}, storehealth.Config{Metrics: m})
-		s := New(Config{Engine: fake{}, Public: public, Routes: core.Routes(), Metrics: m, Store: health})
+		s := New(Config{Engine: fake{}, Public: public, Routes: core.Routes(core.Config{}), Metrics: m, Store: health})
 		failing := func() string {
 			w := httptest.NewRecorder()
 			s.ops.Handler.ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))

@@ -315,7 +315,7 @@ func run(t testing.TB, c Config) (s *Server, base string, stop func() error) {
 		c.Public = listen(t)
 	}
 	if c.Routes == nil {
-		c.Routes = core.Routes()
+		c.Routes = core.Routes(core.Config{})
 	}
 	if c.Admin != nil && c.AdminRoutes == nil {
 		c.AdminRoutes = core.AdminRoutes()
@@ -820,7 +820,7 @@ func TestMetrics_LabelsOfTables(t *testing.T) {
 	for _, side := range []struct {
 		base   string
 		routes web.Table
-	}{{base, core.Routes()}, {operators, core.AdminRoutes()}} {
+	}{{base, core.Routes(core.Config{})}, {operators, core.AdminRoutes()}} {
 		for _, r := range side.routes {
 			known[r.Label] = true
 			before, _, after := web.Placeholder(r.Pattern)
@@ -853,7 +853,7 @@ var aSession = "svc_sess_" + strings.Repeat("AbC-1_z9", 10)
 
 func TestAccessLog(t *testing.T) {
 	var logs lockedBuffer
-	s := New(Config{Public: listen(t), Engine: fake{}, Routes: core.Routes(),
+	s := New(Config{Public: listen(t), Engine: fake{}, Routes: core.Routes(core.Config{}),
 		Log: slog.New(slog.NewJSONHandler(&logs, nil))})
 	r := httptest.NewRequest("GET", "/api/v1/verify/sessions/"+aSession, nil)
 	r.RemoteAddr = "[2001:db8::1]:5"
@@ -877,7 +877,7 @@ func TestAccessLog(t *testing.T) {
 
 // Contract 13: the path and the correlation id are the caller's text.
 func TestAccessLog_CallersText(t *testing.T) {
-	s := New(Config{Engine: fake{}, Public: listen(t), Routes: core.Routes(),
+	s := New(Config{Engine: fake{}, Public: listen(t), Routes: core.Routes(core.Config{}),
 		AdminRoutes: core.AdminRoutes(), AdminListener: listen(t),
 		Admin:        func(context.Context, *web.Request) *web.Response { return nil },
 		AdminStreams: map[string]Stream{"/admin/v1/module": nil}})

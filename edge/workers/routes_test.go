@@ -55,7 +55,7 @@ func routesJS(t *testing.T) []byte {
 	for _, side := range []struct {
 		name   string
 		routes web.Table
-	}{{"publicRoutes", core.Routes()}, {"adminRoutes", core.AdminRoutes()}} {
+	}{{"publicRoutes", core.Routes(core.Config{})}, {"adminRoutes", core.AdminRoutes()}} {
 		fmt.Fprintf(&b, "\nexport const %s = [\n", side.name)
 		for _, r := range side.routes {
 			methods, err := json.Marshal(append([]string{}, r.Methods...))
@@ -93,7 +93,7 @@ func TestTheWorkerAndTheServerKnowTheRoutesAlike(t *testing.T) {
 		Waits bool   `json:"waits"`
 		Shown string `json:"shown"`
 	}
-	tables := map[string]web.Table{"public": core.Routes(), "admin": core.AdminRoutes()}
+	tables := map[string]web.Table{"public": core.Routes(core.Config{}), "admin": core.AdminRoutes()}
 	var questions []question
 	var want []answer
 	for _, c := range bothservers.Paths(t) {

@@ -130,9 +130,6 @@ func (h *Hosted) Act(ctx context.Context, c *web.Call) *web.Response {
 	return h.respond(h.actOn(ctx, c, func(url.Values) bool { return true }))
 }
 
-// MaxCredentialBody is the maximum number of bytes of a form with the response of a browser's wallet.
-const MaxCredentialBody = method.MaxCall + web.MaxBody
-
 // ActCredential handles POST on the path of forms with the response of a browser's wallet. It is Act with
 // another limit of the body, and rejects other forms.
 func (h *Hosted) ActCredential(ctx context.Context, c *web.Call) *web.Response {

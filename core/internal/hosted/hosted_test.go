@@ -688,7 +688,7 @@ func call(req *web.Request) *web.Call {
 	case req.Path == web.FilePath:
 		route.MaxBody = MaxFileBody
 	case req.Path == web.WalletPath:
-		route.MaxBody = MaxCredentialBody
+		route.MaxBody = method.MaxCall + web.MaxBody
 	}
 	text := strings.TrimPrefix(strings.TrimPrefix(req.Path, web.PhonePath), web.ReturnPath)
 	return &web.Call{Request: req, Route: route, Text: text}

@@ -14,8 +14,9 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// maxEncrypted is the maximum number of bytes of an encrypted response.
-const maxEncrypted = 64 << 10
+// maxEncrypted is the maximum number of bytes of an encrypted response. Only a response with a proof needs as
+// much. The limit of the request's body is lower, unless a method asks for proofs.
+const maxEncrypted = MaxZKResponse
 
 // ivSize and tagSize are the sizes for AES-GCM in a JWE (RFC 7518, section 5.3).
 const (
@@ -135,7 +136,7 @@ func OpenHPKE(encryptedResponse []byte, private *ecdh.PrivateKey, transcript []b
 	if len(encryptedResponse) > maxEncrypted {
 		return nil, refused(tooLarge)
 	}
-	response, err := cbor.Read(encryptedResponse, options)
+	response, err := cbor.Read(encryptedResponse, large)
 	if err != nil {
 		return nil, refused(badHPKE)
 	}

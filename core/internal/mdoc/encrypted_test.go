@@ -104,7 +104,7 @@ func TestOpenJWE(t *testing.T) {
 		{name: "six parts", edit: func(p []string) { p[4] += ".AA" }, want: "jwe_form"},
 		{name: "three parts", edit: func(p []string) { p[0] = "e30.e30.AA"; copy(p[1:], make([]string, 4)) },
 			want: "jwe_form"},
-		{name: "64 KiB and more", edit: func(p []string) { p[3] += strings.Repeat("A", 64<<10) },
+		{name: "1 MiB and more", edit: func(p []string) { p[3] += strings.Repeat("A", 1<<20) },
 			want: "too_large"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -192,7 +192,7 @@ func TestOpenHPKE(t *testing.T) {
 		{"a byte behind", append(slices.Clone(sealed), 0), key, transcript, "hpke_form"},
 		{"no CBOR", []byte("{}"), key, transcript, "hpke_form"},
 		{"nothing", nil, key, transcript, "hpke_form"},
-		{"64 KiB and more", make([]byte, 64<<10+1), key, transcript, "too_large"},
+		{"1 MiB and more", make([]byte, 1<<20+1), key, transcript, "too_large"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			plain, err := mdoc.OpenHPKE(c.response, c.key, c.transcript)

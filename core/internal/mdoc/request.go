@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 
 	"github.com/verge-id/verge/core/cbor"
+	"github.com/verge-id/verge/core/host"
 )
 
 // OpenID4VPTranscript returns the session transcript of OpenID4VP (appendix B.2.6.1). clientID has its
@@ -51,6 +52,28 @@ func bytesOrNull(b []byte) cbor.Item {
 type Items struct {
 	DocType, Namespace string
 	Elements           []string
+
+	// Circuits are offered for a zero-knowledge proof of the elements. Empty: none is asked for. With
+	// ProofRequired, the wallet may not send the document itself.
+	Circuits      []host.Circuit
+	ProofRequired bool
+}
+
+// ZKSystem is the name of the system of proofs in requests.
+const ZKSystem = "longfellow-libzk-v1"
+
+// zkRequest returns the request for a proof (ISO/IEC 18013-5, second edition, 10.2.7).
+func (i Items) zkRequest() cbor.Item {
+	var systems []cbor.Item
+	for _, c := range i.Circuits {
+		number := func(n int) cbor.Item { return cbor.Integer(int64(n)) }
+		parameters := cbor.Map(pair("version", number(c.Version)), pair("circuit_hash", cbor.Text(c.Name)),
+			pair("num_attributes", number(c.Elements)), pair("block_enc_hash", number(c.Hash)),
+			pair("block_enc_sig", number(c.Signature)))
+		systems = append(systems, cbor.Map(pair("zkSystemId", cbor.Text(c.Name)),
+			pair("system", cbor.Text(ZKSystem)), pair("params", parameters)))
+	}
+	return cbor.Map(pair("systemSpecs", cbor.Array(systems...)), pair("zkRequired", cbor.Bool(i.ProofRequired)))
 }
 
 // bytes returns the ItemsRequestBytes.
@@ -59,9 +82,12 @@ func (i Items) bytes() cbor.Item {
 	for _, e := range i.Elements {
 		asked = append(asked, pair(e, cbor.Bool(false)))
 	}
-	items := cbor.Map(pair("docType", cbor.Text(i.DocType)),
-		pair("nameSpaces", cbor.Map(pair(i.Namespace, cbor.Map(asked...)))))
-	return cbor.Tagged(tagCBOR, cbor.Bytes(items.Raw()))
+	members := []cbor.Pair{pair("docType", cbor.Text(i.DocType)),
+		pair("nameSpaces", cbor.Map(pair(i.Namespace, cbor.Map(asked...))))}
+	if len(i.Circuits) > 0 {
+		members = append(members, pair("requestInfo", cbor.Map(pair("zkRequest", i.zkRequest()))))
+	}
+	return cbor.Tagged(tagCBOR, cbor.Bytes(cbor.Map(members...).Raw()))
 }
 
 // ReaderSignature is a signature of ReaderAuthentication, and the certificates of its key in DER: the key's

@@ -13,7 +13,6 @@ import (
 const (
 	MaxZKResponse = 1 << 20
 
-	maxZKElements = 4
 	maxZKName     = 255 // bytes of a document type, namespace, circuit or identifier
 	timestampSize = len("2006-01-02T15:04:05Z")
 )
@@ -33,13 +32,23 @@ type ZKDocument struct {
 	chain [][]byte
 }
 
+// large are the options for a response that may have a proof.
+var large = cbor.Options{Any: true, Size: MaxZKResponse}
+
+// HasZKDocuments reports whether a DeviceResponse has zkDocuments, and not documents.
+func HasZKDocuments(response []byte) bool {
+	if len(response) > MaxZKResponse {
+		return false
+	}
+	top, err := cbor.Read(response, large)
+	return err == nil && top.Member("zkDocuments").Present()
+}
+
 // ReadZKDocument reads a DeviceResponse. The error is a *Refusal.
 func ReadZKDocument(response []byte) (d ZKDocument, err error) {
 	if len(response) > MaxZKResponse {
 		return d, refused(tooLarge)
 	}
-	large := options
-	large.Size = MaxZKResponse
 	top, err := cbor.Read(response, large)
 	if err != nil {
 		return d, refused(badCBOR)
@@ -116,7 +125,7 @@ func (d *ZKDocument) readElements(i cbor.Item) error {
 	if d.Namespace, ok = namespaces[0].Key.Text(); !ok || !okItems || !named(d.Namespace) {
 		return refused(badMember)
 	}
-	if len(items) == 0 || len(items) > maxZKElements {
+	if len(items) == 0 || len(items) > host.MaxProofElements {
 		return refused(tooMany)
 	}
 	for _, item := range items {

@@ -238,7 +238,7 @@ func (o *openID) verify(
 	if p.sdJWT.prefix != "" {
 		types = []string{p.sdJWT.prefix}
 	}
-	proof, values, err := verifyDocument(ctx, document, ask, types, elements, by)
+	proof, values, circuit, err := o.verifyDocument(ctx, document, ask, types, elements, by)
 	var refusal *mdoc.Refusal
 	switch {
 	case errors.As(err, &refusal) && refusal.Document != "":
@@ -257,17 +257,17 @@ func (o *openID) verify(
 		return "", err
 	}
 	k := judge(elements, values, age, now)
-	k.anchor = proof.Trust()
+	k.anchor = trustOf(proof, circuit)
 	if revoked != "" {
 		k.result, k.age = revoked, 0
 	}
 	return k.String(), nil
 }
 
-// verifyDocument returns the proof of a document, and the values of its elements. The error is a
-// *mdoc.Refusal, or the host's.
-func verifyDocument(ctx context.Context, document presentation, ask mdoc.Ask, types []string,
-	elements []element, by signed) (proof mdoc.Proof, values []value, err error) {
+// verifyDocument returns the proof of a document, the values of its elements, and the circuit if it is a
+// zero-knowledge proof. The error is a *mdoc.Refusal, or the host's.
+func (o *openID) verifyDocument(ctx context.Context, document presentation, ask mdoc.Ask, types []string,
+	elements []element, by signed) (proof mdoc.Proof, values []value, circuit string, err error) {
 	if document.format == sdJWTFormat {
 		question := sdjwt.Ask{Types: types, Audience: by.audience, Nonce: by.nonce, Issuers: ask,
 			TextBools: ask.DocType == ""} // Swiss issuers write them so
@@ -278,11 +278,15 @@ func verifyDocument(ctx context.Context, document presentation, ask mdoc.Ask, ty
 		for _, v := range p.Claims {
 			values = append(values, v)
 		}
-		return p.Issuer, values, err
+		return p.Issuer, values, "", err
 	}
-	proof, err = mdoc.Verify(ctx, document.bytes, ask)
+	if document.format == zkFormat {
+		proof, circuit, err = o.verifyProof(ctx, document.bytes, ask)
+	} else {
+		proof, err = mdoc.Verify(ctx, document.bytes, ask)
+	}
 	for _, e := range elements {
 		values = append(values, proof.Elements[e.name])
 	}
-	return proof, values, err
+	return proof, values, circuit, err
 }

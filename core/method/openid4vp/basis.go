@@ -26,7 +26,11 @@ func (o *openID) Fingerprint() string {
 }
 
 // Trusts implements method.Truster. The lists are read only if the settings do not have the anchor.
-func (o *openID) Trusts(ctx context.Context, anchor string) (bool, error) {
+func (o *openID) Trusts(ctx context.Context, trust string) (bool, error) {
+	anchor, ok := o.settings.anchorIn(trust)
+	if !ok {
+		return false, nil
+	}
 	is := func(a mdoc.Anchor) bool { return a.Fingerprint() == anchor }
 	isKey := func(k mdoc.IssuerKey) bool { return k.Fingerprint() == anchor }
 	if anchor == "" || slices.ContainsFunc(o.settings.anchors, is) ||

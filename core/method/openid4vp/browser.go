@@ -118,7 +118,9 @@ func (o *openID) credential(s method.Session, q question, protocol string, messa
 // asked for each element that can decide, and sends those that the document has.
 func (o *openID) items(s method.Session) mdoc.Items {
 	p := o.settings.profile
-	return mdoc.Items{DocType: p.doctype, Namespace: p.namespace, Elements: p.names(s.MinimumAge)}
+	names := o.settings.provable(p, s.MinimumAge)
+	return mdoc.Items{DocType: p.doctype, Namespace: p.namespace, Elements: names,
+		Circuits: o.settings.offered(len(names)), ProofRequired: o.settings.zeroKnowledge == require}
 }
 
 // encryptionInfo tells a wallet that responds by org-iso-mdoc what to encrypt to.
@@ -215,7 +217,11 @@ func (o *openID) readISO(
 	if err != nil {
 		return "", refusedBy(err)
 	}
-	return o.verify(ctx, presentation{mdocFormat, response}, s.MinimumAge, signed{transcript: transcript})
+	format, err := o.formatOf(response)
+	if err != nil {
+		return "", err
+	}
+	return o.verify(ctx, presentation{format, response}, s.MinimumAge, signed{transcript: transcript})
 }
 
 // readVPToken reads a response by OpenID4VP, and verifies what is inside. It returns the kept form.

@@ -1,6 +1,7 @@
 package openid4vp
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -80,7 +81,11 @@ func bornBy(v value, age int, now time.Time) (old, ok bool) {
 // asksFor returns the names of the elements and claims that are asked for.
 func (o *openID) asksFor(age int) (names []string) {
 	for _, format := range o.settings.formats {
-		names = append(names, namesOf(o.settings.profile.elements(format, age))...)
+		for _, name := range namesOf(o.settings.profile.elements(format, age)) {
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
 	}
 	return names
 }

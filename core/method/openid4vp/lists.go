@@ -92,33 +92,44 @@ func (r listReader) text(name string) string {
 
 // read reads the list at place n.
 func (r listReader) read(n int, dev bool) (l method.TrustList) {
-	for _, name := range r.o.Names() {
-		if !slices.Contains(knownOfList, name) {
-			r.bad(name, "it is not known here; use only: %s", strings.Join(knownOfList, ", "))
-		}
-	}
+	r.checkNames(knownOfList)
 	if l.Name = r.text("name"); !r.o.Value("name").Present() {
 		l.Name = strconv.Itoa(n + 1)
 	} else if !isListName(l.Name) {
 		r.bad("name", "%q is no name; use 1 to %d lower case letters, digits and -", l.Name, maxListName)
 	}
-	l.URL, l.File = r.text("url"), r.text("file")
-	switch {
-	case (l.URL == "") == (l.File == ""):
-		r.bad("url", "name either url, the https address of the list, or file, its path")
-	case l.URL != "":
-		if problem := weburl.CheckEndpoint(l.URL, dev); problem != "" {
-			r.bad("url", "%s", problem)
-		}
-	case len(l.File) > maxFile || strings.ContainsFunc(l.File, isControl):
-		r.bad("file", "it must be a path of at most %d bytes", maxFile)
-	}
+	l.URL, l.File = r.source("list", dev)
 	if l.Format = r.text("format"); !slices.Contains(method.ListFormats, l.Format) {
 		r.bad("format", "%q is not known; use one of: %s", l.Format, strings.Join(method.ListFormats, ", "))
 	}
 	l.Signers = r.signers()
 	l.Grace = r.grace()
 	return l
+}
+
+// checkNames rejects members that are not known.
+func (r listReader) checkNames(known []string) {
+	for _, name := range r.o.Names() {
+		if !slices.Contains(known, name) {
+			r.bad(name, "it is not known here; use only: %s", strings.Join(known, ", "))
+		}
+	}
+}
+
+// source reads the address or the path of a thing.
+func (r listReader) source(thing string, dev bool) (url, file string) {
+	url, file = r.text("url"), r.text("file")
+	switch {
+	case (url == "") == (file == ""):
+		r.bad("url", "name either url, the https address of the %s, or file, its path", thing)
+	case url != "":
+		if problem := weburl.CheckEndpoint(url, dev); problem != "" {
+			r.bad("url", "%s", problem)
+		}
+	case len(file) > maxFile || strings.ContainsFunc(file, isControl):
+		r.bad("file", "it must be a path of at most %d bytes", maxFile)
+	}
+	return url, file
 }
 
 func isControl(c rune) bool { return c < ' ' || c == 0x7f }

@@ -54,6 +54,9 @@
 //	cross_device      wallets on other devices may respond (default: true)
 //	revocation        whether documents are looked up in the lists of revoked documents: if_present
 //	                  (default), required or off
+//	zero_knowledge    whether a zero-knowledge proof counts instead of a document: off (default), accept or
+//	                  require
+//	circuits          those of proofs: the hash of each, and its url or file
 //	private_key_file, certificate_file
 //	                  of signed requests: a P-256 key, and the certificates from the key's to one that a
 //	                  root has issued
@@ -98,6 +101,7 @@ var Kind = method.Kind{
 		return wrong
 	},
 	Lists:    listsIn,
+	Circuits: circuitsIn,
 	IsAnchor: isAnchor,
 	Oldest:   func(c method.Config) int { return profileIn(c).oldest() },
 	Signs: func(method.Config) map[string]string {
@@ -110,6 +114,10 @@ var Kind = method.Kind{
 		}
 		if (s.signer.exists() || s.reader.exists()) && h.Sign == nil {
 			return nil, errors.New("openid4vp: requests are signed, and the host has no keys")
+		}
+		if s.zeroKnowledge != off && h.VerifyProof == nil {
+			return nil, errors.New(`openid4vp: zero_knowledge: this engine verifies no proofs; set it to "off", or ` +
+				"run `verge serve`")
 		}
 		return &openID{name: c.Name, settings: s, host: h, lists: newLists()}, nil
 	},

@@ -82,8 +82,11 @@ func (p profile) formats() []string {
 
 // credentialIn returns the id of the document in requests.
 func (p profile) credentialIn(format string) string {
-	if format == sdJWTFormat {
+	switch format {
+	case sdJWTFormat:
 		return p.sdJWT.credential
+	case zkFormat:
+		return p.credential + "_zk"
 	}
 	return p.credential
 }

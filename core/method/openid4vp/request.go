@@ -119,6 +119,9 @@ func (o *openID) query(age int) []byte {
 		if format == sdJWTFormat {
 			c.Meta = map[string]any{"vct_values": o.settings.types}
 		}
+		if format == zkFormat {
+			c.Meta["zk_system_type"] = o.settings.systems()
+		}
 		c.ask(p.elements(format, age))
 		query.Credentials = append(query.Credentials, c)
 		choice.Options = append(choice.Options, []string{c.ID})
@@ -170,6 +173,9 @@ func (o *openID) metadata(q question, channel string) []byte {
 			continue
 		}
 		algorithms := mdoc.Algorithms()
+		if format == zkFormat {
+			algorithms = []int64{-7} // the circuits have ES256 alone
+		}
 		formats[format] = map[string]any{"issuerauth_alg_values": algorithms,
 			"deviceauth_alg_values": algorithms}
 	}

@@ -32,6 +32,8 @@ type settings struct {
 	browser     []string // protocols of requests to the Digital Credentials API; empty: no requests
 	crossDevice bool     // // wallets on other devices may respond
 
+	proofs
+
 	revocation string // ifPresent, required or off
 	dev        bool
 
@@ -103,7 +105,7 @@ const (
 // known are the members of the settings.
 var known = []string{profileName, formatsName, anchorsName, listsName, issuerKeysName, typesName, "scheme",
 	"request", "encrypted", browserName, "cross_device", prefixName, keyIDName, certificateName,
-	readerCertificateName, verifierInfoName, metadataName, revocationName}
+	readerCertificateName, verifierInfoName, metadataName, revocationName, zeroKnowledgeName, circuitsName}
 
 // algorithm is the one by which requests are signed.
 const algorithm = "ES256"
@@ -144,6 +146,7 @@ func parse(c method.Config) (s settings, wrong problem.List) {
 		return s, wrong
 	}
 	s.readFormats(r)
+	s.readProofs(r, c.Dev)
 	s.readTypes(r)
 	s.readIssuerKeys(r)
 	s.readLists(r, c.Dev)
@@ -152,6 +155,7 @@ func parse(c method.Config) (s settings, wrong problem.List) {
 	s.encrypted = r.flag("encrypted", s.profile.encrypted)
 	s.crossDevice = r.flag("cross_device", true)
 	s.revocation, s.dev = r.oneOf(revocationName, ifPresent, ifPresent, required, off), c.Dev
+	s.checkRevocation(r)
 	request := r.oneOf("request", map[bool]string{false: byValue, true: signedRequest}[s.profile.signed],
 		byValue, signedRequest)
 	s.byReference = request == signedRequest
@@ -382,7 +386,7 @@ func (s *settings) readBrowser(r reader, hasKey bool) {
 
 // carries reports whether a protocol of the browser can carry one of the formats.
 func (s *settings) carries(protocol string) bool {
-	return protocol != isoProtocol || slices.Contains(s.formats, mdocFormat)
+	return protocol != isoProtocol || slices.ContainsFunc(s.formats, isMobile)
 }
 
 // // readFormats reads the requested formats of documents. The default is all of the profile's.
