@@ -403,6 +403,11 @@ var Table = []entry{
 		Short: "10,000 deliveries",
 	},
 	{
+		Package: "testharness/conformance", Test: "TestZeroKnowledge",
+		Only:  "proofs by the prover of google/longfellow-zk, by each protocol",
+		Short: "the published proof (TestSet_Published), and requests and responses with a test double",
+	},
+	{
 		Package: "testharness/conformance", Test: "TestEngines",
 		Only: "every test on every engine",
 		Short: "all on miniredis; a walk, single use, partitions, a restart and the first case of each " +

@@ -121,11 +121,15 @@ func (w *Wallet) credentialISO(origin string, data []byte, changes []func(*Prese
 	if _, err := asked.verifyReader(s); err != nil {
 		return nil, fmt.Errorf("wallettest: readerAuth: %w", err)
 	}
+	if asked.proofRequired && w.Prove == nil {
+		return nil, errors.New("wallettest: the request requires a zero-knowledge proof")
+	}
 	to, err := readEncryptionInfo(request.EncryptionInfo)
 	if err != nil {
 		return nil, fmt.Errorf("wallettest: encryptionInfo: %w", err)
 	}
-	response, transcript, err := w.respond(s, asked.docType, asked.namespace, asked.elements, changes)
+	response, transcript, err := w.respond(s, asked.docType, asked.namespace, asked.elements, asked.circuits,
+		changes)
 	if err != nil {
 		return nil, err
 	}
@@ -157,6 +161,8 @@ var errRequest = errors.New("it is not what ISO/IEC 18013-7, Annex C asks for")
 type deviceRequest struct {
 	docType, namespace string
 	elements           []string
+	circuits           []Circuit // for a proof
+	proofRequired      bool
 	items              cbor.Item // ItemsRequestBytes
 	reader             cbor.Item // readerAuth
 }
@@ -194,6 +200,7 @@ func readDeviceRequest(text string) (d deviceRequest, err error) {
 		}
 		d.elements = append(d.elements, name)
 	}
+	d.circuits, d.proofRequired = zkOffered(items)
 	return d, nil
 }
 

@@ -31,7 +31,9 @@ type Request struct {
 	Namespace string   // of the elements
 	Elements  []string // that the wallet has, of those that are asked for
 
-	Format string     // of the credential
+	Format   string    // of the credential
+	Circuits []Circuit // for a proof, if the format is mso_mdoc_zk
+
 	Types  []string   // of it, if the format is dc+sd-jwt
 	Claims [][]string // that the wallet has, in that format
 
@@ -251,6 +253,8 @@ type dcql struct {
 		Meta   struct {
 			DocType string   `json:"doctype_value"`
 			Types   []string `json:"vct_values"`
+
+			Circuits []Circuit `json:"zk_system_type"`
 		}
 		Claims []struct {
 			ID   string
@@ -295,6 +299,11 @@ func (w *Wallet) read(p parameters, mode string) (*Request, error) {
 func (w *Wallet) choose(query dcql, r *Request) error {
 	if r.Format = w.Format; r.Format == "" {
 		r.Format = formatMdoc
+		for _, c := range query.Credentials {
+			if c.Format == formatZK && w.Prove != nil {
+				r.Format = formatZK
+			}
+		}
 	}
 	at := 0
 	for at < len(query.Credentials) && query.Credentials[at].Format != r.Format {
@@ -310,7 +319,7 @@ func (w *Wallet) choose(query dcql, r *Request) error {
 		!slices.ContainsFunc(query.Sets[0].Options, isOption)) {
 		return fmt.Errorf("wallettest: dcql_query asks for more than %s: %+v", c.ID, query.Sets)
 	}
-	r.Query, r.DocType, r.Types = c.ID, c.Meta.DocType, c.Meta.Types
+	r.Query, r.DocType, r.Types, r.Circuits = c.ID, c.Meta.DocType, c.Meta.Types, c.Meta.Circuits
 	if len(c.ClaimSets) == 0 {
 		var all []string
 		for i := range c.Claims {

@@ -43,6 +43,11 @@ type Wallet struct {
 	// TextToken says that it encrypts the JSON of a vp_token as a text, as the Swiss wallet does.
 	TextToken bool
 
+	// Prove, if not nil, proves elements of a document in zero knowledge. Where a request offers circuits, the
+	// wallet sends a proof instead of the document. EditProof, if not nil, changes that response.
+	Prove     func(ProofTask) ([]byte, error)
+	EditProof func(*ZKResponse)
+
 	// OnlyGet says that it fetches requests by GET, whatever the link says.
 	OnlyGet bool
 
@@ -225,13 +230,14 @@ func (w *Wallet) respondTo(r *Request, s Session, changes []func(*Presentation))
 		}
 		return p.Token()
 	}
-	response, _, err := w.respond(s, r.DocType, r.Namespace, r.Elements, changes)
+	response, _, err := w.respond(s, r.DocType, r.Namespace, r.Elements, r.Circuits, changes)
 	return encode(response), err
 }
 
 // respond writes a DeviceResponse, and returns the transcript of the session that it answers.
 func (w *Wallet) respond(
-	s Session, docType, namespace string, elements []string, changes []func(*Presentation),
+	s Session, docType, namespace string, elements []string, circuits []Circuit,
+	changes []func(*Presentation),
 ) (response, transcript []byte, err error) {
 	p, err := w.Presentation(s, docType, namespace, elements)
 	if err != nil {
@@ -241,6 +247,9 @@ func (w *Wallet) respond(
 		change(p)
 	}
 	response, err = p.Response()
+	if err == nil && len(circuits) > 0 && w.Prove != nil {
+		response, err = w.prove(p, response, circuits)
+	}
 	return response, p.Session.Transcript(), err
 }
 

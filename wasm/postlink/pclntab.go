@@ -22,7 +22,8 @@ import (
 //
 // Only the stack of a panic shows files, lines, arguments, and calls of inlined functions. If a record has no
 // reference to such data, the runtime writes "?" and 0 for files and lines, no arguments, and only the outer
-// function.
+// function. It leaves out a function without a name. It also reads names of its own functions, of reflect's,
+// and of wrappers, so these are kept.
 const (
 	magic       = "\xf1\xff\xff\xff\x00\x00\x01\x08" // no padding; instructions of 1 byte, pointers of 8
 	headerSize  = 8 + 8*8
@@ -62,6 +63,16 @@ var named = []string{"/pages.", "/core/internal/console.", "/core/admin.", "/cor
 	"/core/problem.", "/wasm/settings.", "/core/internal/brand.", "/core/internal/report.",
 	"/core/internal/finished.", "/core/internal/timeline.", "/core/webhook/snippet."}
 
+// read are the prefixes of functions whose names the runtime or package reflect reads.
+var read = []string{"runtime.", "reflect.", "internal/reflectlite."}
+
+// keepsName reports whether a function keeps its name. kind is the record's.
+func keepsName(name string, kind byte) bool {
+	return kind != 0 || slices.ContainsFunc(slices.Concat(ours, read), func(prefix string) bool {
+		return strings.HasPrefix(name, prefix)
+	})
+}
+
 func keepsLines(name string) bool {
 	for _, prefix := range ours {
 		if strings.HasPrefix(name, prefix) {
@@ -91,15 +102,24 @@ func dropTraces(m memory) {
 	for _, list := range t.unused() {
 		clear(list)
 	}
+	names := t.names[:t.units]
+	for at, size := 1, 0; at < len(names); at += size + 1 {
+		name, _, _ := bytes.Cut(names[at:], []byte{0})
+		if size = len(name); !t.named[uint32(at)] {
+			clear(name)
+		}
+	}
 }
 
 // table is the table of functions, and its data that is overwritten.
 type table struct {
-	names, deltas, functions []byte
+	names, deltas, functions []byte // names also has the parts with files
+	units                    uint64 // offset of the first of these
 	gofunc                   []byte // the data after the address gofunc
 
 	kept       map[uint32]bool // offsets of required lists
 	dropped    map[uint32]bool // offsets of lists that a function does not need
+	named      map[uint32]bool // offsets of names that are kept
 	zeros      [][]byte
 	references [][]byte // to data
 }
@@ -112,16 +132,17 @@ func readTable(m memory, at int) (t *table, ok bool) {
 	}()
 	data := m.bytes[at:]
 	word := func(n int) uint64 { return binary.LittleEndian.Uint64(data[8+8*n:]) }
-	count, names, deltas, entries := word(0), word(3), word(6), word(7)
-	if count == 0 || names != headerSize || names >= deltas || deltas >= entries {
+	count, names, units, deltas, entries := word(0), word(3), word(4), word(6), word(7)
+	if count == 0 || names != headerSize || names >= units || units >= deltas || deltas >= entries {
 		return nil, false
 	}
 	gofunc, ok := m.gofunc(uint64(m.from)+uint64(at), names, deltas)
 	if !ok {
 		return nil, false
 	}
-	t = &table{names: data[names:deltas], deltas: data[deltas:entries], functions: data[entries:],
-		gofunc: gofunc, kept: map[uint32]bool{0: true}, dropped: map[uint32]bool{}}
+	t = &table{names: data[names:deltas], units: units - names, deltas: data[deltas:entries], functions: data[entries:],
+		gofunc: gofunc, kept: map[uint32]bool{0: true}, dropped: map[uint32]bool{},
+		named: map[uint32]bool{}}
 	last := uint32(0)
 	for n := range count {
 		entry := t.functions[n*entrySize:]
@@ -173,6 +194,11 @@ func (t *table) read(r record) bool {
 	if !ends {
 		return false
 	}
+	if keepsName(string(name), r[recordKind]) {
+		t.named[r.field(recordName)] = true
+	} else {
+		t.zeros = append(t.zeros, r[recordName:recordName+4])
+	}
 	t.kept[r.field(recordSP)] = true
 	keeps := keepsLines(string(name))
 	if files, lines := r.field(recordFile), r.field(recordLine); keeps {
@@ -199,7 +225,7 @@ func (t *table) readInlined(r record, keeps bool) bool {
 			t.kept[binary.LittleEndian.Uint32(lists[i:])] = true
 		}
 	}
-	if !drop {
+	if len(lists) <= 4*listInlined || len(data) <= 4*dataInlined {
 		return true
 	}
 	list, reference := lists[4*listInlined:4*listInlined+4], data[4*dataInlined:4*dataInlined+4]
@@ -209,9 +235,21 @@ func (t *table) readInlined(r record, keeps bool) bool {
 	}
 	calls := t.gofunc[at : at+inlinedSize*uint32(t.most(offset)+1)]
 	for call := calls; len(call) > 0; call = call[inlinedSize:] {
-		if name := record(call).field(inlinedName); name == 0 || t.names[name-1] != 0 {
+		at := record(call).field(inlinedName)
+		if at == 0 || t.names[at-1] != 0 {
 			return false
 		}
+		name, _, _ := bytes.Cut(t.names[at:], []byte{0})
+		switch {
+		case drop:
+		case keepsName(string(name), call[0]):
+			t.named[at] = true
+		default:
+			t.zeros = append(t.zeros, call[inlinedName:inlinedName+4])
+		}
+	}
+	if !drop {
+		return true
 	}
 	t.dropped[offset] = true
 	t.zeros = append(t.zeros, list, calls)

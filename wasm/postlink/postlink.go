@@ -3,7 +3,7 @@
 //
 // Package loopopt optimizes the code; this package reduces the size of the data. The rewritten module
 // returns, calls and stores the same as its input, except for the text of a panic: the stack contains no
-// arguments, and for functions of other modules names, but no lines and no functions inlined into them.
+// arguments, and only our own functions and those of the runtime, which have names but no lines.
 package postlink
 
 import (
