@@ -47,7 +47,9 @@ func circuitsIn(c method.Config) []method.Circuit {
 // readProofs reads whether proofs count, and their circuits. It adds the format of proofs to the formats.
 func (s *settings) readProofs(r reader, dev bool) {
 	s.zeroKnowledge = r.oneOf(zeroKnowledgeName, off, off, accept, require)
+	before := len(*r.wrong)
 	s.readCircuits(r, dev)
+	good := len(*r.wrong) == before
 	if s.zeroKnowledge == off {
 		s.sources, s.circuits = nil, nil // they may stay, to switch proofs on again
 		return
@@ -59,7 +61,7 @@ func (s *settings) readProofs(r reader, dev bool) {
 		r.wrong.Add(zeroKnowledgeName, "only documents of the format %s have proofs; add it to %s, or set it to %q",
 			mdocFormat, formatsName, off)
 		return
-	case !one:
+	case good && !one:
 		r.wrong.Add(circuitsName, "a circuit for one element is missing; name its hash and its url or file")
 	}
 	s.formats = slices.Insert(slices.Clone(s.formats), at, zkFormat)

@@ -108,7 +108,7 @@ func checkSettings(t *testing.T, cases []settingsCase) {
 		t.Run(c.rule, func(t *testing.T) {
 			config := config(t, c.profile, c.changes)
 			wrong := openid4vp.Kind.Check(config)
-			m, err := openid4vp.Kind.Open(config, method.Host{Sign: sign})
+			m, err := openid4vp.Kind.Open(config, method.Host{Sign: sign, VerifyProof: verifyDouble})
 			if (err == nil) != (len(wrong) == 0) || (m == nil) != (err != nil) {
 				t.Errorf("Open: %v; Check: %v", err, wrong)
 			}

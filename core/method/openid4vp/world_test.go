@@ -126,7 +126,7 @@ func newWorldWith(t testing.TB, c method.Config, lists method.TrustLists) *world
 	}
 	w := &world{TB: t, now: noon}
 	m, err := openid4vp.Kind.Open(c, method.Host{Now: func() time.Time { return w.now }, Random: rand.Reader,
-		Sign: sign, Verify: edge.Verify, TrustLists: lists}.For(c.Name))
+		Sign: sign, Verify: edge.Verify, VerifyProof: verifyDouble, TrustLists: lists}.For(c.Name))
 	if err != nil {
 		t.Fatal(err)
 	}
