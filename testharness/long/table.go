@@ -3,6 +3,11 @@ package long
 // Table lists the promises that only the long run covers in full, and the part that the short run covers.
 var Table = []entry{
 	{
+		Package: "cmd/verge/internal/cli", Test: "TestTrust_Proofs",
+		Only:  "sessions over the binary with proofs by the prover of google/longfellow-zk",
+		Short: "requests and responses with a test double (core/method/openid4vp)",
+	},
+	{
 		Package: "cmd/verge/internal/cli", Test: "TestMethodProof",
 		Only:  "`verge method proof` with the published response of a wallet",
 		Short: "the check of responses without a circuit (core/internal/mdoc:TestVerifyZK)",

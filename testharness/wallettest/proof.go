@@ -118,7 +118,7 @@ func zkOffered(items cbor.Item) (offered []Circuit, required bool) {
 // ExternalProver returns a Wallet.Prove that runs a program for each proof. The program reads lines of
 // hexadecimal text: the path of the circuit's file in the folder, its hash, the DeviceResponse, x and y of the
 // issuer's key as 0x and digits, the transcript, the namespace, the identifier and the value of the one
-// element, and the time. It writes the proof. CONTRIBUTING.md has its source.
+// element, and the time. It writes the proof. testdata/prove.cc is its source.
 func ExternalProver(program, folder string) func(ProofTask) ([]byte, error) {
 	return func(t ProofTask) ([]byte, error) {
 		point, err := t.Issuer.Bytes()

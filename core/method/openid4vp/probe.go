@@ -49,6 +49,9 @@ func Probe(ctx context.Context, c method.Config, h method.Host, returnURL string
 	r.Fact("revocation", map[string]string{ifPresent: "checked where a list is available",
 		required: "checked always", off: "not checked"}[s.revocation])
 
+	r.Fact("zero-knowledge proofs", map[string]string{off: "not accepted",
+		accept: "accepted", require: "required"}[s.zeroKnowledge])
+
 	now := h.Now()
 	for _, a := range s.anchors {
 		look(&r, a.Certificate, "the trust anchor "+nameOf(a.Certificate), now)

@@ -37,6 +37,7 @@ type trust struct {
 	other  *wallettest.Issuer
 	signer *wallettest.ListSigner
 	device *passkeytest.Authenticator
+	prove  func(wallettest.ProofTask) ([]byte, error) // of wallets; nil: they send documents
 
 	first, second store
 }
@@ -255,7 +256,7 @@ func (b *begun) answered() {
 		b.t.Fatalf("no page that waits for a wallet: %s", b.page)
 	}
 	wallet := wallettest.New(b.s.issuer)
-	wallet.Client = b.s.client()
+	wallet.Client, wallet.Prove = b.s.client(), b.s.prove
 	if reply, err := wallet.Answer(context.Background(), html.UnescapeString(code[1])); err != nil ||
 		reply.Status != http.StatusOK {
 		b.t.Fatalf("the wallet: %v, %d %s", err, reply.Status, reply.Body)

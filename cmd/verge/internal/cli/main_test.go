@@ -75,7 +75,8 @@ func buildVerge() error {
 }
 
 // ofTests are the variables that the tests themselves read.
-var ofTests = []string{"VERGE_REQUIRE_REAL", "VERGE_SEED", "VERGE_BEFORE", "VERGE_PICTURES"}
+var ofTests = []string{"VERGE_REQUIRE_REAL", "VERGE_SEED", "VERGE_BEFORE", "VERGE_PICTURES",
+	"VERGE_LONGFELLOW_PROVER"}
 
 // testDisk is the disk of a verge that a test has started. It works, unless the test wants it to fail.
 var testDisk = func() (good bolt.Disk) { return good }

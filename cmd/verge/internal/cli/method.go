@@ -27,6 +27,8 @@ type methodCommands struct {
 	Check methodCheckCmd `cmd:"" help:"Test the connection to a method's provider, and list problems."`
 	Proof methodProofCmd `cmd:"" help:"Verify a recorded response with a zero-knowledge proof."`
 
+	Circuits methodCircuitsCmd `cmd:"" help:"Fetch and verify the circuits of a method's zero-knowledge proofs."`
+
 	ListFetch methodListFetchCmd `cmd:"" name:"list-fetch" help:"Fetch and verify the trusted lists of a method without storing them."`
 	ListLoad  methodListLoadCmd  `cmd:"" does:"loadTrustList" name:"list-load" help:"Verify the trusted lists of a method, and load them into a Worker."`
 	DIDKeys   methodDIDKeysCmd   `cmd:"" name:"did-keys" help:"Fetch and verify the log of an issuer's DID, and print its keys for issuer_keys."`
@@ -143,7 +145,7 @@ provider announces. Only a real login shows which claims it contains. An estimat
 gets one request without a picture, which it may count; estimates of pictures are
 not tested. Wallets cannot be asked: the command checks their trust anchors, and the
 key and certificate for signed requests. Their trusted lists are fetched and
-verified, but not stored.
+verified, but not stored, and so are the circuits of zero-knowledge proofs.
 
 The exit code is 0 if no problem was found, 1 if there is one, and 2 if the
 configuration is invalid ("verge serve --check" reports the same errors).
@@ -192,6 +194,7 @@ func (c *methodCheckCmd) Run(ctx context.Context, p *program) error {
 	for _, l := range e.Lists() {
 		pl.checkList(ctx, p, &report, e, l)
 	}
+	pl.checkCircuits(ctx, p, &report, e)
 	found := checkedMethod{Name: e.Name, Kind: e.Kind, Level: e.Level, Report: report,
 		Good: err == nil && !slices.ContainsFunc(report.Findings,
 			func(f method.Finding) bool { return !f.Good })}

@@ -71,14 +71,7 @@ func (c *listSource) verified(ctx context.Context, p *program) (all []verifiedLi
 // verifyList fetches a list, or reads its file, and verifies it. A list after its grace period is invalid.
 func (pl *plan) verifyList(ctx context.Context, p *program, e method.Entry, l method.TrustList) verifiedList {
 	source := listfetch.Source{Fetch: egress.New(pl.Egress), Now: pl.now,
-		ReadFile: func(path string, limit int) ([]byte, error) {
-			f, err := p.FS.Open(path)
-			if err != nil {
-				return nil, err
-			}
-			defer f.Close()
-			return io.ReadAll(io.LimitReader(f, int64(limit)))
-		}}
+		ReadFile: p.readFile}
 	in, err := source.Get(ctx, e.Name, l)
 	v := verifiedList{input: in, list: l, err: err}
 	if err != nil {
@@ -95,6 +88,16 @@ func (pl *plan) verifyList(ctx context.Context, p *program, e method.Entry, l me
 			words.When(in.NextUpdate), words.Roughly(l.Grace))
 	}
 	return v
+}
+
+// readFile reads at most limit bytes of a file.
+func (p *program) readFile(path string, limit int) ([]byte, error) {
+	f, err := p.FS.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, int64(limit)))
 }
 
 // checkList adds a list to the report of `verge method check`.
