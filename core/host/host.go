@@ -13,8 +13,8 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// Host has the ports that an engine gives to the core. Sign, Verify, VerifyProof, Log and Observer are optional: core.New
-// completes a Host once, by WithDefaults, and passes it on to packages of the core.
+// Host has the ports that an engine gives to the core. Sign, Verify, VerifyProof, Log and Observer are
+// optional: core.New completes a Host once, by WithDefaults, and passes it on to packages of the core.
 type Host struct {
 	KV     kv.KV
 	Sealer Sealer

@@ -88,9 +88,9 @@ type Kind struct {
 	// passed Check. Nil: none.
 	Lists func(c Config) []TrustList
 
-	// Circuits returns the circuits of the zero-knowledge proofs that a method accepts (contract 56). The host
-	// reads or fetches them, to verify the proofs. The Config has passed Check. Nil, or none: the method asks
-	// for no proofs.
+	// Circuits returns the circuits of the zero-knowledge proofs that a method accepts (contract 56). The
+	// host reads or fetches them, to verify the proofs. The Config has passed Check. Nil, or none: the method
+	// asks for no proofs.
 	Circuits func(c Config) []Circuit
 
 	// IsAnchor reports whether the method can use a certificate of a list, in DER. Others are not stored.

@@ -37,9 +37,17 @@ func TestMetrics_CountersStartAtZero(t *testing.T) {
 	m := NewMetrics()
 	m.Guests([]string{"trap"})
 	admin := listen(t)
-	New(Config{Engine: fake{}, Public: listen(t), Routes: core.Routes(core.Config{}), Metrics: m, AdminListener: admin,
-		AdminRoutes: core.AdminRoutes(),
-		Admin:       func(context.Context, *web.Request) *web.Response { return nil }})
+	New(
+		Config{
+			Engine:        fake{},
+			Public:        listen(t),
+			Routes:        core.Routes(core.Config{}),
+			Metrics:       m,
+			AdminListener: admin,
+			AdminRoutes:   core.AdminRoutes(),
+			Admin:         func(context.Context, *web.Request) *web.Response { return nil },
+		},
+	)
 	at := scraped(m, "verge_")
 	want := []string{`verge_wasm_guest_failures_total{cause="trap"} 0`}
 	for _, event := range host.CountNames() {
@@ -116,7 +124,15 @@ func TestMetrics_StoreFailureEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := NewMetrics()
 		health := storehealth.New(full{}, storehealth.Config{Metrics: m})
-		s := New(Config{Engine: fake{}, Public: public, Routes: core.Routes(core.Config{}), Metrics: m, Store: health})
+		s := New(
+			Config{
+				Engine:  fake{},
+				Public:  public,
+				Routes:  core.Routes(core.Config{}),
+				Metrics: m,
+				Store:   health,
+			},
+		)
 		failing := func() string {
 			w := httptest.NewRecorder()
 			s.ops.Handler.ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))

@@ -745,7 +745,8 @@ func (r hostility) body(k abi.Kind) []byte {
 			Message: []byte(r.text()), Signature: []byte(r.text())})
 	case abi.VerifyProof:
 		return abi.Append.VerifyProof(nil, abi.ProofRequest{Statement: host.ProofStatement{Circuit: r.text(),
-			DocType: r.text(), SessionTranscript: []byte(r.text()), Elements: make([]host.ProvenElement, r.IntN(9))},
+			DocType: r.text(), SessionTranscript: []byte(r.text()),
+			Elements: make([]host.ProvenElement, r.IntN(9))},
 			Proof: []byte(r.text())})
 	case abi.Measure:
 		events := []string{host.MethodBegun, host.MethodFetched, r.text()}

@@ -194,8 +194,10 @@ func FuzzOutbox(f *testing.F) {
 		abi.Sign: abi.Append.Sign(nil, abi.SignRequest{Key: "k", Algorithm: "ES256", Message: []byte("m")}),
 		abi.Verify: abi.Append.Verify(nil, abi.VerifyRequest{Algorithm: "ES256", PublicKey: []byte("k"),
 			Message: []byte("m"), Signature: []byte("s")}),
-		abi.VerifyProof: abi.Append.VerifyProof(nil, abi.ProofRequest{Statement: host.ProofStatement{Circuit: "c",
-			Elements: []host.ProvenElement{{Identifier: "a", Value: []byte{1}}}, Time: now}, Proof: []byte("p")}),
+		abi.VerifyProof: abi.Append.VerifyProof(nil, abi.ProofRequest{
+			Statement: host.ProofStatement{Circuit: "c", Time: now,
+				Elements: []host.ProvenElement{{Identifier: "a", Value: []byte{1}}}},
+			Proof: []byte("p")}),
 		abi.Measure: abi.Append.MethodEvent(nil,
 			abi.MethodEvent{Method: "bankid", Event: host.MethodAttemptFailed, Reason: "below"}),
 		abi.Respond: abi.Append.Response(nil, &web.Response{Status: 200, Header: web.Header{"A": {"b"}}}),

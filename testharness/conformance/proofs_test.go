@@ -25,7 +25,9 @@ const (
 
 // externalProver returns a prover of google/longfellow-zk (see CONTRIBUTING.md), and the settings of its
 // circuits. A test without it is skipped.
-func externalProver(t *testing.T) (prove func(wallettest.ProofTask) ([]byte, error), circuits []map[string]any) {
+func externalProver(
+	t *testing.T,
+) (prove func(wallettest.ProofTask) ([]byte, error), circuits []map[string]any) {
 	t.Helper()
 	program := os.Getenv("VERGE_LONGFELLOW_PROVER")
 	if program == "" {
@@ -45,8 +47,8 @@ func externalProver(t *testing.T) (prove func(wallettest.ProofTask) ([]byte, err
 	return wallettest.ExternalProver(program, folder), circuits
 }
 
-// inOrder writes an IssuerSignedItem with the identifier right before the value, as issuers do. The circuits of
-// version 6 find no others.
+// inOrder writes an IssuerSignedItem with the identifier right before the value, as issuers do. The circuits
+// of version 6 find no others.
 func inOrder(part wallettest.Part, i cbor.Item) cbor.Item {
 	if part != wallettest.PartItem {
 		return i
@@ -88,7 +90,8 @@ func TestZeroKnowledge(t *testing.T) {
 			edit: func(z *wallettest.ZKResponse) { z.Circuit = circuit6 }},
 		{name: "unsigned", by: "openid4vp-v1-unsigned", status: "COMPLETED"},
 		{name: "signed", by: "openid4vp-v1-signed", status: "COMPLETED"},
-		{name: "too young", by: "org-iso-mdoc", status: "FAILED", elements: map[string]any{"age_over_18": false}},
+		{name: "too young", by: "org-iso-mdoc", status: "FAILED",
+			elements: map[string]any{"age_over_18": false}},
 		{name: "too young, with a false value", by: "org-iso-mdoc", status: "PENDING", reason: "zk_proof",
 			elements: map[string]any{"age_over_18": false},
 			edit: func(z *wallettest.ZKResponse) {
@@ -113,7 +116,12 @@ func TestZeroKnowledge(t *testing.T) {
 			logged := len(h.Logs())
 			started := h.Start(testharness.Body{"integration_id": h.Publisher.L2.ID})
 			page := h.Open(started.RedirectURL).Submit("begin")
-			w.answer(t, page, walletProtocol{name: c.by}, func(p *wallettest.Presentation) { p.Edit = inOrder })
+			w.answer(
+				t,
+				page,
+				walletProtocol{name: c.by},
+				func(p *wallettest.Presentation) { p.Edit = inOrder },
+			)
 			if status := h.Reconcile(started.SessionID).Text("status"); status != c.status {
 				t.Errorf("contract 56: the session is %s, want %s: %s", status, c.status, h.Logs()[logged:])
 			}

@@ -58,7 +58,11 @@ func (w *Wallet) prove(p *Presentation, response []byte, offered []Circuit) ([]b
 		}
 	}
 	if z.Circuit == "" {
-		return nil, fmt.Errorf("wallettest: no circuit for %d elements is offered: %+v", len(p.Elements), offered)
+		return nil, fmt.Errorf(
+			"wallettest: no circuit for %d elements is offered: %+v",
+			len(p.Elements),
+			offered,
+		)
 	}
 	signer, err := x509.ParseCertificate(p.Issuer.Chain[0])
 	if err != nil {
@@ -79,7 +83,10 @@ func (w *Wallet) prove(p *Presentation, response []byte, offered []Circuit) ([]b
 func (z ZKResponse) encode() []byte {
 	var items []cbor.Item
 	for _, e := range z.Elements {
-		items = append(items, cbor.Map(pair("elementIdentifier", cbor.Text(e.Name)), pair("elementValue", e.Value)))
+		items = append(
+			items,
+			cbor.Map(pair("elementIdentifier", cbor.Text(e.Name)), pair("elementValue", e.Value)),
+		)
 	}
 	chain := cbor.Bytes(z.Chain[0])
 	if len(z.Chain) > 1 {
@@ -92,8 +99,14 @@ func (z ZKResponse) encode() []byte {
 	data := embed(cbor.Map(pair("docType", cbor.Text(z.DocType)), pair("zkSystemId", cbor.Text(z.Circuit)),
 		pair("timestamp", dateTime(z.Time)), pair("msoX5chain", chain),
 		pair("issuerSigned", cbor.Map(pair(z.Namespace, cbor.Array(items...))))))
-	return cbor.Map(pair("version", cbor.Text("1.0")), pair("status", cbor.Integer(0)),
-		pair("zkDocuments", cbor.Array(cbor.Map(pair("documentData", data), pair("proof", cbor.Bytes(z.Proof)))))).Raw()
+	return cbor.Map(
+		pair("version", cbor.Text("1.0")),
+		pair("status", cbor.Integer(0)),
+		pair(
+			"zkDocuments",
+			cbor.Array(cbor.Map(pair("documentData", data), pair("proof", cbor.Bytes(z.Proof)))),
+		),
+	).Raw()
 }
 
 // zkOffered returns the circuits in the requestInfo of an ItemsRequest. required says that the wallet may not
@@ -116,8 +129,8 @@ func zkOffered(items cbor.Item) (offered []Circuit, required bool) {
 }
 
 // ExternalProver returns a Wallet.Prove that runs a program for each proof. The program reads lines of
-// hexadecimal text: the path of the circuit's file in the folder, its hash, the DeviceResponse, x and y of the
-// issuer's key as 0x and digits, the transcript, the namespace, the identifier and the value of the one
+// hexadecimal text: the path of the circuit's file in the folder, its hash, the DeviceResponse, x and y of
+// the issuer's key as 0x and digits, the transcript, the namespace, the identifier and the value of the one
 // element, and the time. It writes the proof. testdata/prove.cc is its source.
 func ExternalProver(program, folder string) func(ProofTask) ([]byte, error) {
 	return func(t ProofTask) ([]byte, error) {

@@ -43,8 +43,8 @@ type Wallet struct {
 	// TextToken says that it encrypts the JSON of a vp_token as a text, as the Swiss wallet does.
 	TextToken bool
 
-	// Prove, if not nil, proves elements of a document in zero knowledge. Where a request offers circuits, the
-	// wallet sends a proof instead of the document. EditProof, if not nil, changes that response.
+	// Prove, if not nil, proves elements of a document in zero knowledge. Where a request offers circuits,
+	// the wallet sends a proof instead of the document. EditProof, if not nil, changes that response.
 	Prove     func(ProofTask) ([]byte, error)
 	EditProof func(*ZKResponse)
 

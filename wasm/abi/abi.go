@@ -71,8 +71,8 @@ const (
 	Sign     Kind = 7 // SignRequest → the signature, the whole body
 	Verify   Kind = 8 // VerifyRequest → Verified
 
-	// VerifyProof has ProofRequest → Proven. A guest uses it only if its configuration has verifies_proofs, so
-	// it was added without a new version.
+	// VerifyProof has ProofRequest → Proven. A guest uses it only if its configuration has verifies_proofs,
+	// so it was added without a new version.
 	VerifyProof Kind = 9
 )
 

@@ -131,11 +131,19 @@ var messages = []message{
 		Message: []byte("head.claims"), Signature: []byte{1, 2}}, Append.Verify, Read.Verify),
 	form("verified", true, Append.Verified, Read.Verified),
 	form("proof", ProofRequest{host.ProofStatement{Circuit: "8d07", Issuer: []byte{0x30}, DocType: "org.iso",
-		SessionTranscript: []byte{0x83}, Elements: []host.ProvenElement{{Identifier: "age", Value: []byte{0xf5}}},
+		SessionTranscript: []byte{
+			0x83,
+		}, Elements: []host.ProvenElement{{Identifier: "age", Value: []byte{0xf5}}},
 		Time: time.Unix(1770000000, 0).UTC()}, []byte{1, 2}}, Append.VerifyProof, Read.VerifyProof),
-	form("proven", provenOrNot{false, "malformed proof"},
+	form(
+		"proven",
+		provenOrNot{false, "malformed proof"},
 		func(b []byte, v provenOrNot) []byte { return Append.Proven(b, v.Shown, v.Rejected) },
-		func(b []byte) (v provenOrNot, err error) { v.Shown, v.Rejected, err = Read.Proven(b); return v, err }),
+		func(b []byte) (v provenOrNot, err error) {
+			v.Shown, v.Rejected, err = Read.Proven(b)
+			return v, err
+		},
+	),
 	form("claim_jobs", ClaimJobs{Partition: "p0", N: 256}, Append.ClaimJobs, Read.ClaimJobs),
 	form("jobs", Jobs{
 		Jobs:    []host.Job{aJob},

@@ -1,7 +1,7 @@
 // Package effect transports the calls of the core's ports over the wire format of package abi, on both
-// sides. A guest uses [Store], [Fetcher], [Signer], [Verifier] and [ProofVerifier], which turn each call of the core into an
-// effect and the reply into the call's result. A host uses [Ports], which execute effects. The two sides
-// are inverse to each other.
+// sides. A guest uses [Store], [Fetcher], [Signer], [Verifier] and [ProofVerifier], which turn each call of
+// the core into an effect and the reply into the call's result. A host uses [Ports], which execute effects.
+// The two sides are inverse to each other.
 package effect
 
 import (
@@ -182,15 +182,18 @@ func (v Verifier) Verify(
 	return false, fmt.Errorf("the host answers a verification with status %d", status)
 }
 
-// ProofVerifier verifies zero-knowledge proofs as host.Host's VerifyProof does. Each of its calls is an effect.
-// A malformed reply is an error, never an accepted proof.
+// ProofVerifier verifies zero-knowledge proofs as host.Host's VerifyProof does. Each of its calls is an
+// effect. A malformed reply is an error, never an accepted proof.
 type ProofVerifier Func
 
 // VerifyProof is host.Host's VerifyProof.
 func (v ProofVerifier) VerifyProof(_ context.Context, s host.ProofStatement, proof []byte) (
 	shown bool, rejected string, err error,
 ) {
-	body := abi.Append.VerifyProof(make([]byte, 0, 1024+len(proof)), abi.ProofRequest{Statement: s, Proof: proof})
+	body := abi.Append.VerifyProof(
+		make([]byte, 0, 1024+len(proof)),
+		abi.ProofRequest{Statement: s, Proof: proof},
+	)
 	status, reply := v(abi.VerifyProof, body)
 	switch status {
 	case abi.OK:

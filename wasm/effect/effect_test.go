@@ -64,7 +64,14 @@ func (p *port) verify(
 
 // ports returns the host's side, with p as each port.
 func (p *port) ports() *effect.Ports {
-	return &effect.Ports{KV: p, Meter: p, Fetch: p, Sign: p.sign, Verify: p.verify, VerifyProof: p.verifyProof}
+	return &effect.Ports{
+		KV:          p,
+		Meter:       p,
+		Fetch:       p,
+		Sign:        p.sign,
+		Verify:      p.verify,
+		VerifyProof: p.verifyProof,
+	}
 }
 
 func (p *port) verifyProof(_ context.Context, s host.ProofStatement, proof []byte) (bool, string, error) {
@@ -423,8 +430,12 @@ func TestCarry_ExcessiveProof(t *testing.T) {
 		size("elements", 4, func(q *abi.ProofRequest, n int) {
 			q.Statement.Elements = make([]host.ProvenElement, n)
 		}),
-		size("an identifier", 255, func(q *abi.ProofRequest, n int) { q.Statement.Elements[0].Identifier = text(n) }),
-		size("a value", 1<<20, func(q *abi.ProofRequest, n int) { q.Statement.Elements[0].Value = make([]byte, n) }),
+		size("an identifier", 255, func(q *abi.ProofRequest, n int) {
+			q.Statement.Elements[0].Identifier = text(n)
+		}),
+		size("a value", 1<<20, func(q *abi.ProofRequest, n int) {
+			q.Statement.Elements[0].Value = make([]byte, n)
+		}),
 		size("a proof", 1<<20, func(q *abi.ProofRequest, n int) { q.Proof = make([]byte, n) }),
 		size("the time", 253402300799, func(q *abi.ProofRequest, n int) {
 			q.Statement.Time = time.Unix(int64(n), 0)

@@ -140,9 +140,16 @@ func readTable(m memory, at int) (t *table, ok bool) {
 	if !ok {
 		return nil, false
 	}
-	t = &table{names: data[names:deltas], units: units - names, deltas: data[deltas:entries], functions: data[entries:],
-		gofunc: gofunc, kept: map[uint32]bool{0: true}, dropped: map[uint32]bool{},
-		named: map[uint32]bool{}}
+	t = &table{
+		names:     data[names:deltas],
+		units:     units - names,
+		deltas:    data[deltas:entries],
+		functions: data[entries:],
+		gofunc:    gofunc,
+		kept:      map[uint32]bool{0: true},
+		dropped:   map[uint32]bool{},
+		named:     map[uint32]bool{},
+	}
 	last := uint32(0)
 	for n := range count {
 		entry := t.functions[n*entrySize:]

@@ -435,7 +435,10 @@ func TestRefusal(t *testing.T) {
 		t.Errorf("contract 22: a request of which nothing could be read: %d", r.Status)
 	}
 	again := func(method string, status int) bool {
-		return bytes.Contains(ErrorPage(service, status, &web.Request{Method: method}).Body, []byte(`href=""`))
+		return bytes.Contains(
+			ErrorPage(service, status, &web.Request{Method: method}).Body,
+			[]byte(`href=""`),
+		)
 	}
 	if !again("GET", 503) || !again("GET", 408) || !again("GET", 429) || again("POST", 503) ||
 		again("GET", 404) {

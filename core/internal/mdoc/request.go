@@ -73,7 +73,10 @@ func (i Items) zkRequest() cbor.Item {
 		systems = append(systems, cbor.Map(pair("zkSystemId", cbor.Text(c.Name)),
 			pair("system", cbor.Text(ZKSystem)), pair("params", parameters)))
 	}
-	return cbor.Map(pair("systemSpecs", cbor.Array(systems...)), pair("zkRequired", cbor.Bool(i.ProofRequired)))
+	return cbor.Map(
+		pair("systemSpecs", cbor.Array(systems...)),
+		pair("zkRequired", cbor.Bool(i.ProofRequired)),
+	)
 }
 
 // bytes returns the ItemsRequestBytes.
@@ -154,7 +157,9 @@ func EncryptionInfo(nonce []byte, public *ecdh.PublicKey) []byte {
 func Thumbprint(public *ecdh.PublicKey) []byte {
 	x, y := coordinates(public)
 	encode := base64.RawURLEncoding.EncodeToString
-	hash := sha256.Sum256([]byte(`{"crv":"P-256","kty":"EC","x":"` + encode(x) + `","y":"` + encode(y) + `"}`))
+	hash := sha256.Sum256(
+		[]byte(`{"crv":"P-256","kty":"EC","x":"` + encode(x) + `","y":"` + encode(y) + `"}`),
+	)
 	return hash[:]
 }
 

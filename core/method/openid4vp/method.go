@@ -116,8 +116,10 @@ var Kind = method.Kind{
 			return nil, errors.New("openid4vp: requests are signed, and the host has no keys")
 		}
 		if s.zeroKnowledge != off && h.VerifyProof == nil {
-			return nil, errors.New(`openid4vp: zero_knowledge: this engine verifies no proofs; set it to "off", or ` +
-				"run `verge serve`")
+			return nil, errors.New(
+				`openid4vp: zero_knowledge: this engine verifies no proofs; set it to "off", or ` +
+					"run `verge serve`",
+			)
 		}
 		return &openID{name: c.Name, settings: s, host: h, lists: newLists()}, nil
 	},

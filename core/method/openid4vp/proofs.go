@@ -58,8 +58,13 @@ func (s *settings) readProofs(r reader, dev bool) {
 	one := slices.ContainsFunc(s.circuits, func(c host.Circuit) bool { return c.Elements == 1 })
 	switch {
 	case at < 0:
-		r.wrong.Add(zeroKnowledgeName, "only documents of the format %s have proofs; add it to %s, or set it to %q",
-			mdocFormat, formatsName, off)
+		r.wrong.Add(
+			zeroKnowledgeName,
+			"only documents of the format %s have proofs; add it to %s, or set it to %q",
+			mdocFormat,
+			formatsName,
+			off,
+		)
 		return
 	case good && !one:
 		r.wrong.Add(circuitsName, "a circuit for one element is missing; name its hash and its url or file")
@@ -77,8 +82,14 @@ func (s *settings) readProofs(r reader, dev bool) {
 // checkRevocation rejects proofs if each document's status is required: a proof does not show the document.
 func (s *settings) checkRevocation(r reader) {
 	if s.zeroKnowledge != off && s.revocation == required {
-		r.wrong.Add(zeroKnowledgeName, "a proof does not show which document it is about, so its status cannot be "+
-			"looked up; set it to %q, or %s to %q", off, revocationName, ifPresent)
+		r.wrong.Add(
+			zeroKnowledgeName,
+			"a proof does not show which document it is about, so its status cannot be "+
+				"looked up; set it to %q, or %s to %q",
+			off,
+			revocationName,
+			ifPresent,
+		)
 	}
 }
 
@@ -87,8 +98,12 @@ func (s *settings) readCircuits(r reader, dev bool) {
 	v := r.o.Value(circuitsName)
 	all, ok := v.List()
 	if v.Present() && !ok || len(all) > len(host.Circuits()) {
-		r.wrong.Add(circuitsName, "it must be a list of tables, [[methods.openid4vp.%s]], of at most %d circuits",
-			circuitsName, len(host.Circuits()))
+		r.wrong.Add(
+			circuitsName,
+			"it must be a list of tables, [[methods.openid4vp.%s]], of at most %d circuits",
+			circuitsName,
+			len(host.Circuits()),
+		)
 		return
 	}
 	for n, v := range all {
@@ -103,7 +118,11 @@ func (s *settings) readCircuits(r reader, dev bool) {
 		c := method.Circuit{Hash: l.text("hash")}
 		known, ok := host.CircuitOf(c.Hash)
 		if !ok || slices.Contains(s.circuits, known) {
-			l.bad("hash", "%q is no circuit that Verge knows, or occurs twice; versions 6 and 7 are known", c.Hash)
+			l.bad(
+				"hash",
+				"%q is no circuit that Verge knows, or occurs twice; versions 6 and 7 are known",
+				c.Hash,
+			)
 		}
 		c.URL, c.File = l.source("circuit", dev)
 		s.sources, s.circuits = append(s.sources, c), append(s.circuits, known)
@@ -115,7 +134,10 @@ func isMobile(format string) bool { return format != sdJWTFormat }
 
 // offered returns the circuits for statements of at most so many elements.
 func (p proofs) offered(elements int) []host.Circuit {
-	return slices.DeleteFunc(slices.Clone(p.circuits), func(c host.Circuit) bool { return c.Elements > elements })
+	return slices.DeleteFunc(
+		slices.Clone(p.circuits),
+		func(c host.Circuit) bool { return c.Elements > elements },
+	)
 }
 
 // provable returns the elements that a request without alternatives asks for. A wallet can prove as many as a
@@ -157,8 +179,8 @@ func (o *openID) formatOf(response []byte) (string, error) {
 	return mdocFormat, nil
 }
 
-// rounding is the maximum difference between the time of a proof and the clock. Wallets round the time, to the
-// end of the day for example, so that it does not link two proofs.
+// rounding is the maximum difference between the time of a proof and the clock. Wallets round the time, to
+// the end of the day for example, so that it does not link two proofs.
 const rounding = 24*time.Hour + host.ClockMargin
 
 // verifyProof returns the content of a document with a zero-knowledge proof. The error is a *mdoc.Refusal, or

@@ -41,8 +41,16 @@ func proving(mode string, more settings) settings {
 
 // statement is the content of a double of a proof: a hash of what the proof is about. testharness/conformance
 // has real proofs.
-func statement(circuit string, issuer, transcript []byte, docType string, elements []string, at time.Time) []byte {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q %x %x %q %q %s", circuit, issuer, transcript, docType, elements, at))
+func statement(
+	circuit string,
+	issuer, transcript []byte,
+	docType string,
+	elements []string,
+	at time.Time,
+) []byte {
+	sum := sha256.Sum256(
+		fmt.Appendf(nil, "%q %x %x %q %q %s", circuit, issuer, transcript, docType, elements, at),
+	)
 	return sum[:]
 }
 
@@ -62,8 +70,12 @@ func verifyDouble(_ context.Context, s host.ProofStatement, proof []byte) (bool,
 	for _, e := range s.Elements {
 		elements = append(elements, fmt.Sprintf("%s %x", e.Identifier, e.Value))
 	}
-	if want := statement(s.Circuit, s.Issuer, s.SessionTranscript, s.DocType, elements, s.Time); string(want) !=
-		string(proof) {
+	if want := statement(s.Circuit, s.Issuer, s.SessionTranscript, s.DocType, elements, s.Time); string(
+		want,
+	) !=
+		string(
+			proof,
+		) {
 		return false, "another statement", nil
 	}
 	return true, "", nil
@@ -73,8 +85,10 @@ func verifyDouble(_ context.Context, s host.ProofStatement, proof []byte) (bool,
 func newProvingWorld(t *testing.T, profile, mode string, more settings) *world {
 	t.Helper()
 	w := newWorld(t, config(t, profile, proving(mode, more)))
-	w.wallet.Prove = proveDouble(map[string]string{"mdl": "org.iso.18013.5.1.mDL", "eu-av": "eu.europa.ec.av.1",
-		"pid": "eu.europa.ec.eudi.pid.1"}[profile])
+	w.wallet.Prove = proveDouble(
+		map[string]string{"mdl": "org.iso.18013.5.1.mDL", "eu-av": "eu.europa.ec.av.1",
+			"pid": "eu.europa.ec.eudi.pid.1"}[profile],
+	)
 	return w
 }
 
@@ -88,14 +102,36 @@ func TestProofSettings(t *testing.T) {
 			{"hash": circuit(1)["hash"], "url": "https://circuits.example/1"}}}), "", ""},
 		{"an unknown mode", "eu-av", proving("required", nil), "zero_knowledge", "off, accept, require"},
 		{"no circuits", "eu-av", settings{"zero_knowledge": "accept"}, "circuits", "one element is missing"},
-		{"no circuit for one element", "eu-av", proving("accept", settings{"circuits": []settings{circuit(2)}}),
-			"circuits", "one element is missing"},
-		{"circuits that are a text", "eu-av", proving("off", settings{"circuits": "a"}), "circuits", "a list"},
-		{"a circuit that is a text", "eu-av", proving("off", settings{"circuits": []string{"a"}}), "circuits.1",
-			"a table"},
+		{
+			"no circuit for one element",
+			"eu-av",
+			proving("accept", settings{"circuits": []settings{circuit(2)}}),
+			"circuits",
+			"one element is missing",
+		},
+		{
+			"circuits that are a text",
+			"eu-av",
+			proving("off", settings{"circuits": "a"}),
+			"circuits",
+			"a list",
+		},
+		{
+			"a circuit that is a text",
+			"eu-av",
+			proving("off", settings{"circuits": []string{"a"}}),
+			"circuits.1",
+			"a table",
+		},
 		{"an unknown circuit", "eu-av", proving("accept", settings{"circuits": []settings{{"hash": "8d07",
 			"file": "/a"}}}), "circuits.1.hash", "no circuit that Verge knows"},
-		{"a circuit twice", "eu-av", proving("accept", settings{"circuits": two}), "circuits.2.hash", "twice"},
+		{
+			"a circuit twice",
+			"eu-av",
+			proving("accept", settings{"circuits": two}),
+			"circuits.2.hash",
+			"twice",
+		},
 		{"nine circuits", "eu-av", proving("accept", settings{"circuits": slices.Repeat(two, 5)}), "circuits",
 			"at most 8"},
 		{"a circuit without a source", "eu-av", proving("accept", settings{"circuits": []settings{
@@ -104,14 +140,29 @@ func TestProofSettings(t *testing.T) {
 			{"hash": circuit(1)["hash"], "url": "http://circuits.example/1"}}}), "circuits.1.url", "https"},
 		{"an unknown member", "eu-av", proving("accept", settings{"circuits": []settings{
 			{"hash": circuit(1)["hash"], "file": "/a", "sha256": "b"}}}), "circuits.1.sha256", "use only"},
-		{"SD-JWT alone", "pid", proving("accept", settings{"formats": []string{"dc+sd-jwt"}}), "zero_knowledge",
-			"mso_mdoc"},
-		{"require with SD-JWT", "pid", proving("require", settings{"formats": []string{"dc+sd-jwt", "mso_mdoc"}}),
-			"formats", "no proofs"},
+		{
+			"SD-JWT alone",
+			"pid",
+			proving("accept", settings{"formats": []string{"dc+sd-jwt"}}),
+			"zero_knowledge",
+			"mso_mdoc",
+		},
+		{
+			"require with SD-JWT",
+			"pid",
+			proving("require", settings{"formats": []string{"dc+sd-jwt", "mso_mdoc"}}),
+			"formats",
+			"no proofs",
+		},
 		{"contract 56: a status is required", "eu-av", proving("accept", settings{"revocation": "required"}),
 			"zero_knowledge", "cannot be looked up"},
-		{"a status is required, and proofs are off", "eu-av", proving("off", settings{"revocation": "required"}),
-			"", ""},
+		{
+			"a status is required, and proofs are off",
+			"eu-av",
+			proving("off", settings{"revocation": "required"}),
+			"",
+			"",
+		},
 	})
 }
 
@@ -146,7 +197,11 @@ func TestProofs_Protocols(t *testing.T) {
 					if protocol == isoProtocol {
 						reason = "hpke_not_opened"
 					}
-					w.wantByBrowser(w.answered(w.requestTo(protocol), service, other), method.AttemptFailed, reason)
+					w.wantByBrowser(
+						w.answered(w.requestTo(protocol), service, other),
+						method.AttemptFailed,
+						reason,
+					)
 				})
 			}
 			t.Run(profile+", "+mode+", link", func(t *testing.T) {
@@ -168,7 +223,8 @@ func TestProofs_Protocols(t *testing.T) {
 func TestProofs_DocumentInstead(t *testing.T) {
 	w := newWorld(t, config(t, "mdl", proving("accept", settings{"browser": allProtocols})))
 	strict := newWorld(t, config(t, "mdl", proving("require", settings{"browser": allProtocols})))
-	if _, err := strict.wallet.Credential(service, isoProtocol, strict.requestTo(isoProtocol).Data); err == nil ||
+	request := strict.requestTo(isoProtocol).Data
+	if _, err := strict.wallet.Credential(service, isoProtocol, request); err == nil ||
 		!strings.Contains(err.Error(), "requires a zero-knowledge proof") {
 		t.Errorf("the request does not require a proof: %v", err)
 	}
@@ -264,12 +320,13 @@ func TestProofs_HostError(t *testing.T) {
 	d, err := m.Act(t.Context(), w.session, method.Step{Form: form, State: w.state})
 	var fetch *host.FetchError
 	var refusal *method.Refusal
-	if !errors.As(err, &fetch) || fetch.Reason != host.FetchUnavailable || errors.As(err, &refusal) || d.Verdict != 0 {
+	if !errors.As(err, &fetch) || fetch.Reason != host.FetchUnavailable || errors.As(err, &refusal) ||
+		d.Verdict != 0 {
 		t.Errorf("%+v, %v", d, err)
 	}
 }
 
-// A verdict by a proof counts while the anchor and the circuit are configured, and proofs count (contract 56).
+// A verdict by a proof counts while the anchor and the circuit are configured and proofs count (contract 56).
 func TestProofs_Trust(t *testing.T) {
 	w := newProvingWorld(t, "mdl", "accept", nil)
 	kept, err := w.send(w.message(w.shows().Code))
@@ -284,13 +341,14 @@ func TestProofs_Trust(t *testing.T) {
 		changes settings
 		want    bool
 	}{
-		"the same":         {proving("accept", nil), true},
-		"required":         {proving("require", nil), true},
-		"off":              {proving("off", nil), false},
-		"another circuit":  {proving("accept", settings{"circuits": []settings{otherCircuit}}), false},
-		"one circuit more": {proving("accept", settings{"circuits": []settings{circuit(2), circuit(1)}}), true},
-		"another anchor": {proving("accept", settings{"trust_anchors": []string{string(issuers["pid"].PEM())}}),
-			false},
+		"the same":        {proving("accept", nil), true},
+		"required":        {proving("require", nil), true},
+		"off":             {proving("off", nil), false},
+		"another circuit": {proving("accept", settings{"circuits": []settings{otherCircuit}}), false},
+		"one circuit more": {
+			proving("accept", settings{"circuits": []settings{circuit(2), circuit(1)}}), true},
+		"another anchor": {
+			proving("accept", settings{"trust_anchors": []string{string(issuers["pid"].PEM())}}), false},
 	} {
 		w := newWorld(t, config(t, "mdl", c.changes))
 		got, err := w.method.(method.Truster).Trusts(t.Context(), trust)
@@ -325,7 +383,12 @@ func TestProofs_Elements(t *testing.T) {
 			for _, n := range c.circuits {
 				circuits = append(circuits, circuit(n))
 			}
-			w := newProvingWorld(t, c.profile, "require", settings{"circuits": circuits, "browser": allProtocols})
+			w := newProvingWorld(
+				t,
+				c.profile,
+				"require",
+				settings{"circuits": circuits, "browser": allProtocols},
+			)
 			w.session.MinimumAge = c.age
 			w.wallet.Elements["age_over_21"] = true
 			var proven []string

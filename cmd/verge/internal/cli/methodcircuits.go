@@ -54,7 +54,10 @@ func (c *methodCircuitsCmd) Run(ctx context.Context, p *program) error {
 	e, _ := pl.methods().Find(c.Name)
 	circuits := e.Circuits()
 	if len(circuits) == 0 {
-		return usagef("%s accepts no zero-knowledge proofs; see zero_knowledge in `verge serve --example`", c.Name)
+		return usagef(
+			"%s accepts no zero-knowledge proofs; see zero_knowledge in `verge serve --example`",
+			c.Name,
+		)
 	}
 	all, bad := []checkedCircuit{}, false
 	for _, circuit := range circuits {

@@ -35,8 +35,15 @@ func circuitFile(t *testing.T) string {
 
 // provenWallet returns the configuration of a wallet method with proofs.
 func (s *trust) provenWallet(mode, file string) string {
-	return s.walletOf("issuer.pem") + fmt.Sprintf("zero_knowledge = %q\n[[methods.openid4vp.circuits]]\nhash = %q\n"+
-		"file = %q\n", mode, circuitOne, file)
+	return s.walletOf(
+		"issuer.pem",
+	) + fmt.Sprintf(
+		"zero_knowledge = %q\n[[methods.openid4vp.circuits]]\nhash = %q\n"+
+			"file = %q\n",
+		mode,
+		circuitOne,
+		file,
+	)
 }
 
 // TestTrust_Proofs walks the binary with a wallet that proves by Google's own prover (contract 56). A passkey
@@ -102,9 +109,12 @@ func TestMethodCircuits(t *testing.T) {
 	write("/issuer.pem", string(wallettest.NewIssuer(wallettest.IssuerConfig{}).PEM()))
 	write("/damaged", "no circuit")
 	configure := func(mode, file string) {
-		write("/verge.toml", fmt.Sprintf("[[methods]]\nname = \"wallet\"\nkind = \"openid4vp\"\n[methods.openid4vp]\n"+
-			"profile = \"eu-av\"\ntrust_anchors = [\"/issuer.pem\"]\nzero_knowledge = %q\n"+
-			"[[methods.openid4vp.circuits]]\nhash = %q\nfile = %q\n", mode, circuitOne, file))
+		write(
+			"/verge.toml",
+			fmt.Sprintf("[[methods]]\nname = \"wallet\"\nkind = \"openid4vp\"\n[methods.openid4vp]\n"+
+				"profile = \"eu-av\"\ntrust_anchors = [\"/issuer.pem\"]\nzero_knowledge = %q\n"+
+				"[[methods.openid4vp.circuits]]\nhash = %q\nfile = %q\n", mode, circuitOne, file),
+		)
 	}
 	run := func(more ...string) int {
 		args := append([]string{"method", "circuits", "wallet", "--config", "/verge.toml"}, more...)
@@ -134,8 +144,10 @@ func TestMethodCircuits(t *testing.T) {
 	configure("require", "/published")
 	out.Reset()
 	var shown []checkedCircuit
-	if code := run("--json", "--save", "/saved"); code != exitOK || json.Unmarshal([]byte(out.String()), &shown) != nil ||
-		len(shown) != 1 || shown[0].Version != 7 || shown[0].Elements != 1 || shown[0].Bytes != len(published) {
+	code := run("--json", "--save", "/saved")
+	if code != exitOK || json.Unmarshal([]byte(out.String()), &shown) != nil ||
+		len(shown) != 1 || shown[0].Version != 7 || shown[0].Elements != 1 ||
+		shown[0].Bytes != len(published) {
 		t.Fatalf("%d: %s%s", code, out, errs)
 	}
 	if saved, err := afero.ReadFile(p.FS, shown[0].Saved); err != nil || string(saved) != string(published) {
