@@ -56,8 +56,8 @@ var wallet = foothold{"An attacker who builds a wallet", []row{
 			"core/method/openid4vp:TestWhatIsNoAnswer"},
 	},
 	{
-		tries: "a zero-knowledge proof of another element, time, type, session, circuit or issuer, one that " +
-			"is altered or old, and a document where a proof is required",
+		tries: "a zero-knowledge proof of another element, time, type, session, circuit or issuer, one " +
+			"that is altered or old, and a document where a proof is required",
 		gets: "400 for each, or a failed attempt through the browser",
 		proof: []string{"core/method/openid4vp:TestProofs_Refused",
 			"core/method/openid4vp:TestProofs_DocumentInstead", "core/method/openid4vp:TestProofs_Time",
@@ -105,8 +105,8 @@ var wallet = foothold{"An attacker who builds a wallet", []row{
 	{
 		says: "Through the browser, a response counts only for the page's own origin and question. " +
 			"A zero-knowledge proof counts instead of the document only if the method accepts proofs, by a " +
-			"circuit of its settings, for this session, and about a day at most before or after the present. " +
-			"It hides a revoked document, and the type and namespace that the issuer has signed. " +
+			"circuit of its settings, for this session, and about a day at most before or after the " +
+			"present. It hides a revoked document, and the type and namespace that the issuer has signed. " +
 			"A user who declines loses no attempt.",
 		tries: "a wallet's response to another site, to another question, by another " +
 			"protocol, or altered on its way",

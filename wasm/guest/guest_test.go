@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -16,6 +17,7 @@ import (
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/testharness/wallettest"
 	"github.com/verge-id/verge/wasm/abi"
 	"github.com/verge-id/verge/wasm/effect"
 )
@@ -590,7 +592,17 @@ func TestConfigure(t *testing.T) {
 	const ring = `"keyring":{"version":1,"keys":[{"id":"9f02ab31",` +
 		`"secret":"AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8","created":"2026-11-20T22:10:00Z"}]},` +
 		`"host":"verge.example"`
+	root, err := json.Marshal(string(wallettest.NewIssuer(wallettest.IssuerConfig{}).PEM()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	proofs := `"base_url":"https://verge.example","methods":[{"name":"wallet","kind":"openid4vp","settings":` +
+		`{"profile":"eu-av","zero_knowledge":"accept","trust_anchors":[` + string(root) + `],` +
+		`"circuits":[{"file":"/a","hash":"` + host.Circuits()[0].Name + `"}]}}],` + ring
 	for _, c := range []struct{ name, config, err string }{
+		{"contract 56: proofs on a host that verifies them", `{"verifies_proofs":true,` + proofs + `}`, ""},
+		{"contract 56: proofs on a host that does not, such as a Worker", `{` + proofs + `}`,
+			"zero_knowledge: this engine verifies no proofs"},
 		{
 			"its own key ring",
 			`{"base_url":"https://verge.example","test":true,` + ring + `,"retries_ms":[5000],"secret_per_ip":5}`,
