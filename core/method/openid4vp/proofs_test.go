@@ -39,7 +39,7 @@ func proving(mode string, more settings) settings {
 	return s
 }
 
-// statement is the content of a double of a proof: a hash of what the proof is about. testharness/conformance
+// statement is the content of a double of a proof: a hash of its statement. testharness/conformance
 // has real proofs.
 func statement(
 	circuit string,
