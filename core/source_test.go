@@ -101,10 +101,10 @@ func TestNoLineIsLong(t *testing.T) {
 }
 
 // A service is put together by edge.Open, so that a test runs what operators run. Only what cannot have an
-// edge calls New: the guest, and replays, in which every effect is recorded.
+// edge calls New: the guest, replays, in which every effect is recorded, and the simulator, which schedules them.
 func TestServicesArePutTogetherInOnePlace(t *testing.T) {
 	allowed := []string{"edge/edge.go", "edge/transcript/stage.go", "testharness/corpus/recording_test.go",
-		"wasm/guest/configure.go", "wasm/settings/settings_test.go"}
+		"testharness/internal/simulation/instance.go", "wasm/guest/configure.go", "wasm/settings/settings_test.go"}
 	seen := map[string]bool{}
 	eachFile(t, func(path string, set *token.FileSet, file *ast.File) {
 		ast.Inspect(file, func(n ast.Node) bool {
