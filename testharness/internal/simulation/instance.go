@@ -255,6 +255,7 @@ func (p port) Commit(ctx context.Context, tx kv.Tx) error {
 		return fmt.Errorf("%w: %w", kv.ErrUnknown, errFault)
 	case switchLate:
 		after := slowness[w.current.port.pick(len(slowness)-1)]
+		w.metFor(switchLate, after)
 		w.spawn(nil, "late commit of "+p.in.name, func() {
 			w.sleep(after)
 			if !w.over {

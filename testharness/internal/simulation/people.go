@@ -19,6 +19,8 @@ type offer struct {
 	proves    bool // its method is the wallet; otherwise it is the sandbox
 }
 
+func (o offer) levelNumber() int { return int(o.level[1] - '0') }
+
 // shop is a publisher.
 type shop struct {
 	w            *world
@@ -36,7 +38,7 @@ func (w *world) populate() {
 	draw := w.stream("people")
 	for n := range 1 + draw.pick(5) {
 		at, pick := draw.pick(2), draw.pick(5)
-		if pick == 4 {
+		if pick == 4 || w.rate[switchPasskeys] > 0 {
 			pick = 3 // more often than the others
 		}
 		w.person(fmt.Sprintf("visitor %d", n+1), func() { w.visit(n, w.shops[at], at, pick) })
@@ -60,7 +62,11 @@ func (w *world) populate() {
 // visit is a visitor of a shop: the shop starts a session, and the visitor's browser goes through it.
 func (w *world) visit(n int, s *shop, at, pick int) {
 	act := w.current.act
-	w.sleep(time.Duration(5+act.pick(120)) * time.Second) // instances take a moment to start
+	within := 120
+	if w.rate[switchPasskeys] > 0 {
+		within = 600 // a passkey is used after it was created
+	}
+	w.sleep(time.Duration(5+act.pick(within)) * time.Second) // instances take a moment to start
 	i := s.integrations[pick]
 	v := &session{
 		shop:   at,
@@ -153,7 +159,7 @@ func (w *world) browse(v *session, b *browser) {
 	act := w.current.act
 	w.sleep(time.Duration(1+act.pick(20)) * time.Second)
 	p := b.get(v.link)
-	for range 10 {
+	for range 12 {
 		if w.over {
 			return
 		}
@@ -186,7 +192,10 @@ func (w *world) browse(v *session, b *browser) {
 		case act.chance(60): // the user walks away
 			return
 		case act.chance(w.rate[switchTabs]):
-			g := choose(act, p.forms)
+			g := f
+			if act.chance(500) {
+				g = choose(act, p.forms)
+			}
 			w.judge.acted(v, g)
 			w.person("second click of "+w.current.name, func() { w.judge.saw(v, b, b.post(g)) })
 		}
@@ -356,25 +365,26 @@ func (w *world) administer() {
 		w.met(switchOperator)
 		s := w.shops[act.pick(2)]
 		i := s.integrations[act.pick(4)]
+		if w.rate[switchPasskeys] > 0 && act.chance(500) {
+			i = s.integrations[3]
+		}
 		path := "/admin/v1/integrations/" + i.id
 		a := w.ask(true, request("GET", path, operatorToken, nil))
 		if a.status != 200 {
 			continue
 		}
-		switch act.pick(3) {
-		case 0:
-			if i.proves {
-				w.change(i, path, a, "minimum_age", []int{16, 18, 21}[act.pick(3)])
-				break
-			}
+		switch what := act.pick(3); {
+		case i.proves && what == 0:
+			w.change(i, path, a, "minimum_age", []int{16, 18, 21}[act.pick(3)])
+		case i.proves && what == 1:
+			w.change(i, path, a, "level", 1+act.pick(2))
+		case i.proves:
+			w.endPasskeys(s)
+		case what == 0:
 			w.change(i, path, a, "challenge_age", 18+act.pick(60))
-		case 1:
+		case what == 1:
 			w.change(i, path, a, "attempts", 1+act.pick(5))
-		case 2:
-			if i.proves {
-				w.endPasskeys(s)
-				break
-			}
+		default:
 			w.rotateSecret(i, path)
 		}
 	}
@@ -383,7 +393,11 @@ func (w *world) administer() {
 // change changes a setting, in the version that the operator has seen.
 func (w *world) change(i offer, path string, seen answer, field string, to int) {
 	c := w.judge.changing(i, field, to, seen.text("version"))
-	req := request("PATCH", path, operatorToken, map[string]int{field: to})
+	value := any(to)
+	if field == "level" {
+		value = fmt.Sprintf("L%d", to)
+	}
+	req := request("PATCH", path, operatorToken, map[string]any{field: value})
 	req.Header["If-Match"] = []string{seen.header.Get("Etag")}
 	a := w.ask(true, req)
 	w.tell(w.current.name, "sets %s of %s to %d: %d", field, i.id[32:], to, a.status)
@@ -419,13 +433,8 @@ func (w *world) changeTrust() {
 			}
 			w.met(switchTrust)
 			w.trusts[n], in.dead = next, true
-			w.tell(
-				w.current.name,
-				"restarts %s, which trusts %v by profile %s",
-				in.name,
-				next.Anchors,
-				next.Profile,
-			)
+			w.tell(w.current.name, "restarts %s, which trusts %v by profile %s", in.name, next.Anchors,
+				next.Profile)
 			w.sleep(time.Duration(act.pick(90)) * time.Second)
 		}
 	}

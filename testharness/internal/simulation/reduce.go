@@ -39,20 +39,10 @@ func (r *Runner) Reduce(bad Result) string {
 		keep[d] = true
 	}
 	var lines []string
-	last := r.run(
-		bad.Seed,
-		options{keep: keep, record: func(line string) { lines = append(lines, line) }},
-	)
+	last := r.run(bad.Seed, options{keep: keep, record: func(line string) { lines = append(lines, line) }})
 	return fmt.Sprintf(
-		"seed %d breaks %s\nreduced from %d decisions to %d, by %d runs; %d calls of ports\n%s",
-		bad.Seed,
-		promise,
-		len(bad.made),
-		len(kept),
-		tries,
-		last.Steps,
-		strings.Join(lines, "\n"),
-	)
+		"seed %d breaks %s\nreduced from %d decisions to %d, by %d runs; %d calls of ports\n%s", bad.Seed,
+		promise, len(bad.made), len(kept), tries, last.Steps, strings.Join(lines, "\n"))
 }
 
 // promiseOf returns the name of the first promise that a history breaks, or "".

@@ -223,7 +223,7 @@ func (s *scheduler) point(w *world) bool {
 		}
 		d := slowness[t.port.pick(most)]
 		s.tell(t.name, "stands still for %s", d)
-		w.met(switchSlow)
+		w.metFor(switchSlow, d)
 		t.still = true
 		s.sleep(d)
 		t.still = false

@@ -29,6 +29,7 @@ type shownProof struct {
 	issuer  string
 	age     int // that was asked for, and that the person has
 	at      time.Time
+	level   int // the highest that the session can have
 }
 
 func newPerson(seed uint64) *person {
@@ -54,7 +55,7 @@ func (w *world) respond(v *session, b *browser, p page) page {
 	w.sleep(time.Duration(1+act.pick(40)) * time.Second)
 	issuer := []string{"red", "blue"}[act.pick(2)]
 	old := !act.chance(150)
-	w.judge.showing(v, shownProof{b, issuer, q.age, w.now}, old)
+	w.judge.showing(v, shownProof{b, issuer, q.age, w.now, slices.Max(v.levels)}, old)
 	a := w.postProof(q, proofResponse{To: q.to, Nonce: q.nonce, Issuer: issuer, Old: old})
 	w.judge.plain("a response of a wallet", a)
 	if to := a.text("redirect_uri"); same && a.status == 200 && to != "" {

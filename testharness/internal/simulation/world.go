@@ -52,6 +52,8 @@ type world struct {
 	secrets map[string][]string // of webhooks, by URL: those that its receiver accepts
 	seen    [switches]bool      // faults that have occurred
 
+	lastFault time.Time // when the last one ended, or will end
+
 	rotating *signal // the key ring has been rotated
 	rotated  time.Time
 
@@ -121,10 +123,7 @@ func newBase() *base {
 			if i.url == "" {
 				continue
 			}
-			r := in.handle(
-				true,
-				request("POST", "/admin/v1/integrations/"+i.id+"/test", operatorToken, nil),
-			)
+			r := in.handle(true, request("POST", "/admin/v1/integrations/"+i.id+"/test", operatorToken, nil))
 			if r.Status != 200 || !strings.Contains(string(r.Body), `"ready":true`) {
 				panic(fmt.Sprintf("simulation: the webhook test of %s: %d %s", i.id, r.Status, r.Body))
 			}
@@ -185,8 +184,16 @@ func (w *world) note(facts ...any) {
 	}
 }
 
-// met records that a fault has occurred.
-func (w *world) met(f faultSwitch) { w.seen[f] = true }
+// met records that a fault has occurred, or a behaviour.
+func (w *world) met(f faultSwitch) { w.metFor(f, 0) }
+
+// metFor records that a fault has begun that lasts so long.
+func (w *world) metFor(f faultSwitch, d time.Duration) {
+	w.seen[f] = true
+	if end := w.now.Add(d); f.isFault() && end.After(w.lastFault) {
+		w.lastFault = end
+	}
+}
 
 // person starts the program of a person or a publisher. The faults end when all of them have ended.
 func (w *world) person(name string, program func()) {
@@ -364,7 +371,7 @@ func (w *world) trouble() {
 		if act.chance(w.rate[switchFreeze]) {
 			d := slowness[1+act.pick(len(slowness)-1)]
 			in.frozenUntil = w.now.Add(d)
-			w.met(switchFreeze)
+			w.metFor(switchFreeze, d)
 			w.tell(in.name, "freezes for %s", d)
 		}
 		if act.chance(w.rate[switchKill]) {
@@ -375,12 +382,7 @@ func (w *world) trouble() {
 		if act.chance(w.rate[switchCut]) && in.service != nil {
 			all := append([]kv.Partition{integration.Partition}, in.service.Partitions()...)
 			in.cut, in.cutUntil = all[act.pick(len(all))], w.now.Add(slowness[1+act.pick(5)])
-			w.tell(
-				in.name,
-				"does not reach partition %s until %s",
-				in.cut,
-				in.cutUntil.Format("15:04:05"),
-			)
+			w.tell(in.name, "does not reach partition %s until %s", in.cut, in.cutUntil.Format("15:04:05"))
 		}
 		if act.chance(w.rate[switchClocks]) {
 			w.jump(in.name)

@@ -53,12 +53,8 @@ func first(from, seeds uint64) int {
 	defer r.Close()
 	for seed := from; seed < from+seeds; seed++ {
 		if got := r.Run(seed, nil); len(got.Broke) > 0 {
-			fmt.Printf(
-				"after %d seeds [%s] %.160s\n",
-				seed-from+1,
-				strings.Join(got.Switches, ", "),
-				got.Broke[0],
-			)
+			fmt.Printf("after %d seeds [%s] %.160s\n", seed-from+1, strings.Join(got.Switches, ", "),
+				got.Broke[0])
 			return 1
 		}
 	}
@@ -109,15 +105,8 @@ func runAll(from, seeds uint64, limit time.Duration, whole bool) int {
 	}()
 	show := func() {
 		took := time.Since(begin)
-		fmt.Fprintf(
-			os.Stderr,
-			"%d of %d seeds in %s, %.0f seeds/s, %d calls of ports\n",
-			done.Load(),
-			seeds,
-			took.Round(time.Second),
-			float64(done.Load())/took.Seconds(),
-			steps.Load(),
-		)
+		fmt.Fprintf(os.Stderr, "%d of %d seeds in %s, %.0f seeds/s, %d calls of ports\n", done.Load(), seeds,
+			took.Round(time.Second), float64(done.Load())/took.Seconds(), steps.Load())
 	}
 	for running := true; running; {
 		select {
