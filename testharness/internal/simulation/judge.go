@@ -195,11 +195,14 @@ func (j *judge) acted(s *session, f form) {
 
 // saw is a page of the session in a browser.
 func (j *judge) saw(s *session, b *browser, p page) {
-	if p.status != 0 {
-		j.plain("a page", p.answer)
+	if p.status != 0 && !(p.status == 503 && s.offer.proves && j.w.seen[switchReceivers]) {
+		j.plain("a page", p.answer) // a page is 503 if the bank does not respond
 	}
-	if p.hop == "" {
+	if p.hop == "" || strings.HasPrefix(p.hop, bankURL+"/") {
 		return
+	}
+	if !strings.Contains(p.hop, s.id) {
+		j.fail("threats: a browser gets the result of another session: %s", p.hop)
 	}
 	if s.offer.proves && !j.forgot {
 		j.proven(s, b, p)
@@ -269,7 +272,7 @@ func (j *judge) passkey(s *session, used shownPasskey, b *browser) string {
 // settings of some moment since then, and by the trust of some instance that the browser has asked since.
 func (j *judge) enough(s *session, proof shownProof, at time.Time, b *browser) bool {
 	needs := slices.Min(j.possible(s.offer, "minimum_age", 18, at, j.w.now, -j.tolerance()))
-	trusted := slices.ContainsFunc(b.served, func(by served) bool {
+	trusted := proof.issuer == bankMethod || slices.ContainsFunc(b.served, func(by served) bool {
 		return !by.until.Before(at) && slices.Contains(by.trust.Anchors, proof.issuer)
 	})
 	return proof.age >= needs && proof.level >= slices.Min(s.levels) && trusted

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/verge-id/verge/core/token"
@@ -37,8 +38,8 @@ type shop struct {
 func (w *world) populate() {
 	draw := w.stream("people")
 	for n := range 1 + draw.pick(5) {
-		at, pick := draw.pick(2), draw.pick(5)
-		if pick == 4 || w.rate[switchPasskeys] > 0 {
+		at, pick := draw.pick(2), draw.pick(6)
+		if pick == 5 || w.rate[switchPasskeys] > 0 && pick < 4 {
 			pick = 3 // more often than the others
 		}
 		w.person(fmt.Sprintf("visitor %d", n+1), func() { w.visit(n, w.shops[at], at, pick) })
@@ -168,6 +169,9 @@ func (w *world) browse(v *session, b *browser) {
 		case p.unclear():
 			w.sleep(time.Duration(2+act.pick(20)) * time.Second)
 			p = b.get(v.link)
+			continue
+		case strings.HasPrefix(p.hop, bankURL+"/"):
+			p = w.atBank(v, b, p)
 			continue
 		case p.hop != "":
 			if p = w.enrol(v, b, p); w.over {
@@ -302,7 +306,11 @@ func (w *world) attack(v *session, address byte) {
 	b := &browser{w: w, cookies: map[string]string{}, address: address}
 	for range 1 + act.pick(5) {
 		w.sleep(time.Duration(1+act.pick(150)) * time.Second)
-		switch act.pick(6) {
+		switch act.pick(7) {
+		case 6: // the way back from the bank of a browser, in another browser
+			if w.bank.last != "" {
+				w.judge.saw(v, b, b.get(w.bank.last))
+			}
 		case 0: // GET and HEAD change nothing, so the judge is not told about them
 			b.send("HEAD", v.link, nil)
 			b.get(v.link)
@@ -364,7 +372,7 @@ func (w *world) administer() {
 		}
 		w.met(switchOperator)
 		s := w.shops[act.pick(2)]
-		i := s.integrations[act.pick(4)]
+		i := s.integrations[act.pick(5)]
 		if w.rate[switchPasskeys] > 0 && act.chance(500) {
 			i = s.integrations[3]
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/method"
+	"github.com/verge-id/verge/core/method/oidc"
 	"github.com/verge-id/verge/core/method/sandbox"
 )
 
@@ -139,8 +140,10 @@ func (p *proof) Fingerprint() string { return p.settings.Profile }
 func configOf(c core.Config, trust proofSettings) core.Config {
 	settings, err := json.Marshal(trust)
 	must(err)
-	c.Methods = []method.Config{{Name: proofKind.Name, Kind: proofKind.Name, Settings: settings}}
-	c.Kinds = []method.Kind{sandbox.Kind, proofKind}
+	c.Methods = []method.Config{{Name: proofKind.Name, Kind: proofKind.Name, Settings: settings},
+		{Name: bankMethod, Kind: oidc.Kind.Name, Settings: bankSettings(),
+			Secrets: map[string]string{"client_secret": "secret of the simulation"}}}
+	c.Kinds = []method.Kind{sandbox.Kind, oidc.Kind, proofKind}
 	return c
 }
 

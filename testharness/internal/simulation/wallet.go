@@ -32,6 +32,8 @@ type shownProof struct {
 	level   int // the highest that the session can have
 }
 
+func maxLevel(s *session) int { return slices.Max(s.levels) }
+
 func newPerson(seed uint64) *person {
 	device := passkeytest.New(baseURL)
 	device.Algorithm, device.Random = passkeytest.EdDSA, &random{seed}
@@ -55,7 +57,7 @@ func (w *world) respond(v *session, b *browser, p page) page {
 	w.sleep(time.Duration(1+act.pick(40)) * time.Second)
 	issuer := []string{"red", "blue"}[act.pick(2)]
 	old := !act.chance(150)
-	w.judge.showing(v, shownProof{b, issuer, q.age, w.now, slices.Max(v.levels)}, old)
+	w.judge.showing(v, shownProof{b, issuer, q.age, w.now, maxLevel(v)}, old)
 	a := w.postProof(q, proofResponse{To: q.to, Nonce: q.nonce, Issuer: issuer, Old: old})
 	w.judge.plain("a response of a wallet", a)
 	if to := a.text("redirect_uri"); same && a.status == 200 && to != "" {
@@ -162,6 +164,8 @@ func (w *world) onPhone(v *session, phone *browser, link string) {
 		switch {
 		case p.unclear():
 			p = phone.get(link)
+		case strings.HasPrefix(p.hop, bankURL+"/"):
+			p = w.atBank(v, phone, p)
 		case p.hop != "":
 			w.judge.fail("contract 40: the phone's page leads to the site: %s", p.hop)
 			return

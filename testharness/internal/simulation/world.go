@@ -50,7 +50,8 @@ type world struct {
 	people  int // who have not ended
 	shops   []*shop
 	secrets map[string][]string // of webhooks, by URL: those that its receiver accepts
-	seen    [switches]bool      // faults that have occurred
+	bank    *bank
+	seen    [switches]bool // faults that have occurred
 
 	lastFault time.Time // when the last one ended, or will end
 
@@ -100,6 +101,8 @@ func newBase() *base {
 			{Level: "L2", ChallengeAge: 40, Webhook: integration.Webhook{Off: true}},
 			{Level: "L2", ChallengeAge: 18, MinimumAge: 18, Method: proofKind.Name, Passkeys: "service",
 				Webhook: hook("4")},
+			{Level: "L2", ChallengeAge: 18, MinimumAge: 18, Method: bankMethod, Passkeys: "service",
+				Webhook: hook("5")},
 		} {
 			i.ID = fmt.Sprintf("5b0c7f0e-9a53-4c8e-8d0f-2f6a5f1c%02d%02d", n, m)
 			i.PublisherID, i.Name, i.Method = id, id, cmp.Or(i.Method, sandbox.Name)
@@ -112,7 +115,7 @@ func newBase() *base {
 			}
 			must(d.PutIntegration(context.Background(), i, secret))
 			s.integrations = append(s.integrations, offer{id: i.ID, level: i.Level, age: i.ChallengeAge,
-				url: i.Webhook.URL, secret: secret, proves: i.Method == proofKind.Name})
+				url: i.Webhook.URL, secret: secret, proves: i.Method != sandbox.Name})
 		}
 		s.key, _, err = d.CreateKey(context.Background(), id, "", nil)
 		must(err)
@@ -150,7 +153,7 @@ func newWorld(b *base, seed uint64, keep map[decision]bool, record func(string))
 	if record != nil {
 		w.tell = func(who, format string, args ...any) { record(story(w.now, who, format, args...)) }
 	}
-	w.judge = newJudge(w)
+	w.judge, w.bank = newJudge(w), newBank(w)
 	w.clocks["store"] = &clock{}
 	now := func() time.Time { return w.clocks["store"].at(w.now) }
 	w.store = &store{now: now, partitions: map[kv.Partition]*partition{}}
@@ -287,6 +290,9 @@ func (w *world) ask(admin bool, req *web.Request) answer {
 
 // fetch is a webhook that arrives at its receiver.
 func (w *world) fetch(req host.FetchRequest) (host.FetchResponse, error) {
+	if strings.HasPrefix(req.URL, bankURL+"/") {
+		return w.bank.fetch(req)
+	}
 	took, status := 20*time.Millisecond, 0
 	failed := ""
 	if t := w.current; t != nil && !w.healed && t.act.chance(w.rate[switchReceivers]) {
