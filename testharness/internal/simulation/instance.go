@@ -199,7 +199,7 @@ func (p port) Get(ctx context.Context, key kv.Key) (kv.Item, error) {
 	if !w.point(w) || p.fault(key.Partition, "get") != switches {
 		return kv.Item{}, fmt.Errorf("%w: %w", kv.ErrUnavailable, errFault)
 	}
-	it, err := w.store.Get(ctx, key)
+	it, err := w.kv.Get(ctx, key)
 	if !w.point(w) {
 		return kv.Item{}, fmt.Errorf("%w: %w", kv.ErrUnavailable, errFault)
 	}
@@ -212,7 +212,7 @@ func (p port) List(ctx context.Context, prefix kv.Key, after string, n int) ([]k
 	if !w.point(w) || p.fault(prefix.Partition, "list") != switches {
 		return nil, fmt.Errorf("%w: %w", kv.ErrUnavailable, errFault)
 	}
-	items, err := w.store.List(ctx, prefix, after, n)
+	items, err := w.kv.List(ctx, prefix, after, n)
 	if !w.point(w) {
 		return nil, fmt.Errorf("%w: %w", kv.ErrUnavailable, errFault)
 	}
@@ -235,7 +235,7 @@ func (p port) Claim(
 		w.met(switchPassOver)
 		n = 1
 	}
-	tasks, next, err := w.store.Claim(ctx, partition, now, lease, n)
+	tasks, next, err := w.kv.Claim(ctx, partition, now, lease, n)
 	if !w.point(w) || f == switchLoseReply {
 		return nil, time.Time{}, fmt.Errorf("%w: %w", kv.ErrUnavailable, errFault)
 	}
@@ -259,15 +259,15 @@ func (p port) Commit(ctx context.Context, tx kv.Tx) error {
 		w.spawn(nil, "late commit of "+p.in.name, func() {
 			w.sleep(after)
 			if !w.over {
-				_ = w.store.Commit(ctx, tx)
+				_ = w.kv.Commit(ctx, tx)
 			}
 		})
 		return fmt.Errorf("%w: %w", kv.ErrUnknown, errFault)
 	case switchLoseReply:
-		_ = w.store.Commit(ctx, tx)
+		_ = w.kv.Commit(ctx, tx)
 		return fmt.Errorf("%w: %w", kv.ErrUnknown, errFault)
 	}
-	err := w.store.Commit(ctx, tx)
+	err := w.kv.Commit(ctx, tx)
 	w.note(p.in.name, tx, err)
 	if !w.point(w) {
 		return fmt.Errorf("%w: %w", kv.ErrUnknown, errFault)

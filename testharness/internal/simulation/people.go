@@ -130,6 +130,13 @@ func (w *world) visit(n int, s *shop, at, pick int) {
 		w.sleep(time.Duration(act.pick(200)) * time.Second)
 		s.reconcile(v)
 	}
+	if act.chance(300) { // the shop asks when the session must have ended
+		w.sleep(max(0, v.answered.Add(10*time.Minute).Sub(w.now)))
+		for range 1 + act.pick(3) {
+			w.sleep(time.Duration(1+act.pick(5000)) * time.Millisecond)
+			s.reconcile(v)
+		}
+	}
 }
 
 // reconcile asks for the session's state.

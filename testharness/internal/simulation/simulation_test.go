@@ -3,6 +3,7 @@ package simulation
 import (
 	"context"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -144,6 +145,62 @@ func TestReduce(t *testing.T) {
 		t.Errorf("%s: the story has %d lines", first, kept)
 	}
 	t.Log(text)
+}
+
+// The judge sees promises that break because the store breaks its own.
+func TestJudge_FlawedStore(t *testing.T) {
+	for name, c := range map[string]struct {
+		flaw  flaw
+		seeds uint64
+		want  []string // one of these promises breaks
+	}{
+		"checks are ignored": {flaw{checks: true}, 200, []string{"I1", "I6", "I16", "contract 11"}},
+		"tasks are lost":     {flaw{tasks: true}, 20, []string{"I3", "I10"}},
+		"leases are ignored": {flaw{leases: true}, 200, []string{"I4", "I5"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var r Runner
+			defer r.Close()
+			r.flawed = func(store kv.KV) kv.KV {
+				c.flaw.KV = store
+				return c.flaw
+			}
+			for seed := range c.seeds {
+				if got := r.Run(seed, nil); len(got.Broke) > 0 {
+					if promise := promiseOf(got); !slices.Contains(c.want, promise) {
+						t.Errorf("seed %d breaks %s, want one of %s", seed, got.Broke, c.want)
+					}
+					t.Logf("after %d seeds: %s", seed+1, got.Broke[0])
+					return
+				}
+			}
+			t.Errorf("not found in %d seeds", c.seeds)
+		})
+	}
+}
+
+// flaw is a store that breaks a promise.
+type flaw struct {
+	kv.KV
+	checks, tasks, leases bool
+}
+
+func (f flaw) Commit(ctx context.Context, tx kv.Tx) error {
+	if f.checks {
+		tx.Checks = nil
+	}
+	if f.tasks {
+		tx.Schedule = nil
+	}
+	return f.KV.Commit(ctx, tx)
+}
+
+func (f flaw) Claim(ctx context.Context, p kv.Partition, now time.Time, lease time.Duration, n int) (
+	[]kv.Task, time.Time, error) {
+	if f.leases {
+		lease = 15 * time.Millisecond
+	}
+	return f.KV.Claim(ctx, p, now, lease, n)
 }
 
 // locked lets concurrent tests use a store, with contexts that end. In a history the port does the same with

@@ -41,6 +41,7 @@ type world struct {
 	healed  bool // the faults have ended
 	config  core.Config
 	store   *store
+	kv      kv.KV             // the store, as the ports of instances reach it
 	clocks  map[string]*clock // of the machines, by the name of the instance; "store" is the store's
 	running []*instance
 	rings   []token.Keyring // of each machine's file
@@ -160,6 +161,7 @@ func newWorld(b *base, seed uint64, keep map[decision]bool, record func(string))
 	if b.store != nil {
 		w.store = b.store.copy(now)
 	}
+	w.kv = w.store
 	for n := range instances {
 		in := newInstance(w, n, mix(seed)+uint64(n)<<32)
 		w.running, w.clocks[in.name] = append(w.running, in), &clock{}
@@ -454,7 +456,8 @@ type Runner struct {
 	Cover Coverage // of all histories that Run has run
 
 	idle    []*coroutine
-	breakAt string // for tests: a transition that breaks the promise "test"
+	breakAt string            // for tests: a transition that breaks the promise "test"
+	flawed  func(kv.KV) kv.KV // for tests: a store that breaks its promises
 }
 
 // Close ends the coroutines.
@@ -488,6 +491,9 @@ type options struct {
 func (r *Runner) run(seed uint64, o options) Result {
 	w := newWorld(theBase(), seed, o.keep, o.record)
 	w.cover, w.idle, w.digest, w.judge.breakAt = o.cover, r.idle, o.digest, r.breakAt
+	if r.flawed != nil {
+		w.kv = r.flawed(w.kv)
+	}
 	w.rate = draw(w.stream("switches"))
 	if w.rate[switchClocks] > 0 {
 		w.spawn(nil, "clocks", func() {
