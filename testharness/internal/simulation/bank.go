@@ -53,7 +53,8 @@ func bankSettings() json.RawMessage {
 // signIn is a user at the bank's page. It returns the address to which the bank sends the browser back.
 func (b *bank) signIn(address string, age int) string {
 	u, err := url.Parse(address)
-	if err != nil || u.Query().Get("client_id") != "verge" || u.Query().Get("code_challenge_method") != "S256" {
+	if err != nil || u.Query().Get("client_id") != "verge" ||
+		u.Query().Get("code_challenge_method") != "S256" {
 		b.w.judge.fail("contract 36: a browser is sent to %s", address)
 		return ""
 	}

@@ -163,7 +163,10 @@ func (h logHandler) WithGroup(string) slog.Handler      { return h }
 // port is the store as the instance reaches it.
 type port struct{ in *instance }
 
-var _ kv.KV = port{}
+var (
+	_ kv.KV    = port{}
+	_ kv.Meter = port{}
+)
 
 var errFault = errors.New("simulation: fault of the store")
 
@@ -240,6 +243,21 @@ func (p port) Claim(
 		return nil, time.Time{}, fmt.Errorf("%w: %w", kv.ErrUnavailable, errFault)
 	}
 	return tasks, next, err
+}
+
+// Spend implements kv.Meter.
+func (p port) Spend(
+	ctx context.Context, partition kv.Partition, now time.Time, charges []kv.Charge,
+) ([]time.Time, error) {
+	w := p.in.w
+	if !w.point(w) || p.fault(partition, "spend") != switches {
+		return nil, fmt.Errorf("%w: %w", kv.ErrUnavailable, errFault)
+	}
+	times, err := w.store.Spend(ctx, partition, now, charges)
+	if !w.point(w) {
+		return nil, fmt.Errorf("%w: %w", kv.ErrUnavailable, errFault)
+	}
+	return times, err
 }
 
 // Commit implements kv.KV.

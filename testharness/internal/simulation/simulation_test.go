@@ -86,14 +86,14 @@ func TestHistories_SameSeed(t *testing.T) {
 func TestStore(t *testing.T) {
 	kvtest.Run(t, func(*testing.T) kvtest.Harness {
 		clock := kvtest.NewClock()
-		s := &store{now: clock.Now, partitions: map[kv.Partition]*partition{}}
-		return kvtest.Harness{KV: &locked{KV: s}, Now: clock.Now, Advance: clock.Advance}
+		s := newStore(clock.Now)
+		return kvtest.Harness{KV: &locked{KV: s, Meter: s}, Now: clock.Now, Advance: clock.Advance}
 	})
 }
 
 func TestStore_FailOver(t *testing.T) {
 	clock := kvtest.NewClock()
-	s := &store{now: clock.Now, partitions: map[kv.Partition]*partition{}}
+	s := newStore(clock.Now)
 	commit := func(id, value string) {
 		tx := kv.Tx{ID: id, Partition: "p", Puts: []kv.Put{{Name: "a", Value: []byte(value)}},
 			Schedule: []kv.Task{{ID: id, Due: clock.Now()}}}
@@ -208,6 +208,17 @@ func (f flaw) Claim(ctx context.Context, p kv.Partition, now time.Time, lease ti
 type locked struct {
 	mu sync.Mutex
 	kv.KV
+	kv.Meter
+}
+
+func (l *locked) Spend(ctx context.Context, p kv.Partition, now time.Time, charges []kv.Charge) (
+	[]time.Time, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if ctx.Err() != nil {
+		return nil, kv.ErrUnavailable
+	}
+	return l.Meter.Spend(ctx, p, now, charges)
 }
 
 func (l *locked) Get(ctx context.Context, key kv.Key) (kv.Item, error) {

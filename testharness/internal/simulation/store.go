@@ -18,6 +18,7 @@ type store struct {
 	now        func() time.Time
 	partitions map[kv.Partition]*partition
 	leases     uint64
+	counters   map[string]time.Time // of rates, by partition and name
 	undo       []undo // of the latest writes, the earliest first
 }
 
@@ -43,15 +44,19 @@ type undo struct {
 // maxUndo is the number of writes that a failover can lose.
 const maxUndo = 32
 
-var _ kv.KV = (*store)(nil)
+var (
+	_ kv.KV    = (*store)(nil)
+	_ kv.Meter = (*store)(nil)
+)
+
+func newStore(now func() time.Time) *store {
+	return &store{now: now, partitions: map[kv.Partition]*partition{}, counters: map[string]time.Time{}}
+}
 
 // copy returns a store with the same content, and without its history.
 func (s *store) copy(now func() time.Time) *store {
-	c := &store{
-		now:        now,
-		partitions: make(map[kv.Partition]*partition, len(s.partitions)),
-		leases:     s.leases,
-	}
+	c := newStore(now)
+	c.leases = s.leases
 	for name, p := range s.partitions {
 		c.partitions[name] = &partition{maps.Clone(p.items), maps.Clone(p.tasks)}
 	}
@@ -195,6 +200,28 @@ func (s *store) List(_ context.Context, prefix kv.Key, after string, n int) ([]k
 		items = append(items, export(p.items[name]))
 	}
 	return items, nil
+}
+
+// Spend implements kv.Meter. The counter of the core, for a store without this, forgets some at random.
+func (s *store) Spend(
+	_ context.Context, p kv.Partition, now time.Time, charges []kv.Charge,
+) ([]time.Time, error) {
+	before, after := make([]time.Time, len(charges)), make([]time.Time, len(charges))
+	allowed := true
+	for i, c := range charges {
+		before[i] = s.counters[string(p)+"/"+c.Name]
+		after[i] = now.Add(c.Cost)
+		if before[i].After(now) {
+			after[i] = before[i].Add(c.Cost)
+		}
+		allowed = allowed && !after[i].After(now.Add(c.Burst))
+	}
+	for i, c := range charges {
+		if allowed {
+			s.counters[string(p)+"/"+c.Name] = after[i]
+		}
+	}
+	return before, nil
 }
 
 func (s *store) remember(p *partition) *undo {

@@ -157,7 +157,7 @@ func newWorld(b *base, seed uint64, keep map[decision]bool, record func(string))
 	w.judge, w.bank = newJudge(w), newBank(w)
 	w.clocks["store"] = &clock{}
 	now := func() time.Time { return w.clocks["store"].at(w.now) }
-	w.store = &store{now: now, partitions: map[kv.Partition]*partition{}}
+	w.store = newStore(now)
 	if b.store != nil {
 		w.store = b.store.copy(now)
 	}
