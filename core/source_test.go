@@ -100,11 +100,13 @@ func TestNoLineIsLong(t *testing.T) {
 	})
 }
 
-// A service is put together by edge.Open, so that a test runs what operators run. Only what cannot have an
-// edge calls New: the guest, replays, in which every effect is recorded, and the simulator, which schedules them.
+// A service is put together by edge.Open, so that tests run the operators' service. New is called only where
+// an edge is impossible: in the guest, in replays, in which every effect is recorded, and in the simulator,
+// which schedules them.
 func TestServicesArePutTogetherInOnePlace(t *testing.T) {
 	allowed := []string{"edge/edge.go", "edge/transcript/stage.go", "testharness/corpus/recording_test.go",
-		"testharness/internal/simulation/instance.go", "wasm/guest/configure.go", "wasm/settings/settings_test.go"}
+		"testharness/internal/simulation/instance.go", "wasm/guest/configure.go",
+		"wasm/settings/settings_test.go"}
 	seen := map[string]bool{}
 	eachFile(t, func(path string, set *token.FileSet, file *ast.File) {
 		ast.Inspect(file, func(n ast.Node) bool {

@@ -145,7 +145,7 @@ func TestWhoLeavesTheEdgeWaitsNoMore(t *testing.T) {
 		if wait(); time.Since(start) > time.Minute {
 			t.Fatalf("contract, Load: more than %d requests of a client wait", most)
 		}
-		time.Sleep(200 * time.Millisecond) // a new connection takes longer than that of ask
+		time.Sleep(200 * time.Millisecond) // a new connection is slower than the open one
 	}
 	for _, c := range waiting {
 		if err := c.(*net.TCPConn).SetLinger(0); err != nil { // so that workerd notices it

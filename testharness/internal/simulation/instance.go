@@ -35,7 +35,7 @@ type instance struct {
 	service *core.Service // nil until it has started
 
 	wake   *signal   // of the runner
-	wakeAt time.Time // when the runner looks again, by the instance's clock
+	wakeAt time.Time // when the runner claims again, by the instance's clock
 }
 
 var _ host.Observer = (*instance)(nil)

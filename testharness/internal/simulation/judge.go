@@ -13,7 +13,7 @@ import (
 	"github.com/verge-id/verge/testharness/internal/history"
 )
 
-// judge compares what people outside have seen with the promises. The letters are those of package
+// judge compares what people outside have seen with the promises. The letters are from package
 // invariants.
 type judge struct {
 	w       *world
@@ -23,7 +23,7 @@ type judge struct {
 
 	sessions map[string]*session // by id
 	order    []*session
-	unknown  map[string]int // starts without a known result, by integration: sessions that nobody knows of
+	unknown  map[string]int // starts without a known result, by integration: sessions without a known id
 	offers   map[string]offer
 	changes  map[string][]*change // by integration
 	versions map[string]*change   // acknowledged, by the version that was changed
@@ -31,7 +31,7 @@ type judge struct {
 	arrivals []*event             // whose session was not known when they arrived
 }
 
-// session is what is known of a session.
+// session has the known facts of a session.
 type session struct {
 	shop            int
 	offer           offer
@@ -153,7 +153,7 @@ func (j *judge) logged(who, text string) {
 
 func (j *judge) offered(i offer) { j.offers["int_"+i.id] = i }
 
-// startAnswered is a response to a start. Without one there may be a session that nobody knows of.
+// startAnswered is a response to a start. Without one there may be a session without a known id.
 func (j *judge) startAnswered(i offer, a answer, repeatable bool) {
 	j.plain("start", a)
 	if !a.known() && !repeatable || a.status == 502 {
@@ -278,7 +278,7 @@ func (j *judge) enough(s *session, proof shownProof, at time.Time, b *browser) b
 	return proof.age >= needs && proof.level >= slices.Min(s.levels) && trusted
 }
 
-// ended is a final status that somebody has seen.
+// ended is a final status that was seen.
 func (j *judge) ended(s *session, status, by string) {
 	if status == "PENDING" || j.forgot {
 		return
@@ -288,7 +288,7 @@ func (j *judge) ended(s *session, status, by string) {
 	}
 	s.ended = status
 	if status == "COMPLETED" && !s.acts["approve"] {
-		j.fail("I2: session %s is completed, and nobody has approved it", short(s.id))
+		j.fail("I2: session %s is completed without an approval", short(s.id))
 	}
 }
 
@@ -477,13 +477,13 @@ func (j *judge) settled(s *session, at time.Time) bool {
 	return j.calm() && at.After(end.Add(patience))
 }
 
-// failure checks that a session has failed for a reason that somebody has given.
+// failure checks that a session has failed for a reason that a person or program has caused.
 func (j *judge) failure(s *session, code string) {
 	needs := map[string]string{webhook.FailureProviderRejected: "reject",
 		webhook.FailureUserCancelled: "withdraw", webhook.FailureUnknown: "unknown",
 		webhook.FailureMaxAttempts: "fail_attempt"}[code]
 	if needs != "" && !s.acts[needs] {
-		j.fail("contract 18: session %s has failed with %s, and nobody did that", short(s.id), code)
+		j.fail("contract 18: session %s has failed with %s without a cause", short(s.id), code)
 	}
 	if code == webhook.FailureMaxAttempts {
 		most := slices.Min(j.possible(s.offer, "attempts", 3, s.asked, j.w.now, cacheLife))

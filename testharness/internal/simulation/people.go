@@ -223,7 +223,7 @@ func (w *world) prove(v *session, b *browser, p page) page {
 		case act.chance(w.rate[switchPhones]):
 			return w.continueOnPhone(v, b, p)
 		case act.chance(100):
-			return w.poll(b, p) // nobody responds
+			return w.poll(b, p) // no one responds
 		}
 		return w.respond(v, b, p)
 	}

@@ -21,7 +21,7 @@ import (
 // proofKind is a kind of method like openid4vp: a wallet responds to a question about an age, and the
 // response counts only if its issuer is a trust anchor. Its responses have no signatures, because those of
 // wallets are never the same twice. So the people of a history are honest about the issuer of their wallets;
-// attackers have one whose issuer nobody trusts.
+// attackers have one of an untrusted issuer.
 var proofKind = method.Kind{Name: "proof", Level: "L2",
 	Open: func(c method.Config, h method.Host) (method.Method, error) {
 		p := &proof{random: h.Random}
@@ -54,7 +54,7 @@ func (s proofState) age() int { return int(binary.BigEndian.Uint16(s[nonceSize:]
 
 func (s proofState) nonce() string { return base64.RawURLEncoding.EncodeToString(s[:nonceSize]) }
 
-// proofResponse is what the wallet posts.
+// proofResponse is the body that the wallet posts.
 type proofResponse struct {
 	To     string `json:"to"`
 	Nonce  string `json:"nonce"`
@@ -147,7 +147,7 @@ func configOf(c core.Config, trust proofSettings) core.Config {
 	return c
 }
 
-// question is what a wallet reads from a link.
+// question has the facts that a wallet reads from a link.
 type question struct {
 	to, nonce string
 	age       int

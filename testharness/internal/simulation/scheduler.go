@@ -100,7 +100,7 @@ func (s *scheduler) play(stop func() bool) {
 	}
 }
 
-// choose returns a task that can continue, or nil. Those of a dead instance come first: they end without
+// choose returns a task that can continue, or nil. Tasks of a dead instance come first: they end without
 // effect.
 func (s *scheduler) choose() *task {
 	n := 0

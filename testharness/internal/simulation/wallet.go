@@ -15,11 +15,11 @@ type person struct {
 	held   []heldPasskey
 }
 
-// heldPasskey is a passkey of the device, with what it stands for.
+// heldPasskey is a passkey of the device, and its proofs.
 type heldPasskey struct {
 	id        string
 	publisher string
-	proofs    []shownProof // one of which it stands for
+	proofs    []shownProof // it stands for one of them
 	made      time.Time
 }
 
@@ -135,7 +135,7 @@ type shownPasskey struct {
 }
 
 // basis returns the proofs that may have completed the session. A session that a passkey completed gives
-// none: whatever the judge knows of it then is of other proofs.
+// none: the judge then compares it with other proofs.
 func (s *session) basis() []shownProof { return slices.Clone(s.proofs) }
 
 // continueOnPhone opens a hand-off and does the step on a phone. It returns the page of the first browser.
@@ -181,8 +181,8 @@ func (w *world) onPhone(v *session, phone *browser, link string) {
 	}
 }
 
-// tryProofs is an attacker with a wallet that nobody trusts, at the address of a page that waits.
+// tryProofs is an attacker with an untrusted wallet, at the address of a page that waits.
 func (w *world) tryProofs(q question) {
 	a := w.postProof(q, proofResponse{To: q.to, Nonce: q.nonce, Issuer: "green", Old: true})
-	w.judge.denied("a wallet of an issuer that nobody trusts", a, 400, 404, 410)
+	w.judge.denied("a wallet of an untrusted issuer", a, 400, 404, 410)
 }
