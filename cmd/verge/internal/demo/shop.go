@@ -174,8 +174,8 @@ func (s *Site) callback(w http.ResponseWriter, r *http.Request) {
 	seeOther(w, "/result")
 }
 
-// validateCommand returns the call that exchanges a result token, for developers who started a session by curl.
-// It has no token, because anyone can write the address of a callback.
+// validateCommand returns the call that exchanges a result token, for developers who started a session by
+// curl. It has no token, because anyone can write the address of a callback.
 func (s *Site) validateCommand() string {
 	return fmt.Sprintf(`curl %s/api/v1/verify/validate -H 'Content-Type: application/json' \
   -H "Authorization: Bearer %s" \
