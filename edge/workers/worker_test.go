@@ -16,6 +16,7 @@ import (
 	"github.com/verge-id/verge/core/webhook"
 	"github.com/verge-id/verge/testharness/long"
 	"github.com/verge-id/verge/testharness/wait"
+	"github.com/verge-id/verge/testharness/wallettest"
 	"github.com/verge-id/verge/testharness/workerd"
 	"github.com/verge-id/verge/wasm/settings"
 )
@@ -401,6 +402,13 @@ func TestAConfigurationThatIsWrong(t *testing.T) {
 			w.ConfigText = `{"base_url": "http://verge.localhost", "dev": true, "methods": [{"name": "bankid",` +
 				`"kind": "oidc", "keys_env": {"client": "VERGE_KEYRING"}, "settings": {"isuer": "https://hush.example"}}]}`
 		}, "methods.bankid.oidc.isuer: there is no such setting", true},
+		"contract 56: a method that asks for proofs": {func(w *workerd.Worker) {
+			w.ConfigText = fmt.Sprintf(`{"base_url": "http://verge.localhost", "dev": true, "methods": [`+
+				`{"name": "wallet", "kind": "openid4vp", "settings": {"profile": "eu-av", "trust_anchors": [%q], `+
+				`"zero_knowledge": "accept", "circuits": [{"url": "https://circuits.example/6", "hash": `+
+				`"137e5a75ce72735a37c8a72da1a8a0a5df8d13365c2ae3d2c2bd6a0e7197c7c6"}]}}]}`,
+				wallettest.NewIssuer(wallettest.IssuerConfig{Now: time.Now()}).PEM())
+		}, "zero_knowledge: this engine verifies no proofs", false},
 		"a short secret": {func(w *workerd.Worker) {
 			w.Secrets["SHOP_WEBHOOK_SECRET"] = "hush"
 		}, "must have at least 16", false},

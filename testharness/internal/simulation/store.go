@@ -19,7 +19,7 @@ type store struct {
 	partitions map[kv.Partition]*partition
 	leases     uint64
 	counters   map[string]time.Time // of rates, by partition and name
-	undo       []undo // of the latest writes, the earliest first
+	undo       []undo               // of the latest writes, the earliest first
 }
 
 // partition has items and tasks that are never modified: a write replaces them.
