@@ -455,6 +455,7 @@ func (s *Service) Serve(ctx context.Context) error {
 	s.recordUsageUntil(following)
 	defer s.refreshLists(ctx)()
 	go s.openCircuits(following)
+	defer s.sampleStorage(ctx)()
 	if s.server == nil {
 		<-ctx.Done()
 		return nil

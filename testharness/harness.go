@@ -491,6 +491,7 @@ func (h *Harness) Metrics() string {
 	if h.remote != nil {
 		return h.remote.Metrics()
 	}
+	h.service.SampleStorage(h.t.Context())
 	resp, err := http.Get(h.opsAt + "/metrics")
 	h.must(err)
 	defer resp.Body.Close()

@@ -230,6 +230,34 @@ func TestTheDashboardIsOneOfGrafana(t *testing.T) {
 	}
 }
 
+// Each alert has a row in the runbook: its meaning, where to look, and what to do.
+func TestEachAlertHasARunbookEntry(t *testing.T) {
+	_, runbook, found := strings.Cut(read(t, "../../cmd/verge/OPERATING.md"), "\n### Alerts\n")
+	if !found {
+		t.Fatal("OPERATING.md has no section Alerts")
+	}
+	severities := map[string]string{}
+	for _, m := range regexp.MustCompile(`(?s)- alert: (\w+)\n.*?severity: (\w+)\n`).FindAllStringSubmatch(
+		read(t, "alerts.yml"), -1) {
+		severities[m[1]] = m[2]
+	}
+	for name, severity := range severities {
+		row := regexp.MustCompile(`(?m)^\|[^|]*` + "`" + name + "` \\(" + severity +
+			`\)[^|]*\| ([^|]+) \| ([^|]+) \| ([^|]+) \|$`)
+		if !row.MatchString(runbook) {
+			t.Errorf("the runbook has no row of %s (%s) with three cells", name, severity)
+		}
+	}
+	for _, m := range regexp.MustCompile("`(Verge\\w+)` \\(").FindAllStringSubmatch(runbook, -1) {
+		if severities[m[1]] == "" {
+			t.Errorf("the runbook has an entry of %s, which is no alert", m[1])
+		}
+	}
+	if len(severities) < 30 {
+		t.Errorf("only %d alerts are found", len(severities))
+	}
+}
+
 // OPERATING.md tells operators of the files, and the names of alerts are theirs.
 func TestOperatorsAreToldOfTheAlerts(t *testing.T) {
 	if !strings.Contains(read(t, "../../cmd/verge/OPERATING.md"), "edge/deploy") {

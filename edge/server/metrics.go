@@ -42,6 +42,9 @@ type Metrics struct {
 	tasks    atomic.Pointer[func() (int, time.Duration)] // nil: this instance runs no tasks
 	sessions sessionMetrics
 
+	storage storageMetrics
+	ready   prometheus.Gauge
+
 	missingKeys  prometheus.Gauge
 	keys         *prometheus.GaugeVec
 	sealingKey   *prometheus.GaugeVec
@@ -117,6 +120,12 @@ func NewMetrics() *Metrics {
 			Name: "verge_runner_signals_total",
 			Help: "Signals between instances that tasks wait for another one, by direction: sent, heard.",
 		}, []string{"direction"}),
+		storage: newStorageMetrics(),
+		ready: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "verge_ready",
+			Help: "1 if /readyz of this instance returns 200, else 0: it stops, lacks a key, or cannot read " +
+				"its store.",
+		}),
 		missingKeys: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "verge_keyring_missing_keys",
 			Help: "Keys that other instances use and this one lacks. Above 0 this instance is not ready.",
@@ -158,7 +167,8 @@ func NewMetrics() *Metrics {
 	for _, direction := range []string{"sent", "heard"} {
 		m.signals.WithLabelValues(direction)
 	}
-	m.reg.MustRegister(m.sessions.total, m.storeSeconds, m.keys, m.signals)
+	m.reg.MustRegister(m.sessions.total, m.storeSeconds, m.keys, m.signals, m.ready)
+	m.storage.register(m.reg)
 	m.reg.MustRegister(
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "verge_runner_tasks_waiting", Help: "Tasks that this instance has claimed and not begun.",
@@ -272,11 +282,17 @@ func (m *Metrics) observe(route string, status int, took time.Duration) {
 }
 
 // serveMetrics asks the store for its state first. Without requests, an instance receives no results from
-// its store, so verge_store_failing would stay at 1 after the store has recovered.
+// its store, so verge_store_failing would stay at 1 after the store has recovered. The check of readiness is
+// that of /readyz: at most one read of the store per second.
 func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) {
 	if s.cfg.Store != nil {
 		_ = s.cfg.Store.Failing() // sets the metric
 	}
+	ready := 0.0
+	if s.readyNow(r.Context(), true).status == http.StatusOK {
+		ready = 1
+	}
+	s.metrics.ready.Set(ready)
 	s.metrics.handler().ServeHTTP(w, r)
 }
 

@@ -85,6 +85,32 @@ func TestHealth_FailingStore(t *testing.T) {
 	}
 }
 
+// verge_ready is the result of /readyz, which an alert watches.
+func TestMetrics_Ready(t *testing.T) {
+	ops := listen(t)
+	var mu sync.Mutex
+	var away error
+	ready := func() error {
+		mu.Lock()
+		defer mu.Unlock()
+		return away
+	}
+	_, stop := start(t, Config{Engine: fake{ready: ready}, Ops: ops})
+	defer stop()
+	get := getter(t)
+	shows := func(want string) bool {
+		s, b := get("http://" + ops.Addr().String() + "/metrics")
+		return s == 200 && strings.Contains(b, "\nverge_ready "+want+"\n")
+	}
+	if !shows("1") {
+		t.Error("verge_ready is not 1 while the instance is ready")
+	}
+	mu.Lock()
+	away = errors.New("away")
+	mu.Unlock()
+	wait.Until(t, "verge_ready is 0", func() bool { return shows("0") })
+}
+
 // The check for balancers returns 503 only for a fault of this instance, and does not ask the store.
 func TestHealth_ReadyWithoutStore(t *testing.T) {
 	var alone error

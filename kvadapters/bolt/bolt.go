@@ -102,7 +102,10 @@ type Store struct {
 	close   sync.Once
 }
 
-var _ kv.KV = (*Store)(nil)
+var (
+	_ kv.KV       = (*Store)(nil)
+	_ kv.Measurer = (*Store)(nil)
+)
 
 // Stats are counters since Open.
 type Stats struct {

@@ -160,8 +160,9 @@ type Store struct {
 }
 
 var (
-	_ kv.KV    = (*Store)(nil)
-	_ kv.Meter = (*Store)(nil)
+	_ kv.KV       = (*Store)(nil)
+	_ kv.Meter    = (*Store)(nil)
+	_ kv.Measurer = (*Store)(nil)
 )
 
 // Valid checks a URL without connecting to a server.

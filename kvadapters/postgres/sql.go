@@ -11,7 +11,7 @@ const lockSQL = `SELECT pg_advisory_xact_lock(number) FROM unnest($1::bigint[]) 
 
 // statements are the statements on the tables of one schema.
 type statements struct {
-	get, list, lockTasks, commit, claim, spend, sweepItems, sweepCounters string
+	get, list, lockTasks, commit, claim, spend, sweepItems, sweepCounters, measure string
 }
 
 func statementsFor(schema string) statements {
@@ -110,5 +110,14 @@ DELETE FROM {schema}.counters WHERE (partition, name) IN (
 	SELECT partition, name FROM {schema}.counters WHERE forget <= $1::bigint / 60000000000
 	ORDER BY forget LIMIT $2::bigint
 	FOR UPDATE SKIP LOCKED)`),
+
+		measure: in.Replace(`
+SELECT
+	(SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint
+		FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+		WHERE n.nspname = $1 AND c.relname IN ('items', 'tasks', 'counters') AND c.relkind = 'r'),
+	coalesce((SELECT n_dead_tup FROM pg_stat_user_tables
+		WHERE schemaname = $1 AND relname = 'tasks'), -1),
+	(SELECT expires FROM {schema}.items WHERE expires < 9223372036854775807 ORDER BY expires LIMIT 1)`),
 	}
 }

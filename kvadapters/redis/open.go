@@ -212,10 +212,8 @@ func (s *Store) Check(ctx context.Context) error {
 	inspect := func(ctx context.Context, node *redis.Client) error {
 		info, err := node.Info(ctx).Result()
 		if err != nil {
-			var refusal redis.Error
-			if errors.As(err, &refusal) && (strings.HasPrefix(err.Error(), "NOPERM") ||
-				strings.HasPrefix(err.Error(), "ERR")) {
-				return nil // an operator may forbid INFO
+			if isForbidden(err) {
+				return nil
 			}
 			return s.refused(probe, err)
 		}
@@ -266,6 +264,13 @@ func (s *Store) Check(ctx context.Context) error {
 		return err
 	}
 	return nil
+}
+
+// isForbidden reports whether the server rejects a command, as an operator may forbid INFO.
+func isForbidden(err error) bool {
+	var refusal redis.Error
+	return errors.As(err, &refusal) && (strings.HasPrefix(err.Error(), "NOPERM") ||
+		strings.HasPrefix(err.Error(), "ERR"))
 }
 
 // unfit returns the reason why a server with this INFO is unsuitable.

@@ -120,8 +120,9 @@ type Store struct {
 }
 
 var (
-	_ kv.KV    = (*Store)(nil)
-	_ kv.Meter = (*Store)(nil)
+	_ kv.KV       = (*Store)(nil)
+	_ kv.Meter    = (*Store)(nil)
+	_ kv.Measurer = (*Store)(nil)
 )
 
 // New returns a Store on a *redis.Client (including Sentinel's) or a *redis.ClusterClient. It does not
