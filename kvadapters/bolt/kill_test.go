@@ -23,7 +23,7 @@ const killChild = "VERGE_BOLT_KILL_CHILD"
 
 // children maps the name of a variable to the function that the test binary calls instead of testing, if
 // that variable is set.
-var children = map[string]func(path string){killChild: commitForEver}
+var children = map[string]func(path string){killChild: commitForEver, compactChild: compactForEver}
 
 func TestMain(m *testing.M) {
 	for variable, child := range children {

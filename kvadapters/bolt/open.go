@@ -45,7 +45,7 @@ func Open(path string, c Config) (*Store, error) {
 	if err := precheck(path); err != nil {
 		return nil, fmt.Errorf("bolt: %s: %w", path, err)
 	}
-	db, opens, txid, err := openChecked(path, c)
+	db, opens, txid, err := openCurrent(path, c)
 	if err != nil {
 		return nil, fmt.Errorf("bolt: %s: %w", path, err)
 	}
@@ -92,6 +92,31 @@ func openDB(
 		return nil, ErrLocked
 	}
 	return db, err
+}
+
+// openCurrent is openChecked, again if the file was replaced before its lock was free: Compact and Restore keep
+// the lock until they have renamed the new file. Otherwise the Store would write to a file without a name.
+func openCurrent(path string, c Config) (db *bbolt.DB, opens, txid uint64, err error) {
+	open := c.Disk.Open
+	var opened *os.File
+	c.Disk.Open = func(name string, flag int, perm os.FileMode) (f *os.File, err error) {
+		opened, err = open(name, flag, perm)
+		return opened, err
+	}
+	for range 3 {
+		if db, opens, txid, err = openChecked(path, c); err != nil {
+			return nil, 0, 0, err
+		}
+		has, err := opened.Stat()
+		named, namedErr := os.Stat(path)
+		if err == nil && namedErr == nil && os.SameFile(has, named) {
+			return db, opens, txid, nil
+		}
+		if err := errors.Join(err, db.Close()); err != nil {
+			return nil, 0, 0, err
+		}
+	}
+	return nil, 0, 0, errors.New("another process replaces the file again and again; stop that process")
 }
 
 // openChecked takes the file's lock before it checks the pages.

@@ -99,17 +99,28 @@ WITH charge AS MATERIALIZED (
 )
 SELECT tat FROM charge ORDER BY place`),
 
+		// $3 is where the previous step ended. Without it, each step would read all index entries of the rows
+		// that the previous ones deleted, as long as an old snapshot keeps autovacuum from removing them.
 		sweepItems: in.Replace(`
-DELETE FROM {schema}.items WHERE (partition, name) IN (
-	SELECT partition, name FROM {schema}.items WHERE expires <= $1::bigint
-	ORDER BY expires LIMIT $2::bigint
-	FOR UPDATE SKIP LOCKED)`),
+WITH gone AS (
+	DELETE FROM {schema}.items WHERE (partition, name) IN (
+		SELECT partition, name FROM {schema}.items WHERE expires <= $1::bigint AND expires >= $3::bigint
+		ORDER BY expires LIMIT $2::bigint
+		FOR UPDATE SKIP LOCKED)
+	RETURNING expires
+)
+SELECT count(*), coalesce(max(expires), $3::bigint) FROM gone`),
 
 		sweepCounters: in.Replace(`
-DELETE FROM {schema}.counters WHERE (partition, name) IN (
-	SELECT partition, name FROM {schema}.counters WHERE forget <= $1::bigint / 60000000000
-	ORDER BY forget LIMIT $2::bigint
-	FOR UPDATE SKIP LOCKED)`),
+WITH gone AS (
+	DELETE FROM {schema}.counters WHERE (partition, name) IN (
+		SELECT partition, name FROM {schema}.counters
+		WHERE forget <= $1::bigint / 60000000000 AND forget >= $3::bigint
+		ORDER BY forget LIMIT $2::bigint
+		FOR UPDATE SKIP LOCKED)
+	RETURNING forget
+)
+SELECT count(*), coalesce(max(forget), $3::bigint) FROM gone`),
 
 		measure: in.Replace(`
 SELECT

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"math"
 	"time"
 )
 
@@ -21,20 +22,22 @@ func (s *Store) sweepUntil(life context.Context, every time.Duration) {
 		case <-tick.C:
 		}
 		for _, sql := range []string{s.sql.sweepItems, s.sql.sweepCounters} {
-			for {
-				n, err := s.sweep(life, sql)
+			for from := int64(math.MinInt64); ; {
+				n, end, err := s.sweep(life, sql, from)
 				if err != nil || n < sweepStep {
 					break
 				}
+				from = end
 			}
 		}
 	}
 }
 
-// sweep runs one step and returns the number of deleted rows.
-func (s *Store) sweep(ctx context.Context, sql string) (int64, error) {
+// sweep runs one step from the given place in the index on. It returns the number of deleted rows and the
+// place of the last one.
+func (s *Store) sweep(ctx context.Context, sql string, from int64) (n, end int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	done, err := s.pool.Exec(ctx, sql, nanos(s.now().Add(-s.grace)), sweepStep)
-	return done.RowsAffected(), err
+	err = s.pool.QueryRow(ctx, sql, nanos(s.now().Add(-s.grace)), sweepStep, from).Scan(&n, &end)
+	return n, end, err
 }

@@ -333,6 +333,16 @@ var Table = []entry{
 		Short: "the configuration of releases is read, and its builds are configured as reproducible",
 	},
 	{
+		Package: "kvadapters/postgres", Test: "TestLongSnapshot",
+		Only:  "the time of a claim while a backup or a replica keeps 40,000 completed tasks, and afterwards",
+		Short: "the removal of expired items under a snapshot (TestSweep_LongSnapshot)",
+	},
+	{
+		Package: "kvadapters/postgres", Test: "TestSweep_LongSnapshot",
+		Only:  "the removal of 20,000 expired items under a snapshot",
+		Short: "of 4,000",
+	},
+	{
 		Package: "kvadapters/postgres", Test: "TestFailover_HangingLink",
 		Only:  "failovers to a replica that has not had the last commits, synchronous and asynchronous",
 		Short: "a failover to a synchronous replica that has them (TestFailover_SynchronousReplica)",

@@ -15,6 +15,7 @@ type kvCommands struct {
 	Check   kvCheckCmd   `cmd:"" help:"Test on your own store the guarantees that Verge needs, and clean up."`
 	Backup  kvBackupCmd  `cmd:"" does:"backup.make" help:"Create a backup of a running server's bolt store."`
 	Restore kvRestoreCmd `cmd:"" help:"Restore a backup of a bolt store, while no server runs."`
+	Compact kvCompactCmd `cmd:"" help:"Make the file of a bolt store as small as its content, while no server runs."`
 }
 
 type kvCheckCmd struct {

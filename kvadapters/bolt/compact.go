@@ -1,0 +1,134 @@
+package bolt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"time"
+
+	"go.etcd.io/bbolt"
+)
+
+// Compacted is the result of Compact.
+type Compacted struct {
+	Before int64 // size of the file before, in bytes
+	Copy         // content and size of the file now
+}
+
+// Compact replaces a Store's file with a copy without unused space. A file never shrinks otherwise: a Store
+// only reuses the space of removed items. The copy has the owner and the permissions of the file. Compact
+// fails if another process has the file open.
+//
+// The copy is complete, checked and on disk before it takes the file's name. If Compact is interrupted, the
+// file is either the previous or the compacted one, and both have all records. The next Compact removes an
+// unfinished copy, which is next to the file. The disk needs room for the copy.
+func Compact(ctx context.Context, path string) (Compacted, error) {
+	c, err := compact(ctx, path)
+	if err != nil {
+		return Compacted{}, fmt.Errorf("bolt: compact: %s: %w", path, err)
+	}
+	return c, nil
+}
+
+func compact(ctx context.Context, path string) (c Compacted, err error) {
+	// A link stays one: the copy replaces the file behind it.
+	if path, err = filepath.EvalSymlinks(path); err != nil {
+		return c, err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return c, err
+	}
+	if info.Size() == 0 {
+		return c, errors.New("the file is empty, so it is no store")
+	}
+	if err := precheck(path); err != nil {
+		return c, err
+	}
+	db, err := openExclusively(path)
+	if err != nil {
+		return c, err
+	}
+	defer db.Close()
+	// Only the owner of the lock is here, so an earlier copy has no owner.
+	temporary := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+"-compact")
+	if err := remove(temporary); err != nil {
+		return c, err
+	}
+	c.Before = info.Size()
+	if c.Copy, err = compactTo(ctx, db, temporary); err == nil {
+		err = sameAccess(temporary, info)
+	}
+	if err == nil && runtime.GOOS == "windows" {
+		err = db.Close() // Windows cannot replace an open file
+	}
+	if err == nil {
+		err = os.Rename(temporary, path)
+	}
+	if err != nil {
+		return c, errors.Join(err, remove(temporary))
+	}
+	return c, syncDir(filepath.Dir(path))
+}
+
+// openExclusively opens a file that no process has open, and checks its pages. It keeps other processes from
+// opening the file.
+func openExclusively(path string) (db *bbolt.DB, err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if r := recover(); r != nil {
+			err = damaged(r)
+		}
+	}()
+	db, err = openDB(path, time.Second, func(name string, flag int, perm os.FileMode) (*os.File, error) {
+		return os.OpenFile(name, flag&^os.O_CREATE, perm)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := checkFile(path); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return db, nil
+}
+
+// compactTo copies all records to a new file.
+func compactTo(ctx context.Context, db *bbolt.DB, to string) (c Copy, err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if r := recover(); r != nil {
+			err = damaged(r)
+		}
+	}()
+	err = db.View(func(tx *bbolt.Tx) error {
+		verge := tx.Bucket(bucketVerge)
+		if verge == nil {
+			return errors.New("it is no file of Verge")
+		}
+		if err := checkFormat(verge); err != nil {
+			return err
+		}
+		c, err = copyTo(ctx, tx, to, time.Time{})
+		return err
+	})
+	return c, err
+}
+
+// sameAccess gives a file the permissions and the owner of another one, and syncs it.
+func sameAccess(path string, as os.FileInfo) error {
+	if err := sameOwner(path, as); err != nil {
+		return fmt.Errorf("the copy cannot have the file's owner: %w; run the command as that user", err)
+	}
+	if err := os.Chmod(path, as.Mode().Perm()); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
