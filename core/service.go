@@ -182,8 +182,8 @@ func (s *Service) TellDone(ctx context.Context, who operate.Actor, op operate.Op
 // TrustLists returns the host's access to the stored trusted lists.
 func (s *Service) TrustLists() operate.HostLists { return operate.HostLists{Operations: s.operations} }
 
-// CountUndelivered returns the number of events that wait for a retry, the number of dead events, and the time
-// of the oldest waiting event, or zero. It counts up to a limit, so that its cost is limited too.
+// CountUndelivered returns the number of events that wait for a retry, the number of dead events, and the
+// time of the oldest waiting event, or zero. It counts up to a limit, so that its cost is limited too.
 func (s *Service) CountUndelivered(ctx context.Context) (waiting, dead int, oldest time.Time, err error) {
 	all, _, err := s.outbox.Undelivered(ctx)
 	for _, u := range all {

@@ -68,8 +68,8 @@ func TestEventMetrics_WaitingAndDead(t *testing.T) {
 		d, _ := metric(t, metrics, `verge_events_undelivered{state="dead"}`)
 		age, known := metric(t, metrics, "verge_events_oldest_waiting_seconds")
 		if w != waiting || d != dead || !known || age < atLeast.Seconds() || atLeast == 0 && age != 0 {
-			t.Errorf("%s: %v waiting, %v dead, the oldest for %v s; want %v, %v, at least %v", when, w, d, age,
-				waiting, dead, atLeast)
+			t.Errorf("%s: %v waiting, %v dead, the oldest for %v s; want %v, %v, at least %v", when, w, d,
+				age, waiting, dead, atLeast)
 		}
 	}
 	expect("before", 0, 0, 0)

@@ -123,8 +123,8 @@ func NewMetrics() *Metrics {
 		storage: newStorageMetrics(),
 		ready: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "verge_ready",
-			Help: "1 if /readyz of this instance returns 200, else 0: it stops, lacks a key, or cannot read " +
-				"its store.",
+			Help: "1 if /readyz of this instance returns 200, else 0: it stops, lacks a key, or cannot " +
+				"read its store.",
 		}),
 		missingKeys: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "verge_keyring_missing_keys",

@@ -8,8 +8,8 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// storageMetrics are the metrics of the store's size and of the events in it. The service sets them about once
-// a minute, so that a scrape costs nothing. A number that the store does not know has no series.
+// storageMetrics are the metrics of the store's size and of the events in it. The service sets them about
+// once a minute, so that a scrape costs nothing. A number that the store does not know has no series.
 type storageMetrics struct {
 	size, unused, free, capacity, deadRows, overdue *prometheus.GaugeVec
 	events, oldest                                  *prometheus.GaugeVec
@@ -25,10 +25,12 @@ func newStorageMetrics() storageMetrics {
 		unused: gauge("verge_store_unused_bytes", "Bytes of bolt's file that new data can reuse."),
 		free: gauge("verge_store_free_bytes", "Bytes that the disk of bolt's file still accepts, or "+
 			"Redis below maxmemory."),
-		capacity: gauge("verge_store_capacity_bytes", "Size of the disk of bolt's file, or maxmemory of Redis."),
+		capacity: gauge("verge_store_capacity_bytes", "Size of the disk of bolt's file, or maxmemory of "+
+			"Redis."),
 		deadRows: gauge("verge_store_dead_rows", "Deleted rows of PostgreSQL's tasks table that autovacuum "+
 			"has not removed."),
-		overdue: gauge("verge_store_expired_seconds", "How long the oldest expired item waits for its removal."),
+		overdue: gauge("verge_store_expired_seconds", "How long the oldest expired item waits for its "+
+			"removal."),
 		events: gauge("verge_events_undelivered", "Events by state, of all instances: waiting for a retry, "+
 			"or dead. At least: counting stops at 1,000, and at 250 of one integration.", "state"),
 		oldest: gauge("verge_events_oldest_waiting_seconds", "Age of the oldest event that waits for a "+

@@ -38,7 +38,8 @@ func expiredFile(t *testing.T, items int) string {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	s, err = Open(path, Config{Now: func() time.Time { return now.Add(time.Hour) }, SweepEvery: time.Millisecond})
+	later := func() time.Time { return now.Add(time.Hour) }
+	s, err = Open(path, Config{Now: later, SweepEvery: time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -49,7 +49,8 @@
 //
 // Reads never return expired items. Every Config.SweepEvery the Store deletes expired rows, in separate
 // transactions of 100. Several instances can do so at the same time, because each skips the rows that
-// another one has locked. The tables' settings let autovacuum free their space early.
+// another one has locked. The tables' settings let autovacuum free their space early. Measure reports for how
+// long the oldest row waits.
 //
 // # Tables
 //

@@ -50,6 +50,11 @@ CREATE UNLOGGED TABLE {schema}.counters (
 	PRIMARY KEY (partition, name)
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
 CREATE INDEX counters_forget ON {schema}.counters (forget);
+`, `
+-- A completed task leaves two deleted rows, and every claim reads those that are not removed yet. The table is
+-- small, so autovacuum need not pause. This lock does not wait for reads and writes, nor they for it.
+ALTER TABLE {schema}.tasks SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000,
+	autovacuum_vacuum_cost_delay = 0);
 `}
 
 // prepare checks the server and creates the tables.

@@ -73,25 +73,31 @@ func TestLongSnapshot(t *testing.T) {
 		replica bool
 	}{{"pg_dump", false}, {"hot_standby_feedback", true}} {
 		t.Run(c.name, func(t *testing.T) {
-			const tasks = 10_000
+			const tasks = 3_000
 			server := stores.StartPostgres(t, "autovacuum=on", "autovacuum_naptime=1s")
 			s := open(t, server.URL("verge"), postgres.Config{})
 			url := server.URL("verge")
 			if c.replica {
-				url = server.Replica("r", "hot_standby_feedback=on", "wal_receiver_status_interval=1s").URL("verge")
+				replica := server.Replica("r", "hot_standby_feedback=on", "wal_receiver_status_interval=1s")
+				url = replica.URL("verge")
 			}
 			before := work(t, s, "a", tasks)
 			end := snapshot(t, baseURL(url))
 			defer end()
 			time.Sleep(3 * time.Second) // a replica reports its snapshot once a second
-			during := []time.Duration{work(t, s, "b", tasks), work(t, s, "c", tasks), work(t, s, "d", 2*tasks)}
-			wait.Until(t, "the deleted rows are reported", func() bool { return measure(t, s).DeadRows >= 3*tasks })
+			during := []time.Duration{work(t, s, "b", tasks), work(t, s, "c", tasks),
+				work(t, s, "d", 2*tasks)}
+			wait.Until(t, "the deleted rows are reported", func() bool {
+				return measure(t, s).DeadRows >= 4*tasks
+			})
 			dead := measure(t, s).DeadRows
 			end()
-			wait.Until(t, "autovacuum removes the rows", func() bool { return measure(t, s).DeadRows < tasks/2 })
+			wait.Until(t, "autovacuum removes the rows", func() bool {
+				return measure(t, s).DeadRows < tasks
+			})
 			after := work(t, s, "e", tasks/10)
-			t.Logf("a claim takes %v; with a snapshot of 10,000, 20,000 and 40,000 tasks ago %v; %d deleted rows; "+
-				"afterwards %v", before, during, dead, after)
+			t.Logf("a claim takes %v; with a snapshot of 3,000, 6,000 and 12,000 tasks ago %v; "+
+				"%d deleted rows; afterwards %v", before, during, dead, after)
 			if after > 4*before+5*time.Millisecond {
 				t.Errorf("a claim takes %v after the snapshot, %v before", after, before)
 			}
@@ -107,6 +113,30 @@ func baseURL(url string) string {
 		}
 	}
 	return url
+}
+
+// Tables of version 1 get the settings of autovacuum while a backup reads them.
+func TestMigrate_Autovacuum(t *testing.T) {
+	t.Parallel()
+	server := stores.StartPostgres(t)
+	options := func() any {
+		return server.Do("SELECT array_to_string(reloptions, ' ') FROM pg_class " +
+			"WHERE oid = 'verge.tasks'::regclass")
+	}
+	const want = "autovacuum_vacuum_scale_factor=0 autovacuum_vacuum_threshold=1000 " +
+		"autovacuum_vacuum_cost_delay=0"
+	open(t, server.URL("verge"), postgres.Config{})
+	if got := options(); got != want {
+		t.Errorf("new tables have %v", got)
+	}
+	server.Do("ALTER TABLE verge.tasks RESET (autovacuum_vacuum_cost_delay)")
+	server.Do("UPDATE verge.version SET version = 1")
+	end := snapshot(t, baseURL(server.URL("verge")))
+	defer end()
+	open(t, server.URL("verge"), postgres.Config{})
+	if got := options(); got != want {
+		t.Errorf("migrated tables have %v", got)
+	}
 }
 
 // The time of the sweep grows with the number of expired items, and not with its square.

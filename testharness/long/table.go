@@ -334,7 +334,7 @@ var Table = []entry{
 	},
 	{
 		Package: "kvadapters/postgres", Test: "TestLongSnapshot",
-		Only:  "the time of a claim while a backup or a replica keeps 40,000 completed tasks, and afterwards",
+		Only:  "the time of a claim while a backup or a replica keeps 12,000 completed tasks, and afterwards",
 		Short: "the removal of expired items under a snapshot (TestSweep_LongSnapshot)",
 	},
 	{

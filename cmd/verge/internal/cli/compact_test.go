@@ -23,7 +23,8 @@ func TestKVCompact(t *testing.T) {
 	}
 	for i := range 200 {
 		name := fmt.Sprint("a", i)
-		put := kv.Tx{ID: fmt.Sprint(i), Partition: "p", Puts: []kv.Put{{Name: name, Value: make([]byte, 30_000)}}}
+		put := kv.Tx{ID: fmt.Sprint(i), Partition: "p",
+			Puts: []kv.Put{{Name: name, Value: make([]byte, 30_000)}}}
 		if err := store.Commit(t.Context(), put); err != nil {
 			t.Fatal(err)
 		}
