@@ -28,7 +28,7 @@ func metric(t *testing.T, metrics, series string) (value float64, known bool) {
 	return value, true
 }
 
-// The first sample is taken when the service starts.
+// Contract 58: the first sample is taken when the service starts.
 func TestStorageMetrics_Bolt(t *testing.T) {
 	store, err := bolt.Open(filepath.Join(t.TempDir(), "verge.db"), bolt.Config{})
 	if err != nil {
@@ -59,6 +59,7 @@ func TestStorageMetrics_Bolt(t *testing.T) {
 	}
 }
 
+// Contract 58: waiting and dead events are counted.
 func TestEventMetrics_WaitingAndDead(t *testing.T) {
 	h := testharness.New(t, nil)
 	expect := func(when string, waiting, dead float64, atLeast time.Duration) {

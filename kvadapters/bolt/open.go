@@ -95,7 +95,8 @@ func openDB(
 }
 
 // openCurrent is openChecked, again if the file was replaced before its lock was free: Compact and Restore
-// keep the lock until they have renamed the new file. Otherwise the Store would write to a file without a name.
+// keep the lock until they have renamed the new file. Otherwise the Store would write to a file without a
+// name.
 func openCurrent(path string, c Config) (db *bbolt.DB, opens, txid uint64, err error) {
 	open := c.Disk.Open
 	var opened *os.File
