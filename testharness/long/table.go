@@ -119,7 +119,7 @@ var Table = []entry{
 	},
 	{
 		Package: "testharness/internal/simulation", Test: "TestHistories",
-		Only:  "10,000 random histories",
+		Only:  "6,000 random histories",
 		Short: "80 of them",
 	},
 	{
