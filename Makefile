@@ -35,9 +35,11 @@ run: $(if $(wildcard $(MODULE)),build,command) ## run everything on this machine
 # The packages of DRIVEN drive processes, browsers and workerd. Under the race detector they need an hour, and it
 # would see only their own process. So it sees the packages that those processes consist of, and the conformance
 # suite on one engine. All parts at the same time load the machine so much that browsers stop responding.
-# Longfellow's proofs take ten times as long with the detector, which sees its short tests.
+# Longfellow's proofs take ten times as long with the detector, which sees its short tests. A simulated history
+# runs one coroutine at a time, so the detector would see nothing in it.
 DRIVEN := ./testharness/conformance ./cmd/verge/internal/cli ./cmd/verge/internal/demo ./edge/workers \
-	./edge/internal/longfellow
+	./edge/internal/longfellow \
+	./testharness/internal/simulation
 SLOW   := ./kvadapters/redis ./kvadapters/kvcheck ./testharness/invariants ./edge/wasmhost ./edge/server \
 	./kvadapters/postgres
 OTHERS  = $(shell $(GO) list ./... | grep -v $(patsubst ./%,-e /%$$,$(DRIVEN)))
