@@ -119,13 +119,13 @@ var Table = []entry{
 	},
 	{
 		Package: "testharness/internal/simulation", Test: "TestHistories",
-		Only:  "6,000 random histories",
-		Short: "80 of them",
+		Only:  "4,000 random histories",
+		Short: "50 of them",
 	},
 	{
 		Package: "testharness/internal/simulation", Test: "TestHistories_SameSeed",
 		Only:  "500 histories, each run three times",
-		Short: "12 of them",
+		Short: "8 of them",
 	},
 	{
 		Package: "testharness/invariants", Test: "TestFaultsOfACluster",

@@ -16,7 +16,7 @@ import (
 
 // TestHistories runs random histories, always the same ones. `make simulate` runs others.
 func TestHistories(t *testing.T) {
-	seeds := long.Pick(t, "TestHistories", uint64(80), 6_000)
+	seeds := long.Pick(t, "TestHistories", uint64(50), 4_000)
 	begin := time.Now()
 	var next struct {
 		sync.Mutex
@@ -59,7 +59,7 @@ func TestHistories(t *testing.T) {
 // TestHistories_SameSeed runs each history several times, with one processor and with two, in a new Runner
 // and in one that has run others.
 func TestHistories_SameSeed(t *testing.T) {
-	seeds := long.Pick(t, "TestHistories_SameSeed", uint64(12), 500)
+	seeds := long.Pick(t, "TestHistories_SameSeed", uint64(8), 500)
 	var used Runner
 	defer used.Close()
 	different := map[string]bool{}
