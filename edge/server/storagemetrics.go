@@ -9,7 +9,7 @@ import (
 )
 
 // storageMetrics are the metrics of the store's size and of the events in it. The service sets them about
-// once a minute, so that a scrape costs nothing. A number that the store does not know has no series.
+// once a minute, so that a scrape reads no store. A number that the store does not know has no series.
 type storageMetrics struct {
 	size, unused, free, capacity, deadRows, overdue *prometheus.GaugeVec
 	events, oldest                                  *prometheus.GaugeVec

@@ -143,7 +143,7 @@ func TestCompact_Errors(t *testing.T) {
 	}
 }
 
-// A store that waits for the lock opens the file that has the name then, not the one that was replaced.
+// A store that waits for the lock opens the file that has the name then, not the replaced file.
 func TestOpen_WaitsForCompact(t *testing.T) {
 	path := expiredFile(t, 100)
 	db, err := openExclusively(path)

@@ -814,7 +814,7 @@ func TestErrorsOfWallets(t *testing.T) {
 	}
 }
 
-// A parameter without a value counts as absent (RFC 6749, 3.1): an empty error takes no answer's place.
+// A parameter without a value counts as absent (RFC 6749, 3.1): a response with an empty error counts.
 func TestAnswer_EmptyParameters(t *testing.T) {
 	for _, form := range []string{"eu-av by value", "eu-av by value, encrypted", "mdl signed, by its host"} {
 		w := newWorld(t, config(t, forms[form].profile, forms[form].changes))

@@ -51,7 +51,7 @@ var ownMethods = []string{sandbox.Name, demo.BankMethod, demo.CameraMethod, demo
 
 // site returns the publisher of `verge dev` and its integrations: the two of the sandbox, one for each other
 // method, and one with all methods that can prove an adult age, with passkeys enabled. ids has
-// the id of each method's integration. origins are those of the pages that can use the public key.
+// the id of each method's integration. Pages of origins can use the public key.
 func (s seeds) site(methods method.Catalog, ids map[string]string, webhookURL string, origins ...string,
 ) integration.Site {
 	publisher := integration.SitePublisher{ID: s.PublisherID, Name: "Oak & Ember (demo)", Accent: demo.Accent,
