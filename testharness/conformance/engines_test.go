@@ -218,6 +218,7 @@ var once = map[string]string{
 	"TestEngines_Short":           "no store",
 	"TestMatrix_Report":           "no store",
 	"TestWalkInAGuest":            "is about one engine",
+	"TestZeroKnowledge":           "is not about the store, and some engines verify no proofs",
 	"TestToken_ChangedBits":       "in memory: asks too often, and is not about the store",
 	"TestMutatedTokens":           "in memory: asks too often, and is not about the store",
 	"TestSingleUseIsLinearizable": "in memory: 20,000 histories",
