@@ -119,7 +119,7 @@ var Table = []entry{
 	},
 	{
 		Package: "testharness/internal/simulation", Test: "TestHistories",
-		Only:  "4,000 random histories",
+		Only:  "2,000 random histories",
 		Short: "50 of them",
 	},
 	{
