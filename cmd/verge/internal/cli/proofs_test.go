@@ -145,7 +145,7 @@ func TestMethodCircuits(t *testing.T) {
 	out.Reset()
 	var shown []checkedCircuit
 	code := run("--json", "--save", "/saved")
-	if code != exitOK || json.Unmarshal([]byte(out.String()), &shown) != nil ||
+	if code != exitOK || json.Unmarshal(out.Bytes(), &shown) != nil ||
 		len(shown) != 1 || shown[0].Version != 7 || shown[0].Elements != 1 ||
 		shown[0].Bytes != len(published) {
 		t.Fatalf("%d: %s%s", code, out, errs)
