@@ -231,7 +231,7 @@ func TestTheDashboardIsOneOfGrafana(t *testing.T) {
 }
 
 // Each alert has a row in the runbook: its meaning, where to look, and what to do.
-func TestEachAlertHasARunbookEntry(t *testing.T) {
+func TestAlerts_RunbookEntries(t *testing.T) {
 	_, runbook, found := strings.Cut(read(t, "../../cmd/verge/OPERATING.md"), "\n### Alerts\n")
 	if !found {
 		t.Fatal("OPERATING.md has no section Alerts")

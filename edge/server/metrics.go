@@ -282,8 +282,8 @@ func (m *Metrics) observe(route string, status int, took time.Duration) {
 }
 
 // serveMetrics asks the store for its state first. Without requests, an instance receives no results from
-// its store, so verge_store_failing would stay at 1 after the store has recovered. The check of readiness is
-// that of /readyz: at most one read of the store per second.
+// its store, so verge_store_failing would stay at 1 after the store has recovered. The check is the
+// same as for /readyz: at most one read of the store per second.
 func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) {
 	if s.cfg.Store != nil {
 		_ = s.cfg.Store.Failing() // sets the metric

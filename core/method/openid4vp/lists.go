@@ -62,7 +62,7 @@ func (s *settings) readLists(r reader, dev bool) {
 			r.wrong.Add(member, "it must be a table with url or file, format and signers")
 			continue
 		}
-		l := listReader{reader{o, r.wrong}, member}.read(n, dev)
+		l := memberReader{reader{o, r.wrong}, member}.read(n, dev)
 		l.DocType = s.profile.doctype
 		if slices.ContainsFunc(s.lists, func(other method.TrustList) bool { return other.Name == l.Name }) {
 			r.wrong.Add(member+".name", "%q is the name of two lists; give each its own", l.Name)
@@ -71,17 +71,17 @@ func (s *settings) readLists(r reader, dev bool) {
 	}
 }
 
-// listReader reads the members of one list. Problems have the list's place before the member's name.
-type listReader struct {
+// memberReader reads the members of one list or circuit. Problems have its place before the member's name.
+type memberReader struct {
 	reader
 	member string
 }
 
-func (r listReader) bad(name, format string, args ...any) {
+func (r memberReader) bad(name, format string, args ...any) {
 	r.wrong.Add(r.member+"."+name, format, args...)
 }
 
-func (r listReader) text(name string) string {
+func (r memberReader) text(name string) string {
 	v := r.o.Value(name)
 	text, ok := v.Text()
 	if v.Present() && !ok {
@@ -91,7 +91,7 @@ func (r listReader) text(name string) string {
 }
 
 // read reads the list at place n.
-func (r listReader) read(n int, dev bool) (l method.TrustList) {
+func (r memberReader) read(n int, dev bool) (l method.TrustList) {
 	r.checkNames(knownOfList)
 	if l.Name = r.text("name"); !r.o.Value("name").Present() {
 		l.Name = strconv.Itoa(n + 1)
@@ -108,7 +108,7 @@ func (r listReader) read(n int, dev bool) (l method.TrustList) {
 }
 
 // checkNames rejects members that are not known.
-func (r listReader) checkNames(known []string) {
+func (r memberReader) checkNames(known []string) {
 	for _, name := range r.o.Names() {
 		if !slices.Contains(known, name) {
 			r.bad(name, "it is not known here; use only: %s", strings.Join(known, ", "))
@@ -117,7 +117,7 @@ func (r listReader) checkNames(known []string) {
 }
 
 // source reads the address or the path of a thing.
-func (r listReader) source(thing string, dev bool) (url, file string) {
+func (r memberReader) source(thing string, dev bool) (url, file string) {
 	url, file = r.text("url"), r.text("file")
 	switch {
 	case (url == "") == (file == ""):
@@ -140,7 +140,7 @@ func isListName(s string) bool {
 }
 
 // signers reads the certificates of the list's signers.
-func (r listReader) signers() (all [][]byte) {
+func (r memberReader) signers() (all [][]byte) {
 	const how = `it must be a list of PEM files with the certificates of those who sign the list, such as ` +
 		`["signer.pem"]`
 	files, ok := r.o.Value("signers").List()
@@ -170,7 +170,7 @@ func (r listReader) signers() (all [][]byte) {
 }
 
 // grace reads how long a list counts after its next update is due.
-func (r listReader) grace() time.Duration {
+func (r memberReader) grace() time.Duration {
 	if !r.o.Value("grace").Present() {
 		return standardGrace
 	}

@@ -113,7 +113,7 @@ func (s *settings) readCircuits(r reader, dev bool) {
 			r.wrong.Add(member, "it must be a table with hash, and url or file")
 			continue
 		}
-		l := listReader{reader{o, r.wrong}, member}
+		l := memberReader{reader{o, r.wrong}, member}
 		l.checkNames(knownOfCircuit)
 		c := method.Circuit{Hash: l.text("hash")}
 		known, ok := host.CircuitOf(c.Hash)

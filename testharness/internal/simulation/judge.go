@@ -132,7 +132,7 @@ func (j *judge) tolerance() time.Duration {
 	return 10 * time.Millisecond
 }
 
-// plain fails if a response is one that the service never gives, or none although there was no fault.
+// plain fails on a response that the service never gives, and on a missing one although there was no fault.
 func (j *judge) plain(what string, a answer) {
 	switch {
 	case a.status == 500:
@@ -222,7 +222,7 @@ func (j *judge) showing(s *session, p shownProof, old bool) {
 }
 
 // proven checks the first way back of a session with a proof: a wallet has responded to this browser, or it
-// has used a passkey, and the proof was enough for what the integration asks for and the instance trusts.
+// has used a passkey, and the proof met the integration's requirement and the instance's trust.
 func (j *judge) proven(s *session, b *browser, p page) {
 	if s.provenBy != nil {
 		if s.provenBy != b {

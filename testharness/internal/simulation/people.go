@@ -318,7 +318,7 @@ func (w *world) attack(v *session, address byte) {
 			if w.bank.last != "" {
 				w.judge.saw(v, b, b.get(w.bank.last))
 			}
-		case 0: // GET and HEAD change nothing, so the judge is not told about them
+		case 0: // GET and HEAD have no effect that the judge could count
 			b.send("HEAD", v.link, nil)
 			b.get(v.link)
 		case 1:

@@ -57,7 +57,7 @@ func TestHistories(t *testing.T) {
 }
 
 // TestHistories_SameSeed runs each history several times, with one processor and with two, in a new Runner
-// and in one that has run others.
+// and in a runner with earlier histories.
 func TestHistories_SameSeed(t *testing.T) {
 	seeds := long.Pick(t, "TestHistories_SameSeed", uint64(8), 500)
 	var used Runner

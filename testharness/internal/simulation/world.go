@@ -535,7 +535,7 @@ func (r *Runner) run(seed uint64, o options) Result {
 	return result
 }
 
-// end waits until all people have ended, ends the faults, and compares what remains.
+// end waits until all people have ended, ends the faults, and compares the final state.
 func (w *world) end() {
 	w.sleep(time.Second)
 	for w.people > 0 && !w.over {
