@@ -57,13 +57,13 @@ func TestMetricsFollowTheConventions(t *testing.T) {
 
 func TestAlertsDoWhatTheirTestsSay(t *testing.T) {
 	promtool(t, "", "check", "rules", "alerts.yml")
-	promtool(t, "", "test", "rules", "alerts_test.yml")
+	promtool(t, "", "test", "rules", "alerts_test.yml", "alerts_week_test.yml")
 }
 
 var alertName = regexp.MustCompile(`(?m)^      - alert: (\w+)$`)
 
 func TestEachAlertHasATest(t *testing.T) {
-	tests := read(t, "alerts_test.yml")
+	tests := read(t, "alerts_test.yml") + read(t, "alerts_week_test.yml")
 	alerts := alertName.FindAllStringSubmatch(read(t, "alerts.yml"), -1)
 	if len(alerts) < 10 {
 		t.Fatalf("only %d alerts are found", len(alerts))
@@ -122,7 +122,7 @@ func TestOnlyMetricsThatExistAreWatched(t *testing.T) {
 		}
 	}
 	for name, text := range map[string]string{"alerts.yml": read(t, "alerts.yml"),
-		"alerts_test.yml": read(t, "alerts_test.yml"), "dashboard.json": strings.Join(expressions(t), "\n")} {
+		"alerts_test.yml": read(t, "alerts_test.yml") + read(t, "alerts_week_test.yml"), "dashboard.json": strings.Join(expressions(t), "\n")} {
 		used := metricUsed.FindAllString(text, -1)
 		if len(used) < 10 {
 			t.Errorf("%s uses only %d metrics", name, len(used))
