@@ -1,6 +1,7 @@
 package redis_test
 
 import (
+	"os/exec"
 	"testing"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/kvadapters/kvtest"
 	"github.com/verge-id/verge/kvadapters/redis"
+	"github.com/verge-id/verge/testharness/long"
 )
 
 func open(t *testing.T, url string, c redis.Config) *redis.Store {
@@ -37,6 +39,9 @@ func mini(t *testing.T) (*miniredis.Miniredis, *kvtest.Clock, func(time.Duration
 }
 
 func TestKVOnMiniredis(t *testing.T) {
+	if _, err := exec.LookPath("redis-server"); err == nil {
+		long.Skip(t, "TestKVOnMiniredis")
+	}
 	kvtest.Run(t, func(t *testing.T) kvtest.Harness {
 		m, clock, advance := mini(t)
 		url := "redis://" + m.Addr()

@@ -353,9 +353,14 @@ var Table = []entry{
 		Short: "among 100,000",
 	},
 	{
+		Package: "kvadapters/redis", Test: "TestKVOnMiniredis",
+		Only:  "the promises on miniredis next to Redis",
+		Short: "on Redis where it is installed, otherwise on miniredis",
+	},
+	{
 		Package: "kvadapters/kvcheck", Test: "TestCheck",
-		Only:  "a check that finds a store that breaks a promise, on every kind of store",
-		Short: "a check of every kind of store, and of one in memory that breaks each promise in turn",
+		Only:  "a check that finds a store that breaks a promise, on every kind of store; miniredis next to Redis",
+		Short: "a check of every installed kind of store, and of one in memory that breaks each promise in turn",
 	},
 	{
 		Package: "testharness/clients", Test: "TestLintersFindNothing",
