@@ -22,7 +22,7 @@ func (l *listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch from := r.Context().Value(connKey{}).(type) {
 	case *http1Conn: // handlerEnds ends the request after the response is written
 		c = from.limited
-		from.handlerBegins()
+		from.handlerBegins(r.ContentLength)
 	case *limitedConn:
 		c = from
 		defer c.endRequest()

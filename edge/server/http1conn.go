@@ -57,33 +57,34 @@ func refusalFor(answer []byte) refusal {
 // connection. http1Conn writes our own instead. It passes on unread the bytes written while a request is
 // with the handler.
 type http1Conn struct {
-	net.Conn
+	*emptyLineConn
 	limited   *limitedConn
 	respond   func(*web.Request, refusal) *web.Response
 	onRefuse  func(*web.Response) // receives each response that replaces net/http's
 	inHandler atomic.Bool         // from the handler's start until the response is written
 	headBegun bool                // a part of the next head has arrived
-	skipped   bool                // the empty line before the next head was skipped
 	hasLine   bool                // the whole first line of the head has arrived
 	head      []byte              // the first maxKeptHead bytes of the head; empty without keepHead
 	keepHead  bool                // heads are stored in head
 	refused   bool                // our own response is written
 }
 
-// handlerBegins is called when the handler begins, and handlerEnds after its response is written.
-func (c *http1Conn) handlerBegins() { c.inHandler.Store(true) }
+// handlerBegins is called when the handler begins, with the length of the body or -1, and handlerEnds after its
+// response is written.
+func (c *http1Conn) handlerBegins(body int64) {
+	c.emptyLineConn.handlerBegins(body)
+	c.inHandler.Store(true)
+}
+
 func (c *http1Conn) handlerEnds() {
-	c.headBegun, c.skipped, c.hasLine, c.head = false, false, false, c.head[:0]
+	c.headBegun, c.hasLine, c.head = false, false, c.head[:0]
 	c.inHandler.Store(false)
 	c.limited.endRequest()
 }
 
 func (c *http1Conn) Read(b []byte) (int, error) {
-	n, err := c.Conn.Read(b)
+	n, err := c.emptyLineConn.Read(b)
 	if !c.inHandler.Load() {
-		if !c.headBegun && !c.skipped {
-			n, err = c.skipEmptyLine(b, n, err)
-		}
 		c.headBegun = c.headBegun || n > 0
 		if room := maxKeptHead - len(c.head); c.keepHead && room > 0 {
 			c.head = append(c.head, b[:min(n, room)]...)
@@ -94,25 +95,6 @@ func (c *http1Conn) Read(b []byte) (int, error) {
 		}
 	}
 	return n, err
-}
-
-// skipEmptyLine removes an empty line from the front of b, into which n bytes were read with the error err.
-// Some clients send one after a body (RFC 9112, 2.2). It returns the number of bytes of the head that are
-// in b.
-func (c *http1Conn) skipEmptyLine(b []byte, n int, err error) (int, error) {
-	if n == 1 && b[0] == '\r' && len(b) > 1 && err == nil {
-		var more int
-		more, err = c.Conn.Read(b[1:])
-		n += more
-	}
-	if !bytes.HasPrefix(b[:n], []byte("\r\n")) {
-		return n, err
-	}
-	c.skipped = true
-	if n = copy(b, b[2:n]); n > 0 || err != nil {
-		return n, err
-	}
-	return c.Conn.Read(b)
 }
 
 func (c *http1Conn) Write(b []byte) (int, error) {

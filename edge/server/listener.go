@@ -104,8 +104,13 @@ func (l *listener) serve() error {
 
 // wrapHTTP1 wraps an HTTP/1 connection.
 func (l *listener) wrapHTTP1(conn net.Conn, c *limitedConn) net.Conn {
-	return &http1Conn{Conn: conn, limited: c, keepHead: l.page != nil, respond: l.refuse,
-		onRefuse: func(resp *web.Response) { l.recordRefusal(c, resp) }}
+	return &http1Conn{
+		emptyLineConn: newEmptyLineConn(conn),
+		limited:       c,
+		keepHead:      l.page != nil,
+		respond:       l.refuse,
+		onRefuse:      func(resp *web.Response) { l.recordRefusal(c, resp) },
+	}
 }
 
 // rejectConn responds to a connection for which there is no room, and closes it unread.
