@@ -121,8 +121,11 @@ func TestOnlyMetricsThatExistAreWatched(t *testing.T) {
 			made[m[1]] = true
 		}
 	}
-	for name, text := range map[string]string{"alerts.yml": read(t, "alerts.yml"),
-		"alerts_test.yml": read(t, "alerts_test.yml") + read(t, "alerts_week_test.yml"), "dashboard.json": strings.Join(expressions(t), "\n")} {
+	for name, text := range map[string]string{
+		"alerts.yml":     read(t, "alerts.yml"),
+		"the tests":      read(t, "alerts_test.yml") + read(t, "alerts_week_test.yml"),
+		"dashboard.json": strings.Join(expressions(t), "\n"),
+	} {
 		used := metricUsed.FindAllString(text, -1)
 		if len(used) < 10 {
 			t.Errorf("%s uses only %d metrics", name, len(used))

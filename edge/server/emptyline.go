@@ -5,13 +5,13 @@ import (
 	"sync"
 )
 
-// emptyLineConn removes one empty line before each request. Some clients send one after a body (RFC 9112, 2.2),
-// and net/http rejects it. The line is removed only where a request is known to begin: anywhere else it may be
-// part of a head, and without it the peer and the server would see different requests.
+// emptyLineConn removes one empty line before each request. Some clients send one after a body (RFC 9112,
+// 2.2), and net/http rejects it. The line is removed only where a request is known to begin: anywhere else
+// it may be part of a head, and without it the peer and the server would see different requests.
 //
-// net/http reads a byte of the next request while the handler of the one before it runs, so the place is known
-// from the lengths of the head and the body. After a chunked body, or a request that was sent before the
-// response to the one before it, no more lines are removed on the connection.
+// net/http reads a byte of the next request while the handler of the previous one runs, so the place
+// follows from the lengths of the head and the body. After a chunked body, or a request that was sent
+// before its predecessor's response, no more lines are removed on the connection.
 type emptyLineConn struct {
 	net.Conn
 	cr      bool   // a "\r" arrived where a request begins and is held back
@@ -57,8 +57,8 @@ func (c *emptyLineConn) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// removeLine removes an empty line from the front of b, into which n bytes were read. It returns the number of
-// bytes that are left there. They may be in c.pending instead.
+// removeLine removes an empty line from the front of b, into which n bytes were read. It returns the number
+// of bytes that are left there. They may be in c.pending instead.
 func (c *emptyLineConn) removeLine(b []byte, n int) int {
 	switch {
 	case c.removed:

@@ -93,8 +93,8 @@ func TestEmptyLineConn(t *testing.T) {
 			for n, r := range c.requests {
 				wire.parts = append([]string(nil), r.parts...)
 				if got := readAll(t, conn, size); got != r.want {
-					t.Errorf("contract 5: %s, request %d, %d bytes at a time: %q, want %q", c.rule, n, size, got,
-						r.want)
+					t.Errorf("contract 5: %s, request %d, %d bytes at a time: %q, want %q", c.rule, n, size,
+						got, r.want)
 				}
 				conn.handlerBegins(r.body)
 			}

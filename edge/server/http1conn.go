@@ -69,8 +69,8 @@ type http1Conn struct {
 	refused   bool                // our own response is written
 }
 
-// handlerBegins is called when the handler begins, with the length of the body or -1, and handlerEnds after its
-// response is written.
+// handlerBegins is called when the handler begins, with the length of the body or -1, and handlerEnds after
+// its response is written.
 func (c *http1Conn) handlerBegins(body int64) {
 	c.emptyLineConn.handlerBegins(body)
 	c.inHandler.Store(true)

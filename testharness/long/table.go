@@ -359,8 +359,8 @@ var Table = []entry{
 	},
 	{
 		Package: "kvadapters/kvcheck", Test: "TestCheck",
-		Only:  "a check that finds a store that breaks a promise, on every kind of store; miniredis next to Redis",
-		Short: "a check of every installed kind of store, and of one in memory that breaks each promise in turn",
+		Only:  "a check that finds a store that breaks a promise, on every kind of store",
+		Short: "a check of every store, and of one in memory that breaks each promise in turn",
 	},
 	{
 		Package: "testharness/clients", Test: "TestLintersFindNothing",

@@ -148,7 +148,8 @@ func packed(t *testing.T, b []byte) int {
 func run(t *testing.T, wasm []byte) string {
 	t.Helper()
 	ctx := context.Background()
-	r := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfigInterpreter()) // compiling takes longer than the run
+	// Compiling takes longer than the run.
+	r := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfigInterpreter())
 	defer r.Close(ctx)
 	wasi_snapshot_preview1.MustInstantiate(ctx, r)
 	var out bytes.Buffer
