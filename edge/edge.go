@@ -93,6 +93,11 @@ type Config struct {
 	// never changes.
 	KeyringFile func() ([]byte, error)
 
+	// KeyringEach is set if KeyringFile takes long, because it runs a program or asks another server. It is
+	// then called in the background, at this interval, and earlier while other instances use a key that this
+	// one lacks. Zero: every few seconds.
+	KeyringEach time.Duration
+
 	// KeyringByHand is set if the program calls Service.RefreshKeyring itself. Otherwise Serve calls it every
 	// few seconds, as instances that share a store need it.
 	KeyringByHand bool
@@ -112,6 +117,11 @@ type Config struct {
 	// Sign signs with the private keys of verification methods, such as (*signing.Signer).Sign. Nil: there
 	// are no keys.
 	Sign func(ctx context.Context, key, algorithm string, message []byte) ([]byte, error)
+
+	// CheckKeys signs with the private keys that are outside of this process, such as
+	// (*signing.Signer).Check, and returns the error of each by its name, or nil. Serve calls it once a
+	// minute, for the metrics and the log. Nil: there are none.
+	CheckKeys func(ctx context.Context) map[string]error
 
 	// Server has limits, timeouts, TLS, proxies and everything else for the network. Open fills in
 	// the engine, the store, the listeners and the log. It fills in the metrics and the page if they
@@ -236,6 +246,8 @@ type Service struct {
 	close  func() error
 
 	circuits []string // names of those that the methods accept
+
+	keyFailed chan struct{} // receives if a signature has failed
 }
 
 // Open puts a service together. The caller must call Run or Close. Open panics without Store.KV, and with
@@ -247,7 +259,7 @@ func Open(ctx context.Context, c Config) (*Service, error) {
 	case c.Public == nil && (c.Admin != nil || c.Ops != nil):
 		panic("edge: Config.Public is nil, but Admin or Ops is not; pass a listener")
 	}
-	s := &Service{config: c.withDefaults(), trace: tracing.New(c.Tracer)}
+	s := &Service{config: c.withDefaults(), trace: tracing.New(c.Tracer), keyFailed: make(chan struct{}, 1)}
 	s.close = sync.OnceValue(s.closeAll)
 	if err := s.open(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())
@@ -266,7 +278,8 @@ func (s *Service) open(ctx context.Context) error {
 	// a restart.
 	s.ring, err = keyring.Open(ctx, keyring.Config{
 		Host: host.Host{KV: s.health.KV(), Now: c.Now, Random: c.Random, Log: c.Log},
-		Name: base.Hostname(), Keyring: c.Keyring, File: c.KeyringFile, Observe: c.Server.Metrics.Keyring,
+		Name: base.Hostname(), Keyring: c.Keyring, File: c.KeyringFile, FileEach: c.KeyringEach,
+		Observe: c.Server.Metrics.Keyring,
 	})
 	if err != nil {
 		return err
@@ -279,7 +292,7 @@ func (s *Service) open(ctx context.Context) error {
 	s.usage = usagecounter.New(usagecounter.Config{Now: c.Now, Log: c.Log,
 		Expired: c.Server.Metrics.Expired})
 	s.host = host.Host{
-		KV: s.trace.KV(store), Sealer: s.ring, Sign: c.Sign,
+		KV: s.trace.KV(store), Sealer: s.ring, Sign: s.sign(),
 		Verify: signing.Verify,
 		Fetch:  s.trace.Fetcher(measured{c.Fetch, c.Server.Metrics.Measure}),
 		Now:    c.Now, Random: c.Random,
@@ -456,6 +469,7 @@ func (s *Service) Serve(ctx context.Context) error {
 	defer s.refreshLists(ctx)()
 	go s.openCircuits(following)
 	defer s.sampleStorage(ctx)()
+	go s.checkKeys(following)
 	if s.server == nil {
 		<-ctx.Done()
 		return nil
@@ -464,7 +478,8 @@ func (s *Service) Serve(ctx context.Context) error {
 }
 
 // RefreshKeyring reads the key ring's file again and compares the ring with the store. It is for programs
-// that know that the file has changed, or that have set KeyringByHand.
+// that know that the file has changed, or that have set KeyringByHand. With KeyringEach it starts to read the
+// file, and does not wait for it.
 func (s *Service) RefreshKeyring(ctx context.Context) error { return s.ring.Look(ctx) }
 
 // Work runs tasks as they fall due until ctx is done, and then drains. It is the other half of

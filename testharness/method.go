@@ -87,7 +87,7 @@ func (h *Harness) signer() *signing.Signer {
 	for name := range h.opts.Keys {
 		files[name] = name
 	}
-	s, err := signing.Open(files, func(name string) ([]byte, error) { return h.opts.Keys[name], nil })
+	s, err := signing.Open(files, func(name string) ([]byte, error) { return h.opts.Keys[name], nil }, "")
 	h.must(err)
 	return s
 }

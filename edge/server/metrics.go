@@ -48,6 +48,9 @@ type Metrics struct {
 	missingKeys  prometheus.Gauge
 	keys         *prometheus.GaugeVec
 	sealingKey   *prometheus.GaugeVec
+	ringUnread   prometheus.Gauge
+	keyFailing   *prometheus.GaugeVec
+	settingCert  *prometheus.GaugeVec
 	certificate  *prometheus.GaugeVec
 	certRefused  prometheus.Gauge
 	storeFailing *prometheus.GaugeVec
@@ -136,10 +139,26 @@ func NewMetrics() *Metrics {
 		sealingKey: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "verge_keyring_sealing_key", Help: "1 for the active key of the ring.",
 		}, []string{"key"}),
+		ringUnread: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "verge_keyring_unreadable",
+			Help: "1 while the file of the key ring, or the program that prints it, fails, else 0. The " +
+				"ring that was read before is in use.",
+		}),
+		keyFailing: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "verge_private_key_failing",
+			Help: "1 while the SSH agent does not sign with this private key, else 0. Keys of files have " +
+				"no series.",
+		}, []string{"key"}),
 		certificate: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "verge_tls_certificate_expiry_timestamp_seconds",
 			Help: "When the certificate of the listeners expires, in Unix time, by the name that it is for.",
 		}, []string{"name"}),
+		settingCert: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "verge_setting_certificate_expiry_timestamp_seconds",
+			Help: "When a certificate of this service in a setting expires, in Unix time: those with which " +
+				"wallet methods sign requests, and the client certificate of the store. Of a chain, the " +
+				"earliest.",
+		}, []string{"setting"}),
 		certRefused: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "verge_tls_certificate_refused",
 			Help: "1 while a new certificate is rejected and the previous one is in use, else 0.",
@@ -182,6 +201,7 @@ func NewMetrics() *Metrics {
 		m.methods.events, m.methods.fetch, m.lists.nextUpdate, m.lists.graceEnd, m.lists.fetched,
 		m.lists.entries, m.lists.failed,
 		m.jobs, m.jobLag, m.jobSeconds, m.jobsRunning, m.deferred, m.claimErrors, m.missingKeys, m.sealingKey,
+		m.ringUnread, m.keyFailing, m.settingCert,
 		m.certificate, m.certRefused, m.storeFailing, m.storeRefused,
 		collectors.NewGoCollector(), collectors.NewBuildInfoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -224,9 +244,11 @@ func (m *Metrics) backlog() (waiting int, oldest time.Duration) {
 	return 0, 0
 }
 
-// Keyring reports the number of keys of the fleet that this instance lacks, and the ids of its keys.
-func (m *Metrics) Keyring(missing int, sealing string, keys []string) {
+// Keyring reports the number of keys of the fleet that this instance lacks, the ids of its keys, and whether
+// the ring can be read again.
+func (m *Metrics) Keyring(missing int, sealing string, keys []string, unread bool) {
 	m.missingKeys.Set(float64(missing))
+	m.ringUnread.Set(oneIf(unread))
 	m.keys.Reset()
 	for _, id := range keys {
 		m.keys.WithLabelValues(id).Set(1)
@@ -244,22 +266,30 @@ func (m *Metrics) Certificate(names []string, expires time.Time) {
 	}
 }
 
+// SettingCertificate reports the expiry of a certificate of a setting.
+func (m *Metrics) SettingCertificate(setting string, expires time.Time) {
+	m.settingCert.WithLabelValues(setting).Set(float64(expires.Unix()))
+}
+
 // CertificateRefused reports whether a new certificate was rejected.
-func (m *Metrics) CertificateRefused(refused bool) {
-	v := 0.0
-	if refused {
-		v = 1
+func (m *Metrics) CertificateRefused(refused bool) { m.certRefused.Set(oneIf(refused)) }
+
+// PrivateKey reports whether a private key outside of this process fails to sign.
+func (m *Metrics) PrivateKey(name string, failing bool) {
+	m.keyFailing.WithLabelValues(name).Set(oneIf(failing))
+}
+
+// oneIf returns the value of a gauge for a condition.
+func oneIf(condition bool) float64 {
+	if condition {
+		return 1
 	}
-	m.certRefused.Set(v)
+	return 0
 }
 
 // StoreFailing and StoreRefused implement storehealth.Metrics.
 func (m *Metrics) StoreFailing(what string, failing bool) {
-	v := 0.0
-	if failing {
-		v = 1
-	}
-	m.storeFailing.WithLabelValues(what).Set(v)
+	m.storeFailing.WithLabelValues(what).Set(oneIf(failing))
 }
 
 func (m *Metrics) StoreRefused(what string) { m.storeRefused.WithLabelValues(what).Inc() }

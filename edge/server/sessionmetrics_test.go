@@ -46,10 +46,10 @@ func TestMetrics_TasksAndKeys(t *testing.T) {
 	if got := scraped(m, waiting, oldest); got != oldest+" 90; "+waiting+" 3" {
 		t.Errorf("with a runner: %s", got)
 	}
-	m.Keyring(0, "b", []string{"a", "b"})
-	m.Keyring(1, "c", []string{"b", "c"})
+	m.Keyring(0, "b", []string{"a", "b"}, false)
+	m.Keyring(1, "c", []string{"b", "c"}, true)
 	const want = `verge_keyring_key_info{key="b"} 1; verge_keyring_key_info{key="c"} 1; ` +
-		`verge_keyring_missing_keys 1; verge_keyring_sealing_key{key="c"} 1`
+		`verge_keyring_missing_keys 1; verge_keyring_sealing_key{key="c"} 1; verge_keyring_unreadable 1`
 	if got := scraped(m, "verge_keyring"); got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}

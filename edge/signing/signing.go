@@ -3,10 +3,12 @@
 // keys' files.
 //
 // A key is a PEM file: PKCS#8, SEC 1 for elliptic curves, or PKCS#1 for RSA. The caller of Open checks who
-// may read such a file. Each key signs only by the algorithms of its kind:
+// may read such a file. Or it is a key of an SSH agent, named by its fingerprint: agent:SHA256:…, as
+// `ssh-add -l` prints it. Then the private key is never in this process. Each key signs only by the
+// algorithms of its kind:
 //
 //	P-256              ES256
-//	RSA, 2,048 bits    RS256, PS256
+//	RSA, 2,048 bits    RS256, PS256; in an agent RS256 only
 //	Ed25519            EdDSA
 //
 // A signature has the format of JWS: for ES256 the 32 bytes of r followed by the 32 of s.
@@ -41,20 +43,23 @@ type Signer struct{ keys map[string]key }
 
 // key is a private key with its algorithms.
 type key struct {
-	private    crypto.Signer
+	public     crypto.PublicKey
+	private    crypto.Signer // nil: a key of the agent
+	agent      *agent
 	algorithms []string
 }
 
-// Open reads the keys of files, which maps each key's name to a path. read returns the content of a file
-// with a secret, or an error for a file that others may read; the caller has the rule for such files. The
-// error contains all faults.
-func Open(files map[string]string, read func(path string) ([]byte, error)) (*Signer, error) {
+// Open reads the keys of files, which maps each key's name to a path or to the name of a key in the agent.
+// read returns the content of a file with a secret, or an error for a file that others may read; the caller
+// has the rule for such files. socket is the path of the SSH agent's socket; "" is none. The error contains
+// all faults.
+func Open(files map[string]string, read func(path string) ([]byte, error), socket string) (*Signer, error) {
 	s := &Signer{keys: map[string]key{}}
 	var wrong []error
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		b, err := read(files[name])
+		k, err := load(files[name], read, socket)
 		if err == nil {
-			err = s.add(name, b)
+			err = s.add(name, k)
 		}
 		if err != nil {
 			wrong = append(wrong, fmt.Errorf("private key %q, %s: %w", name, files[name], err))
@@ -72,22 +77,38 @@ func (s *Signer) With(name string, file []byte) (*Signer, error) {
 	if s != nil {
 		maps.Copy(all.keys, s.keys)
 	}
-	return all, all.add(name, file)
+	k, err := parse(file)
+	if err == nil {
+		err = all.add(name, k)
+	}
+	return all, err
+}
+
+// load returns the key of a path, or of the agent.
+func load(path string, read func(path string) ([]byte, error), socket string) (key, error) {
+	if fingerprint, ok := strings.CutPrefix(path, agentPrefix); ok {
+		return (&agent{socket: socket}).find(fingerprint)
+	}
+	b, err := read(path)
+	if err != nil {
+		return key{}, err
+	}
+	return parse(b)
 }
 
 // Public returns the public key of that name as a SubjectPublicKeyInfo. The error is host.ErrNoSuchKey if
 // there is no key of that name.
 func (s *Signer) Public(name string) ([]byte, error) {
-	if s == nil || s.keys[name].private == nil {
+	if s == nil || s.keys[name].public == nil {
 		return nil, host.ErrNoSuchKey
 	}
-	return x509.MarshalPKIXPublicKey(s.keys[name].private.Public())
+	return x509.MarshalPKIXPublicKey(s.keys[name].public)
 }
 
 // maxName is the maximum length of a key's name in a guest's request.
 const maxName = 64
 
-func (s *Signer) add(name string, file []byte) error {
+func (s *Signer) add(name string, k key) error {
 	switch {
 	case name == "" || len(name) > maxName || strings.Trim(name,
 		"abcdefghijklmnopqrstuvwxyz0123456789-_") != "":
@@ -95,10 +116,6 @@ func (s *Signer) add(name string, file []byte) error {
 	case name == abi.TestKey:
 		return fmt.Errorf("choose another name: a module that is tested asks for %q and must not get it",
 			name)
-	}
-	k, err := parse(file)
-	if err != nil {
-		return err
 	}
 	s.keys[name] = k
 	return nil
@@ -136,22 +153,33 @@ const (
 
 // fitting returns a key with its algorithms.
 func fitting(private any) (key, error) {
-	switch k := private.(type) {
-	case *ecdsa.PrivateKey:
-		if k.Curve != elliptic.P256() {
-			return key{}, fmt.Errorf("the key is of the curve %s, and only P-256 is supported",
-				k.Params().Name)
-		}
-		return key{k, []string{"ES256"}}, nil
-	case *rsa.PrivateKey:
-		if n := k.N.BitLen(); n < minRSA || n > maxRSA {
-			return key{}, fmt.Errorf("the RSA key has %d bits, and must have %d to %d", n, minRSA, maxRSA)
-		}
-		return key{k, []string{"RS256", "PS256"}}, nil
-	case ed25519.PrivateKey:
-		return key{k, []string{"EdDSA"}}, nil
+	signer, ok := private.(crypto.Signer)
+	if !ok {
+		return key{}, errKind
 	}
-	return key{}, errors.New("the key is neither of P-256 nor RSA nor Ed25519")
+	algorithms, err := algorithmsOf(signer.Public())
+	return key{public: signer.Public(), private: signer, algorithms: algorithms}, err
+}
+
+var errKind = errors.New("the key is neither of P-256 nor RSA nor Ed25519")
+
+// algorithmsOf returns the algorithms of a public key.
+func algorithmsOf(public crypto.PublicKey) ([]string, error) {
+	switch k := public.(type) {
+	case *ecdsa.PublicKey:
+		if k.Curve != elliptic.P256() {
+			return nil, fmt.Errorf("the key is of the curve %s, and only P-256 is supported", k.Params().Name)
+		}
+		return []string{"ES256"}, nil
+	case *rsa.PublicKey:
+		if n := k.N.BitLen(); n < minRSA || n > maxRSA {
+			return nil, fmt.Errorf("the RSA key has %d bits, and must have %d to %d", n, minRSA, maxRSA)
+		}
+		return []string{"RS256", "PS256"}, nil
+	case ed25519.PublicKey:
+		return []string{"EdDSA"}, nil
+	}
+	return nil, errKind
 }
 
 // Sign is host.Host's Sign.
@@ -170,9 +198,34 @@ func (s *Signer) Sign(ctx context.Context, name, algorithm string, message []byt
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	signature, err := jwt.GetSigningMethod(algorithm).Sign(string(message), k.private)
+	signature, err := k.sign(ctx, algorithm, message)
 	if err != nil {
 		return nil, fmt.Errorf("signing with the private key %q: %w", name, err)
 	}
 	return signature, nil
+}
+
+func (k key) sign(ctx context.Context, algorithm string, message []byte) ([]byte, error) {
+	if k.private == nil {
+		return k.agent.sign(ctx, k.public, algorithm, message)
+	}
+	return jwt.GetSigningMethod(algorithm).Sign(string(message), k.private)
+}
+
+// probe is the message that Check signs. It is no JWS, no COSE structure and no request of a provider.
+const probe = "verge: check of a private key"
+
+// Check signs with each key of the agent, and returns the error of each by its name, or nil. A key of a file
+// is not checked: it cannot be lost while the process runs.
+func (s *Signer) Check(ctx context.Context) map[string]error {
+	if s == nil {
+		return nil
+	}
+	found := map[string]error{}
+	for _, name := range slices.Sorted(maps.Keys(s.keys)) {
+		if k := s.keys[name]; k.private == nil {
+			_, found[name] = s.Sign(ctx, name, k.algorithms[0], []byte(probe))
+		}
+	}
+	return found
 }

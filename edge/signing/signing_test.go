@@ -47,7 +47,7 @@ func pkcs8(k any) []byte { return block("PRIVATE KEY", must(x509.MarshalPKCS8Pri
 
 // open returns a Signer with one key, named k.
 func open(file []byte) (*Signer, error) {
-	return Open(map[string]string{"k": "/keys/k.pem"}, func(string) ([]byte, error) { return file, nil })
+	return Open(map[string]string{"k": "/keys/k.pem"}, func(string) ([]byte, error) { return file, nil }, "")
 }
 
 // With every format of the file, the key signs by its own algorithms only, and golang-jwt accepts the
@@ -147,7 +147,10 @@ func TestOpen_RejectedFiles(t *testing.T) {
 	} {
 		s, err := open(c.file)
 		if s != nil || err == nil || !strings.Contains(err.Error(), c.says) ||
-			!strings.Contains(err.Error(), `private key "k", /keys/k.pem: `) || strings.Contains(err.Error(), "hush") {
+			!strings.Contains(
+				err.Error(),
+				`private key "k", /keys/k.pem: `,
+			) || strings.Contains(err.Error(), "hush") {
 			t.Errorf("%s: %v, want %q", c.name, err, c.says)
 		}
 	}
@@ -155,7 +158,9 @@ func TestOpen_RejectedFiles(t *testing.T) {
 
 func TestOpen_Names(t *testing.T) {
 	file := pkcs8(p256)
-	s := must(Open(map[string]string{"client-1_a": "a"}, func(string) ([]byte, error) { return file, nil }))
+	s := must(
+		Open(map[string]string{"client-1_a": "a"}, func(string) ([]byte, error) { return file, nil }, ""),
+	)
 	for _, name := range []string{"", "client", "CLIENT-1_a", "self-test", "a"} {
 		if _, err := s.Sign(t.Context(), name, "ES256", nil); !errors.Is(err, host.ErrNoSuchKey) {
 			t.Errorf("%q: %v", name, err)
@@ -165,7 +170,7 @@ func TestOpen_Names(t *testing.T) {
 		t.Errorf("without keys: %v", err)
 	}
 	for _, name := range []string{"", "self-test", "Client", "a b", "ä", strings.Repeat("k", 65)} {
-		_, err := Open(map[string]string{name: "a"}, func(string) ([]byte, error) { return file, nil })
+		_, err := Open(map[string]string{name: "a"}, func(string) ([]byte, error) { return file, nil }, "")
 		if err == nil {
 			t.Errorf("a key may be named %q", name)
 		}
@@ -190,11 +195,11 @@ func TestOpen_ReadErrors(t *testing.T) {
 		}
 		return afero.ReadFile(disk, path)
 	}
-	if s, err := Open(map[string]string{"a": "/keys/good.pem"}, read); err != nil || s == nil {
+	if s, err := Open(map[string]string{"a": "/keys/good.pem"}, read, ""); err != nil || s == nil {
 		t.Errorf("%v", err)
 	}
 	s, err := Open(map[string]string{"a": "/keys/good.pem", "b": "/keys/open.pem", "c": "/keys/none.pem"},
-		read)
+		read, "")
 	if s != nil || err == nil || !errors.Is(err, fs.ErrNotExist) ||
 		!strings.Contains(err.Error(), `private key "b", /keys/open.pem: can be read by others`) {
 		t.Errorf("%v", err)
@@ -204,7 +209,7 @@ func TestOpen_ReadErrors(t *testing.T) {
 func TestSign_Concurrent(t *testing.T) {
 	s := must(Open(map[string]string{"a": "a", "b": "b"}, func(path string) ([]byte, error) {
 		return map[string][]byte{"a": pkcs8(p256), "b": pkcs8(rsa2048)}[path], nil
-	}))
+	}, ""))
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {

@@ -118,7 +118,7 @@ func (p walks) keyName() string { return p.config.Methods[0].KeyName("private_ke
 func (p walks) sign(t *testing.T) func(context.Context, string, string, []byte) ([]byte, error) {
 	t.Helper()
 	signer, err := signing.Open(map[string]string{p.keyName(): "face.pem"},
-		func(string) ([]byte, error) { return []byte(p.key), nil })
+		func(string) ([]byte, error) { return []byte(p.key), nil }, "")
 	if err != nil {
 		t.Fatal(err)
 	}

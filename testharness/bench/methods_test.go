@@ -205,7 +205,7 @@ type methodService struct {
 func newMethodService(b *testing.B, other providers, changes ...func(*edge.Config)) *methodService {
 	b.Helper()
 	signer, err := signing.Open(map[string]string{"yoti_private_key": "yoti.pem"},
-		func(string) ([]byte, error) { return []byte(other.Key), nil })
+		func(string) ([]byte, error) { return []byte(other.Key), nil }, "")
 	if err != nil {
 		b.Fatal(err)
 	}

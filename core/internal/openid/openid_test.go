@@ -83,7 +83,7 @@ func newFixture(t testing.TB) *fixture {
 	w := &fixture{Host: h}
 	private, file, public := keys(t)
 	signer, err := signing.Open(map[string]string{KeyName(1): "1"},
-		func(string) ([]byte, error) { return file, nil })
+		func(string) ([]byte, error) { return file, nil }, "")
 	coretest.Must(t, err)
 	w.private, h.Host.Sign = private, signer.Sign
 	life := &lifecycle.Lifecycle{Host: h.Host, Attempts: 3, OutcomeLife: time.Hour}
@@ -408,7 +408,7 @@ func TestToken_SigningFails(t *testing.T) {
 	w.Provider.Sign = func(context.Context, string, string, []byte) ([]byte, error) {
 		return nil, errors.New("no key")
 	}
-	if resp := w.send("POST", tokenPath, w.exchange(code).Encode(), nil); resp.Status != 500 {
+	if resp := w.send("POST", tokenPath, w.exchange(code).Encode(), nil); resp.Status != 503 {
 		t.Errorf("contract 50: without a key: %d %s", resp.Status, resp.Body)
 	}
 	w.Provider.Sign = sign

@@ -151,7 +151,8 @@ func (p *Provider) redeem(ctx context.Context, now time.Time, i *integration.Int
 	_, nonce, _ := strings.Cut(string(g.OpenID), ".")
 	idToken, err := p.sign(ctx, i.ID, nonce, factsOf(&g, t.Session.Level), now)
 	if err != nil {
-		return nil, err
+		return nil, &web.Error{Code: web.Unavailable, RetryAfter: 1, Cause: err,
+			Message: "The service cannot sign just now; the code was not used. Try again."}
 	}
 	access, err := token.SealGrant(p.Sealer, token.Access, &token.Grant{ResultClaims: g.ResultClaims,
 		Issued: token.At(now), Age: g.Age})

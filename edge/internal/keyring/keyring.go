@@ -38,9 +38,15 @@ type Config struct {
 	// File reads the ring's file again. Nil: the ring never changes.
 	File func() ([]byte, error)
 
+	// FileEach is the interval at which File is called if it takes long. It is then called in the
+	// background, so that no comparison with the store waits for it. It is called earlier while other
+	// instances have a key that this one lacks. Zero: File is fast, and each check calls it.
+	FileEach time.Duration
+
 	// Observe is called after each check, with the number of the fleet's active keys that this instance
-	// lacks, the id of the active key, and the ids of all keys of the ring. Nil: no call.
-	Observe func(missing int, sealing string, keys []string)
+	// lacks, the id of the active key, the ids of all keys of the ring, and whether File failed. Nil: no
+	// call.
+	Observe func(missing int, sealing string, keys []string, unread bool)
 }
 
 // Live is the key ring of a running server: its Sealer and its KV.
@@ -52,6 +58,18 @@ type Live struct {
 	mu        sync.Mutex
 	last      []byte // the file's content when it was last used
 	lastError string // the last reported error
+	unread    bool   // File failed
+
+	slow slowFile
+}
+
+// slowFile is the state of a File that is called in the background.
+type slowFile struct {
+	mu      sync.Mutex
+	running bool
+	begun   time.Time // of the last call
+	content []byte    // nil: no call has returned
+	err     error
 }
 
 // Open returns the ring after comparing it with the store. It fails if the ring does not belong to the
@@ -70,6 +88,7 @@ func Open(ctx context.Context, cfg Config) (*Live, error) {
 	}
 	if cfg.File != nil {
 		l.last, _ = cfg.File()
+		l.slow.begun, l.slow.content = cfg.Now(), l.last
 	}
 	if err := l.Refresh(ctx); err != nil {
 		return nil, fmt.Errorf("the key ring cannot be compared with the store's set of keys: %w", err)
@@ -99,7 +118,7 @@ func (l *Live) Run(ctx context.Context) {
 		case <-time.After(lookEach):
 		case <-l.awaited:
 		}
-		l.Look(ctx) // it logs its error
+		l.look(ctx, false) // it logs its error
 		select {
 		case <-ctx.Done():
 			return
@@ -110,12 +129,14 @@ func (l *Live) Run(ctx context.Context) {
 
 // Look reads the file again and compares the ring with the store, as Run does every few seconds. It logs
 // changes and errors. The error is about the file or the store; Ready reports whether the ring is
-// compatible.
-func (l *Live) Look(ctx context.Context) error {
+// compatible. With FileEach, Look starts to read the file, and the next check uses it.
+func (l *Live) Look(ctx context.Context) error { return l.look(ctx, true) }
+
+func (l *Live) look(ctx context.Context, requested bool) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	before, sealed := l.Ready(), l.SealingKey()
-	looked := l.compare(ctx)
+	looked := l.compare(ctx, requested)
 	err := looked
 	if err == nil {
 		if err = l.Ready(); err == nil {
@@ -141,23 +162,30 @@ func (l *Live) Look(ctx context.Context) error {
 	return looked
 }
 
-// compare compares the file's current content with the store.
-func (l *Live) compare(ctx context.Context) error {
-	if err := l.reread(); err != nil {
-		return fmt.Errorf("the key ring cannot be read again; the keys in use stay: %w", err)
-	}
+// compare uses the file's current content and compares the ring with the store. It does the second even if
+// the file cannot be read: other instances may announce a key meanwhile.
+func (l *Live) compare(ctx context.Context, requested bool) error {
+	unread := l.reread(requested)
+	l.unread = unread != nil
 	if err := l.Refresh(ctx); err != nil {
 		return fmt.Errorf("the key ring cannot be compared with the store's set of keys: %w", err)
+	}
+	if l.cfg.FileEach > 0 && l.Lags() != nil {
+		// Other instances have just announced a key: it becomes active keyset.Settle later.
+		_, _ = l.content(false) // the next check uses it
+	}
+	if unread != nil {
+		return fmt.Errorf("the key ring cannot be read again; the keys in use stay: %w", unread)
 	}
 	return nil
 }
 
 // reread uses the file's content if it has changed.
-func (l *Live) reread() error {
+func (l *Live) reread(requested bool) error {
 	if l.cfg.File == nil {
 		return nil
 	}
-	b, err := l.cfg.File()
+	b, err := l.content(requested)
 	if err != nil || bytes.Equal(b, l.last) {
 		return err
 	}
@@ -173,8 +201,36 @@ func (l *Live) reread() error {
 	return nil
 }
 
+// content returns the file's content. With FileEach, it returns the content that was last read, and starts
+// to read it if that is due: at the interval, on request, or if this instance lacks a key.
+func (l *Live) content(requested bool) ([]byte, error) {
+	if l.cfg.FileEach == 0 {
+		return l.cfg.File()
+	}
+	s, now := &l.slow, l.cfg.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	each := l.cfg.FileEach
+	if l.Ready() != nil || l.Lags() != nil {
+		each = min(each, lookEach)
+	}
+	if !s.running && (requested || now.Sub(s.begun).Abs() >= each) {
+		s.running, s.begun = true, now
+		go func() {
+			b, err := l.cfg.File()
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if s.running, s.err = false, err; err == nil {
+				s.content = b
+			}
+			l.await() // so that the content is used now
+		}()
+	}
+	return s.content, s.err
+}
+
 func (l *Live) observe() {
 	if l.cfg.Observe != nil {
-		l.cfg.Observe(l.Standing().Lacking(l.cfg.Now()), l.SealingKey(), l.KeyIDs())
+		l.cfg.Observe(l.Standing().Lacking(l.cfg.Now()), l.SealingKey(), l.KeyIDs(), l.unread)
 	}
 }

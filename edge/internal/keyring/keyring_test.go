@@ -23,9 +23,11 @@ type file struct {
 	b     []byte
 	err   error
 	reads int
+	takes time.Duration // each read
 }
 
 func (f *file) read() ([]byte, error) {
+	time.Sleep(f.takes)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.reads++
@@ -68,6 +70,7 @@ type live struct {
 	mu      sync.Mutex
 	missing int
 	sealing string
+	unread  bool
 }
 
 // missingKeys returns the last value of the metric.
@@ -84,9 +87,27 @@ func (l *live) sealingKey() string {
 	return l.sealing
 }
 
+// isUnread returns the last value of the metric.
+func (l *live) isUnread() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.unread
+}
+
 func start(t *testing.T, store *memory.Store, kr token.Keyring) (*live, error) {
 	t.Helper()
-	l := &live{file: &file{}, log: &strings.Builder{}}
+	return startSlow(t, store, kr, 0, 0)
+}
+
+// startSlow starts with a file that is read at an interval, and takes that long.
+func startSlow(
+	t *testing.T,
+	store *memory.Store,
+	kr token.Keyring,
+	each, takes time.Duration,
+) (*live, error) {
+	t.Helper()
+	l := &live{file: &file{takes: takes}, log: &strings.Builder{}}
 	l.file.save(t, kr)
 	var err error
 	l.Live, err = Open(t.Context(), Config{
@@ -96,14 +117,14 @@ func start(t *testing.T, store *memory.Store, kr token.Keyring) (*live, error) {
 			Random: rand.Reader,
 			Log:    slog.New(slog.NewTextHandler(l.log, nil)),
 		},
-		Name: "verify.example", Keyring: kr, File: l.file.read,
-		Observe: func(missing int, sealing string, keys []string) {
+		Name: "verify.example", Keyring: kr, File: l.file.read, FileEach: each,
+		Observe: func(missing int, sealing string, keys []string, unread bool) {
 			if !slices.Contains(keys, sealing) {
 				t.Errorf("the ring seals with %s, which is not among its keys %v", sealing, keys)
 			}
 			l.mu.Lock()
 			defer l.mu.Unlock()
-			l.missing, l.sealing = missing, sealing
+			l.missing, l.sealing, l.unread = missing, sealing, unread
 		},
 	})
 	return l, err
@@ -253,4 +274,71 @@ func TestOpen_ForeignRing(t *testing.T) {
 	if _, err := start(t, store, ours); err != nil {
 		t.Errorf("I13: afterwards the store's own ring is rejected: %v", err)
 	}
+}
+
+// Contract 59: a program that prints the ring runs once a minute, on request, and while a key is missing. It
+// never delays a comparison with the store.
+func TestLive_SlowFile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const each, takes = time.Minute, 5 * time.Second
+		store := memory.New(memory.Config{Now: time.Now})
+		kr := generate(t)
+		first, err := startSlow(t, store, kr, each, takes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		late, err := startSlow(t, store, kr, each, takes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		go first.Run(ctx)
+		go late.Run(ctx)
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		if late.file.reads < 9 || late.file.reads > 11 {
+			t.Errorf("contract 59: the program ran %d times in ten minutes", late.file.reads)
+		}
+		if err := kr.Rotate(rand.Reader, time.Now(), 0); err != nil {
+			t.Fatal(err)
+		}
+		first.file.save(t, kr)
+		late.file.save(t, kr)
+		if err := first.Look(ctx); err != nil { // SIGHUP
+			t.Error(err)
+		}
+		for range 120 { // the second instance learns of the key from the store
+			time.Sleep(500 * time.Millisecond)
+			synctest.Wait()
+			if err := late.Ready(); err != nil {
+				t.Fatalf("contract 59: an instance is not ready during a rotation: %v", err)
+			}
+		}
+		for _, l := range []*live{first, late} {
+			if l.sealingKey() != kr.Keys[0].ID {
+				t.Errorf(
+					"contract 59: %s is active after the rotation, want %s",
+					l.sealingKey(),
+					kr.Keys[0].ID,
+				)
+			}
+		}
+		late.file.put(nil, errors.New("exit status 1"))
+		time.Sleep(each + takes + lookEach)
+		synctest.Wait()
+		if !late.isUnread() || late.Ready() != nil ||
+			!strings.Contains(late.log.String(), "cannot be read again") {
+			t.Errorf("contract 59: after the program failed: unread %t, ready %v: %s", late.isUnread(),
+				late.Ready(), late.log)
+		}
+		late.file.save(t, kr)
+		time.Sleep(each + takes + lookEach)
+		synctest.Wait()
+		if late.isUnread() {
+			t.Error("contract 59: the metric does not see the end of the fault")
+		}
+		stop()
+		time.Sleep(takes) // a read that has begun ends
+	})
 }

@@ -14,10 +14,11 @@ import (
 	"github.com/verge-id/verge/edge/server"
 )
 
-const (
-	lookEach    = 2 * time.Second     // between two checks of the files
-	expiresSoon = 14 * 24 * time.Hour // the log warns if less time is left
-)
+// lookEach is the time between two checks of the files.
+const lookEach = 2 * time.Second
+
+// ExpiresSoon is the time before the expiry of a certificate when warnings begin.
+const ExpiresSoon = 14 * 24 * time.Hour
 
 // Files is a certificate that follows its files.
 type Files struct {
@@ -103,7 +104,7 @@ func (c *Files) look(asked bool, log *slog.Logger, m *server.Metrics) {
 // returns that time or the new one.
 func warnOfExpiry(expires, now, warned time.Time, log *slog.Logger) time.Time {
 	left := expires.Sub(now)
-	if left >= expiresSoon || now.Sub(warned) < 24*time.Hour {
+	if left >= ExpiresSoon || now.Sub(warned) < 24*time.Hour {
 		return warned
 	}
 	if left <= 0 {

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/verge-id/verge/cmd/verge/internal/config"
@@ -13,7 +14,7 @@ import (
 )
 
 type keyringGenerateCmd struct {
-	File string `arg:"" help:"File to create for the ring. It must not exist yet."`
+	File string `arg:"" help:"File to create for the ring, which must not exist yet; - for standard output."`
 }
 
 // Help is shown by `verge keyring generate --help`.
@@ -28,7 +29,7 @@ Example:
 }
 
 func (c *keyringGenerateCmd) Run(p *program) error {
-	if _, err := p.FS.Stat(c.File); err == nil {
+	if _, err := p.FS.Stat(c.File); err == nil && c.File != standardStream {
 		return fmt.Errorf("%s already exists and was not changed; "+
 			"`verge keyring rotate %s` adds a new key to it", c.File, c.File)
 	}
@@ -39,12 +40,16 @@ func (c *keyringGenerateCmd) Run(p *program) error {
 	if err := writeKeyring(p, c.File, ring); err != nil {
 		return err
 	}
+	if c.File == standardStream {
+		fmt.Fprintf(p.stderr, "Created key %s.\n", ring.Keys[0].ID)
+		return nil
+	}
 	fmt.Fprintf(p.stdout, "Wrote %s with key %s (mode 0600).\n", c.File, ring.Keys[0].ID)
 	return nil
 }
 
 type keyringRotateCmd struct {
-	File    string       `arg:"" help:"The ring."`
+	File    string       `arg:"" help:"The ring's file; - for standard input and output."`
 	SealsIn config.Delay `default:"60s" help:"Time until the new key becomes active. Every instance must have the file by then."`
 }
 
@@ -61,11 +66,13 @@ log and the metric verge_keyring_missing_keys report this.
 Examples:
 
     verge keyring rotate /etc/verge/keyring.json
-    verge keyring rotate --seals-in 15m keyring.json     # time to copy it by hand`
+    verge keyring rotate --seals-in 15m keyring.json     # time to copy it by hand
+    ring=$(vault kv get -field=ring kv/verge) && next=$(echo "$ring" | verge keyring rotate -) &&
+        echo "$next" | vault kv put kv/verge ring=-`
 }
 
 func (c *keyringRotateCmd) Run(p *program) error {
-	ring, err := config.ReadKeyring(p.FS, c.File)
+	ring, err := readKeyring(p, c.File)
 	if err != nil {
 		return err
 	}
@@ -79,7 +86,7 @@ func (c *keyringRotateCmd) Run(p *program) error {
 		return err
 	}
 	if time.Duration(c.SealsIn) < keyset.Settle {
-		fmt.Fprintf(p.stdout,
+		fmt.Fprintf(messages(p, c.File),
 			"Key %s becomes active %s after the first running server has read %s. Copy the file "+
 				"to every instance immediately: one that gets it later is not ready until then. For "+
 				"more time, omit --seals-in.\n"+
@@ -87,7 +94,7 @@ func (c *keyringRotateCmd) Run(p *program) error {
 			ring.Keys[0].ID, keyset.Settle, c.File, ring.Keys[1].ID)
 		return nil
 	}
-	fmt.Fprintf(p.stdout, "Key %s becomes active at %s. Copy %s to every instance by then; "+
+	fmt.Fprintf(messages(p, c.File), "Key %s becomes active at %s. Copy %s to every instance by then; "+
 		"running servers read it automatically.\n"+
 		"Key %s is active until then, and still opens its own data while it is in the ring.\n",
 		ring.Keys[0].ID, words.When(ring.Keys[0].SealsFrom), c.File, ring.Keys[1].ID)
@@ -98,7 +105,7 @@ func (c *keyringRotateCmd) Run(p *program) error {
 const sealsInMost = config.Delay(30 * 24 * time.Hour)
 
 type keyringRetireCmd struct {
-	File  string          `arg:"" help:"The ring."`
+	File  string          `arg:"" help:"The ring's file; - for standard input and output."`
 	Key   string          `arg:"" help:"Id of the key, as \"verge keyring list\" shows it."`
 	Life  config.Duration `placeholder:"30d" help:"How long outcomes are kept: the server's outcome_life. Default: the default of that setting."`
 	Force bool            `help:"Retire it even if it is needed. Sessions that it authenticates are lost."`
@@ -119,7 +126,7 @@ Example:
 }
 
 func (c *keyringRetireCmd) Run(p *program) error {
-	ring, err := config.ReadKeyring(p.FS, c.File)
+	ring, err := readKeyring(p, c.File)
 	if err != nil {
 		return err
 	}
@@ -130,8 +137,12 @@ func (c *keyringRetireCmd) Run(p *program) error {
 	if err := writeKeyring(p, c.File, ring); err != nil {
 		return err
 	}
-	fmt.Fprintf(p.stdout, "Removed key %s from %s; running servers drop it within seconds.\n", c.Key,
-		c.File)
+	fmt.Fprintf(
+		messages(p, c.File),
+		"Removed key %s from %s; running servers drop it within seconds.\n",
+		c.Key,
+		c.File,
+	)
 	return nil
 }
 
@@ -140,7 +151,7 @@ func (c *keyringRetireCmd) Run(p *program) error {
 const retireMargin = core.SessionLife + 24*time.Hour
 
 type keyringListCmd struct {
-	File string `arg:"" help:"The ring."`
+	File string `arg:"" help:"The ring's file; - for standard input and output."`
 	JSON bool   `help:"Print JSON."`
 }
 
@@ -157,7 +168,7 @@ type listedKey struct {
 }
 
 func (c *keyringListCmd) Run(p *program) error {
-	ring, err := config.ReadKeyring(p.FS, c.File)
+	ring, err := readKeyring(p, c.File)
 	if err != nil {
 		return err
 	}
@@ -194,12 +205,49 @@ func (c *keyringListCmd) Run(p *program) error {
 	return printTable(p, keyringHeads, rows)
 }
 
+// standardStream as the name of a ring's file stands for standard input and output, for a ring that a vault
+// keeps.
+const standardStream = "-"
+
+// ringBytes is the maximum size of a ring on standard input.
+const ringBytes = 256 << 10
+
+// readKeyring reads the ring of a file, or of standard input.
+func readKeyring(p *program, path string) (token.Keyring, error) {
+	if path != standardStream {
+		return config.ReadKeyring(p.FS, path)
+	}
+	b, err := io.ReadAll(io.LimitReader(p.stdin, ringBytes+1))
+	switch {
+	case err != nil:
+		return token.Keyring{}, fmt.Errorf("standard input: %w", err)
+	case len(b) > ringBytes:
+		return token.Keyring{}, fmt.Errorf("standard input: more than %d bytes", ringBytes)
+	}
+	ring, err := token.ParseKeyring(b)
+	if err != nil {
+		return ring, fmt.Errorf("standard input: %w", err)
+	}
+	return ring, nil
+}
+
+// writeKeyring writes the ring to a file, or to standard output.
 func writeKeyring(p *program, path string, ring token.Keyring) error {
 	b, err := ring.Marshal()
 	if err != nil {
 		return err
 	}
+	if path == standardStream {
+		_, err = p.stdout.Write(b)
+		return err
+	}
 	return config.WritePrivate(p.FS, path, b)
 }
 
-// when formats a time for tables.
+// messages returns the stream for messages of a command that writes a ring.
+func messages(p *program, path string) io.Writer {
+	if path == standardStream {
+		return p.stderr
+	}
+	return p.stdout
+}

@@ -47,6 +47,7 @@ func Main() int {
 			Now:       time.Now,
 			Random:    rand.Reader,
 			Roots:     x509.SystemCertPool,
+			Output:    outputOf,
 			Variables: knownVariables,
 			Module:    builtInModule,
 			Version:   thisBuild().Version,

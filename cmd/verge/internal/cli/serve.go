@@ -59,8 +59,8 @@ apply FILE" archives them. If the file has any error, SIGHUP changes no publishe
 and no integration. It also fetches or reads the trusted lists of methods again.
 
 The server notices changes of the key ring file and the certificate files
-automatically; SIGHUP reads the certificate immediately. All other changes need a
-restart. On SIGHUP the log warns if the keys of [oidc_provider] have changed.
+automatically; SIGHUP reads the certificate immediately, and runs keyring_command
+again. All other changes need a restart. On SIGHUP the log warns if the keys of [oidc_provider] have changed.
 
 Examples:
 
@@ -105,6 +105,9 @@ func (c *serveCmd) Run(ctx context.Context, p *program) error {
 	defer release()
 	pl.log = slog.New(slog.NewJSONHandler(p.stderr, &slog.HandlerOptions{Level: logLevel(conf.LogLevel)}))
 	pl.Server.Metrics = server.NewMetrics()
+	for setting, expires := range pl.Expiries {
+		pl.Server.Metrics.SettingCertificate(setting, expires)
+	}
 	endTraces, err := pl.openTraces(ctx)
 	if err != nil {
 		return err
@@ -145,6 +148,7 @@ func (c *serveCmd) Run(ctx context.Context, p *program) error {
 		}
 		if first {
 			in.RefreshTrustLists()
+			in.RefreshKeyring(ctx) // it logs its error
 			in.modules.Reload(ctx, func() (modules.Config, error) {
 				at, err := c.ReadEngine(&p.System)
 				return at.Config(), err

@@ -31,6 +31,8 @@ type File struct {
 	BaseURL           string   `toml:"base_url"`
 	KV                string   `toml:"kv"`
 	Keyring           string   `toml:"keyring"`
+	KeyringCommand    []string `toml:"keyring_command"`
+	KeyAgent          string   `toml:"key_agent"`
 	OperatorTokenFile string   `toml:"operator_token_file"`
 	TrustedProxies    []string `toml:"trusted_proxies"`
 	ProxyHeader       string   `toml:"proxy_header"`

@@ -35,14 +35,21 @@ type Plan struct {
 	Signer  *signing.Signer // has the private keys of methods; nil: no keys
 	Traces  otlp.Config     // an empty endpoint: no traces
 
-	// KeyringFile reads the file of Keyring again. Nil: it never changes.
+	// KeyringFile reads the file of Keyring again, or runs the program that prints it. Nil: it never changes.
+	// KeyringEach is the interval; zero: edge's default.
 	KeyringFile func() ([]byte, error)
+	KeyringEach time.Duration
 
 	Listen   struct{ Public, Admin, Ops string } // "" admin or ops: none
 	Site     integration.Site
 	Warnings []string // about allowed settings that may be mistakes
 
 	TrustsNobody bool // the system has no certificates of authorities
+
+	// Expiries has the expiry of each certificate of this service that is not of the listeners, by its
+	// setting: those of wallet methods, and the client certificate of the store. Of a chain it is the
+	// earliest.
+	Expiries map[string]time.Time
 
 	Certificate *certs.Files     // of the listeners; nil: they use plain HTTP, or ACME
 	Authority   *certs.Authority // obtains the certificate of the listeners; nil: none
@@ -82,6 +89,7 @@ func (c *File) check(sys *System, ps *problems) Plan {
 	c.checkMethods(sys, &pl, ps)
 	c.checkSite(sys, &pl, ps)
 	pl.judge(token, ps)
+	pl.warnOfExpiries(sys.Now())
 	return pl
 }
 
@@ -166,6 +174,10 @@ func (c *File) readOperatorToken(sys *System, pl *Plan, ps *problems) (source st
 const keyringVariable = "VERGE_KEYRING"
 
 func (c *File) checkKeyring(sys *System, pl *Plan, ps *problems) {
+	if len(c.KeyringCommand) > 0 {
+		c.checkKeyringCommand(sys, pl, ps)
+		return
+	}
 	if c.Keyring == "" {
 		ps.add("keyring: not set; `verge keyring generate FILE` creates one")
 		return

@@ -70,8 +70,9 @@ func (c *File) checkMethods(sys *System, pl *Plan, ps *problems) {
 		pl.Core.Methods = append(pl.Core.Methods, m)
 		maps.Copy(keys, files.keys)
 		pl.allow(sys, files, ps)
+		pl.methodExpiries(t.about, m)
 	}
-	if pl.Signer = openKeys(keys, ps); pl.Signer != nil {
+	if pl.Signer = openKeys(keys, c.agentSocket(sys), ps); pl.Signer != nil {
 		c.checkProvider(pl, ps)
 		c.checkReport(pl, ps)
 		pl.checkKeys(ps)
@@ -101,8 +102,21 @@ func ReadMethod(sys *System, path, name string) (Plan, error) {
 	return pl, ps.err(path)
 }
 
-// openKeys reads the files of private keys. It returns nil if one cannot be read.
-func openKeys(keys map[string]keyFile, ps *problems) *signing.Signer {
+// agentVariable has the socket of the SSH agent, by convention of OpenSSH.
+const agentVariable = "SSH_AUTH_SOCK"
+
+// agentSocket returns the socket of the SSH agent, or "".
+func (c *File) agentSocket(sys *System) string {
+	if c.KeyAgent != "" {
+		return c.KeyAgent
+	}
+	socket, _ := sys.Getenv(agentVariable)
+	return socket
+}
+
+// openKeys reads the files of private keys, and finds those of the agent. It returns nil if one cannot be
+// read.
+func openKeys(keys map[string]keyFile, socket string, ps *problems) *signing.Signer {
 	reads := map[string]func() ([]byte, error){}
 	read := func(path string) ([]byte, error) { return reads[path]() }
 	files := map[string]string{}
@@ -114,7 +128,7 @@ func openKeys(keys map[string]keyFile, ps *problems) *signing.Signer {
 			continue
 		}
 		reads[k.path] = k.read
-		if _, err := signing.Open(map[string]string{name: k.path}, read); err != nil {
+		if _, err := signing.Open(map[string]string{name: k.path}, read, socket); err != nil {
 			ps.add("%s: %v", k.setting, err)
 		}
 		files[name] = k.path
@@ -122,7 +136,7 @@ func openKeys(keys map[string]keyFile, ps *problems) *signing.Signer {
 	if len(*ps) > before {
 		return nil
 	}
-	signer, err := signing.Open(files, read)
+	signer, err := signing.Open(files, read, socket)
 	ps.addLines("", err)
 	return signer
 }

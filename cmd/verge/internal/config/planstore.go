@@ -79,6 +79,9 @@ func (c *File) checkStoreOptions(sys *System, at kvadapters.Address, pl *Plan, p
 	var err error
 	at.TLS, err = clientTLS(sys, s.CA, s.Cert, s.Key)
 	ps.addLines("store", err)
+	if at.TLS != nil && len(at.TLS.Certificates) > 0 {
+		pl.expires("store.cert", at.TLS.Certificates[0].Leaf)
+	}
 	at.Prefix, at.Replicas, at.Wait = s.Prefix, s.Replicas, givenSpan(ps, "store.wait", s.Wait)
 	if !notNegative(ps, "store.replicas", s.Replicas) {
 		// The number is already rejected, so the store is not checked with it.

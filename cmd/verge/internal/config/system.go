@@ -1,6 +1,7 @@
 package config
 
 import (
+	"context"
 	"crypto/x509"
 	"io"
 	"time"
@@ -19,6 +20,10 @@ type System struct {
 	Now     func() time.Time
 	Random  io.Reader
 	Roots   func() (*x509.CertPool, error) // the authorities that the system trusts
+
+	// Output runs a program, and returns its standard output of at most limit bytes. The program gets no
+	// variable VERGE_…
+	Output func(ctx context.Context, argv []string, limit int) ([]byte, error)
 
 	Variables func() ([]string, error)       // the names of all variables that this program reads
 	Module    func() (modules.Module, error) // the built-in module

@@ -1,0 +1,62 @@
+package config
+
+import (
+	"crypto/x509"
+	"encoding/json"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/verge-id/verge/cmd/verge/internal/certs"
+	"github.com/verge-id/verge/cmd/verge/internal/words"
+	"github.com/verge-id/verge/core/method"
+	"github.com/verge-id/verge/core/pemfile"
+)
+
+// ownCertificates are the settings of methods with a certificate of this service. Certificates of others,
+// such as trust anchors, expire without a fault of this service.
+var ownCertificates = []string{"certificate", "reader_certificate"}
+
+// methodExpiries records the expiry of a method's own certificates. A file that has none is a problem that
+// the kind reports.
+func (pl *Plan) methodExpiries(about string, m method.Config) {
+	var settings map[string]any
+	if len(m.Settings) == 0 || json.Unmarshal(m.Settings, &settings) != nil {
+		return
+	}
+	for _, name := range ownCertificates {
+		text, _ := settings[name].(string)
+		if chain, err := pemfile.Certificates([]byte(text)); text != "" && err == nil {
+			pl.expires(about+"."+m.Kind+"."+name+"_file", chain...)
+		}
+	}
+}
+
+// expires records the earliest expiry of a chain.
+func (pl *Plan) expires(setting string, chain ...*x509.Certificate) {
+	for _, c := range chain {
+		if c == nil {
+			continue
+		}
+		if known, ok := pl.Expiries[setting]; ok && !c.NotAfter.Before(known) {
+			continue
+		}
+		if pl.Expiries == nil {
+			pl.Expiries = map[string]time.Time{}
+		}
+		pl.Expiries[setting] = c.NotAfter
+	}
+}
+
+// warnOfExpiries warns of certificates that have expired or expire soon.
+func (pl *Plan) warnOfExpiries(now time.Time) {
+	for _, setting := range slices.Sorted(maps.Keys(pl.Expiries)) {
+		expires := pl.Expiries[setting]
+		switch {
+		case !now.Before(expires):
+			pl.warn("%s: the certificate expired at %s: renew it, and restart", setting, words.When(expires))
+		case expires.Sub(now) < certs.ExpiresSoon:
+			pl.warn("%s: the certificate expires at %s: renew it, and restart", setting, words.When(expires))
+		}
+	}
+}
