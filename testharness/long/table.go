@@ -8,6 +8,11 @@ var Table = []entry{
 		Short: "requests and responses with a test double (core/method/openid4vp)",
 	},
 	{
+		Package: "cmd/verge/internal/cli", Test: "TestProofInChromium",
+		Only:  "fresh proofs by the wallet of a real browser, over the binary",
+		Short: "the same responses with a test double (core/method/openid4vp:TestProofs_Protocols)",
+	},
+	{
 		Package: "cmd/verge/internal/cli", Test: "TestMethodProof",
 		Only:  "`verge method proof` with the published response of a wallet",
 		Short: "the check of responses without a circuit (core/internal/mdoc:TestVerifyZK)",
