@@ -273,6 +273,11 @@ var Table = []entry{
 		Short: "changes of small proofs (TestVerify_ChangedProof)",
 	},
 	{
+		Package: "edge/internal/longfellow", Test: "TestCircuit_SmallChanges",
+		Only:  "a change of each byte of a proof for our own circuits",
+		Short: "a change of each 97th byte",
+	},
+	{
 		Package: "edge/internal/longfellow", Test: "TestVerify_ChangedProof",
 		Only:  "a change of each byte of the specification's proofs",
 		Short: "a change of each 997th byte",

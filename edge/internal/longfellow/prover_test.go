@@ -46,56 +46,83 @@ func (p *prover[E]) extend(first []E) []E {
 	return row
 }
 
+// committed is a prover's commitment to its inputs, and all that it has to know later.
+type committed[E element[E]] struct {
+	*prover[E]
+	inputs, witnesses []E
+	rows              [][]E
+	tree, nonces      []digest
+}
+
+// root returns the commitment.
+func (c *committed[E]) root() digest { return c.tree[1] }
+
 // prove returns a proof that the inputs satisfy the circuit, if they do.
 func (p *prover[E]) prove(label string, inputs []E) []byte {
-	f, c, s := p.field, p.circuit, &p.shape
-	witnesses := append([]E{}, inputs[c.public:]...)
-	for i := range c.layers {
-		pads := p.elements(padsOf(&c.layers[i]))
+	c := p.commit(inputs)
+	return writeProof(p.field, c.prove(func() *transcript {
+		t := newTranscript([]byte(label))
+		root := c.root()
+		t.bytes(root[:])
+		return t
+	}))
+}
+
+// commit commits to the private inputs and the pads.
+func (p *prover[E]) commit(inputs []E) *committed[E] {
+	f, s := p.field, &p.shape
+	c := &committed[E]{prover: p, inputs: inputs}
+	c.witnesses = append(c.witnesses, inputs[p.circuit.public:]...)
+	for i := range p.circuit.layers {
+		pads := p.elements(padsOf(&p.circuit.layers[i]))
 		n := len(pads)
 		pads[n-1] = pads[n-3].mul(pads[n-2])
-		witnesses = append(witnesses, pads...)
+		c.witnesses = append(c.witnesses, pads...)
 	}
 	if p.cheatWitness != nil {
-		p.cheatWitness(witnesses)
+		p.cheatWitness(c.witnesses)
 	}
 
-	rows := p.rows(witnesses)
+	c.rows = p.rowsOf(c.witnesses)
 	if p.cheat != nil {
-		p.cheat(rows)
+		p.cheat(c.rows)
 	}
-	tree := make([]digest, 2*s.columns)
-	nonces := make([]digest, s.columns)
+	c.tree = make([]digest, 2*s.columns)
+	c.nonces = make([]digest, s.columns)
 	for i := range s.columns {
-		for j := range nonces[i] {
-			nonces[i][j] = byte(p.random.Uint32())
+		for j := range c.nonces[i] {
+			c.nonces[i][j] = byte(p.random.Uint32())
 		}
-		column := append([]byte{}, nonces[i][:]...)
-		for _, row := range rows {
+		column := append([]byte{}, c.nonces[i][:]...)
+		for _, row := range c.rows {
 			b := make([]byte, f.size)
 			f.encode(b, row[s.double+i])
 			column = append(column, b...)
 		}
-		tree[s.columns+i] = sha256.Sum256(column)
+		c.tree[s.columns+i] = sha256.Sum256(column)
 	}
 	for i := s.columns - 1; i > 0; i-- {
-		tree[i] = sha256.Sum256(append(append([]byte{}, tree[2*i][:]...), tree[2*i+1][:]...))
+		c.tree[i] = sha256.Sum256(append(append([]byte{}, c.tree[2*i][:]...), c.tree[2*i+1][:]...))
 	}
+	return c
+}
 
-	out := &proof[E]{root: tree[1]}
-	t := newTranscript([]byte(label))
-	t.bytes(out.root[:])
-	out.sumcheck = p.sumcheck(label, out.root, inputs, witnesses)
-	public := inputs[:c.public]
-	ch := replaySumcheck(t, f, c, public, out.sumcheck)
-	p.combine(t, out, rows, public, &ch)
+// prove returns the proof. start returns a new transcript that has everything before the statement.
+func (c *committed[E]) prove(start func() *transcript) *proof[E] {
+	f, s := c.field, &c.shape
+	out := &proof[E]{root: c.root()}
+	out.sumcheck = c.sumcheck(start, c.inputs, c.witnesses)
+	public := c.inputs[:c.circuit.public]
+	t := start()
+	ch := replaySumcheck(t, f, c.circuit, public, out.sumcheck)
+	c.combine(t, out, c.rows, public, &ch)
 	open := make([]bool, 2*s.columns)
 	columns := t.choose(s.columns, s.queries)
 	for _, i := range columns {
 		open[s.columns+i] = true
-		out.ligero.nonces = append(out.ligero.nonces, nonces[i])
+		out.ligero.nonces = append(out.ligero.nonces, c.nonces[i])
 	}
-	for _, row := range rows {
+	for _, row := range c.rows {
 		for _, i := range columns {
 			out.ligero.opened = append(out.ligero.opened, row[s.double+i])
 		}
@@ -103,17 +130,17 @@ func (p *prover[E]) prove(label string, inputs []E) []byte {
 	for i := s.columns - 1; i > 0; i-- {
 		open[i] = open[2*i] || open[2*i+1]
 		if open[i] && !open[2*i] {
-			out.ligero.merklePath = append(out.ligero.merklePath, tree[2*i])
+			out.ligero.merklePath = append(out.ligero.merklePath, c.tree[2*i])
 		}
 		if open[i] && !open[2*i+1] {
-			out.ligero.merklePath = append(out.ligero.merklePath, tree[2*i+1])
+			out.ligero.merklePath = append(out.ligero.merklePath, c.tree[2*i+1])
 		}
 	}
-	return writeProof(f, out)
+	return out
 }
 
-// rows returns the extended rows: three that blind, those of the witnesses, and those of the triples.
-func (p *prover[E]) rows(witnesses []E) [][]E {
+// rowsOf returns the extended rows: three that blind, those of the witnesses, and those of the triples.
+func (p *prover[E]) rowsOf(witnesses []E) [][]E {
 	s := &p.shape
 	linear, quadratic := p.elements(s.double), p.elements(s.double)
 	var sum, zero E
@@ -204,7 +231,7 @@ func (l *layer) terms() []term {
 }
 
 // sumcheck returns the padded sumcheck proof.
-func (p *prover[E]) sumcheck(label string, root digest, inputs, witnesses []E) []sumcheckLayer[E] {
+func (p *prover[E]) sumcheck(start func() *transcript, inputs, witnesses []E) []sumcheckLayer[E] {
 	f, c := p.field, p.circuit
 	values := make([][]E, len(c.layers))
 	values[len(values)-1] = inputs
@@ -222,9 +249,7 @@ func (p *prover[E]) sumcheck(label string, root digest, inputs, witnesses []E) [
 		layer := sumcheckLayer[E]{rounds: make([][2]E, 2*l.bits)}
 		// The challenges up to a round do not depend on what follows it.
 		challenges := func() *sumcheckChallenges[E] {
-			t := newTranscript([]byte(label))
-			t.bytes(root[:])
-			ch := replaySumcheck(t, f, c, inputs[:c.public], append(done[:i:i], layer))
+			ch := replaySumcheck(start(), f, c, inputs[:c.public], append(done[:i:i], layer))
 			return &ch
 		}
 		for round := range layer.rounds {
