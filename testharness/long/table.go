@@ -269,8 +269,13 @@ var Table = []entry{
 	},
 	{
 		Package: "edge/internal/longfellow", Test: "TestCircuit_ChangedProof",
-		Only:  "2,000 changes of the published proof",
-		Short: "changes of small proofs (TestVerify_ChangedProof)",
+		Only:  "2,000 changes of each published proof",
+		Short: "changes of small proofs (TestVerify_ChangedProof, TestCircuit_SmallChanges)",
+	},
+	{
+		Package: "edge/internal/longfellow", Test: "TestCircuit_Vectors",
+		Only:  "the published proofs for versions 6 and 7, and statements that they do not show",
+		Short: "true and false statements about our own circuits (TestCircuit_Small)",
 	},
 	{
 		Package: "edge/internal/longfellow", Test: "TestCircuit_SmallChanges",

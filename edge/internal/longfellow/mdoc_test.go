@@ -5,15 +5,9 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
-	"encoding/hex"
 	"encoding/json"
-	"fmt"
 	mathrand "math/rand/v2"
-	"os"
-	"path/filepath"
-	"regexp"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -188,18 +182,21 @@ func TestCircuit_PublishedResponse(t *testing.T) {
 	}
 }
 
-// TestCircuit_ChangedProof changes bytes of the published proof.
+// TestCircuit_ChangedProof changes bytes of the published proof, and of proofs of both versions.
 func TestCircuit_ChangedProof(t *testing.T) {
 	long.Skip(t, "TestCircuit_ChangedProof")
 	p := newPublished(t)
-	c := openCircuit(t, p.circuit)
-	random := mathrand.New(mathrand.NewPCG(1, 2))
-	for range 2000 {
-		proof := slices.Clone(p.proof)
-		i := random.IntN(len(proof))
-		proof[i] ^= byte(1 + random.IntN(255))
-		if err := c.Verify(&p.statement, proof); err == nil {
-			t.Fatalf("accepted with another byte %d", i)
+	for _, of := range []published{*p, {*deployed(t, 1), circuit6, vector(t, circuit6+".proof")},
+		{*deployed(t, 1), circuit7, vector(t, circuit7+".proof")}} {
+		c := openCircuit(t, of.circuit)
+		random := mathrand.New(mathrand.NewPCG(1, 2))
+		for range 2000 {
+			proof := slices.Clone(of.proof)
+			i := random.IntN(len(proof))
+			proof[i] ^= byte(1 + random.IntN(255))
+			if err := c.Verify(&of.statement, proof); err == nil {
+				t.Fatalf("%s: accepted with another byte %d", of.circuit, i)
+			}
 		}
 	}
 }
@@ -233,78 +230,4 @@ func TestVerify_ChangedProof(t *testing.T) {
 		t.Parallel()
 		testSmallChanges(t, newSmall(t, fpField(), "ecdsa2", 4))
 	})
-}
-
-// TestCircuit_Deployed verifies the proofs for all deployed circuits that Google's repository has, if
-// VERGE_LONGFELLOW is a working copy of it.
-func TestCircuit_Deployed(t *testing.T) {
-	root := os.Getenv("VERGE_LONGFELLOW")
-	if root == "" {
-		t.Skip("SKIP: VERGE_LONGFELLOW is not set to a working copy of google/longfellow-zk")
-	}
-	file := func(name string) []byte {
-		t.Helper()
-		b, err := os.ReadFile(filepath.Join(root, "rust/applications/mdoc_zk", name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return b
-	}
-	_, source, ok := strings.Cut(
-		string(file("testcases/src/vectors.rs")),
-		"static BIRTHDATE_1971_09_01_MDOC_3:",
-	)
-	if !ok {
-		t.Fatal("statement")
-	}
-	match := func(pattern string) string {
-		t.Helper()
-		m := regexp.MustCompile(pattern).FindStringSubmatch(source)
-		if m == nil {
-			t.Fatal(pattern)
-		}
-		return m[1]
-	}
-	bytesOf := func(s string) []byte {
-		t.Helper()
-		b, err := hex.DecodeString(regexp.MustCompile(`0x|[^0-9a-f]`).ReplaceAllString(s, ""))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return b
-	}
-	issuer := slices.Concat([]byte{4}, bytesOf(match(`pkx: "0x(\w+)"`)), bytesOf(match(`pky: "0x(\w+)"`)))
-	now, err := time.Parse(time.RFC3339, match(`now: "(\S+)"`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	date := func(s string) []byte { return cbor.Tagged(1004, cbor.Text(s)).Raw() }
-	attributes := []Attribute{
-		{"family_name", cbor.Text("Mustermann").Raw()}, {"birth_date", date("1971-09-01")},
-		{"issue_date", date("2024-03-15")}, {"height", cbor.Integer(175).Raw()},
-	}
-	for _, params := range host.Circuits() {
-		name := params.Name
-		t.Run(fmt.Sprintf("v%d with %d", params.Version, params.Elements), func(t *testing.T) {
-			start := processorTime(t)
-			c, err := Open(name, file("artifacts/circuits/"+name))
-			if err != nil {
-				t.Fatal(err)
-			}
-			opened := processorTime(t)
-			s := &Statement{Issuer: issuer, SessionTranscript: bytesOf(match(`transcript: &\[([^\]]*)\]`)),
-				DocType: match(`doc_type: "(\S+)"`), Attributes: attributes[:params.Elements], Time: now}
-			proof := file("artifacts/proofs/" + name + ".bin")
-			if err := c.Verify(s, proof); err != nil {
-				t.Error(err)
-			}
-			t.Log("processor time: opened in", opened-start, "verified in", processorTime(t)-opened)
-			s.Attributes = slices.Clone(s.Attributes)
-			last := &s.Attributes[params.Elements-1]
-			last.Identifier += "s"
-			if err := c.Verify(s, proof); err == nil {
-				t.Error("accepted with another element")
-			}
-		})
-	}
 }

@@ -11,10 +11,15 @@ import (
 	"testing"
 )
 
-// vector returns a file of the test vectors, which are not part of the repository.
+// vectorFile returns the path of a file of the test vectors, which are not part of the repository.
+func vectorFile(name string) string {
+	return filepath.Join("../../../../shared/vectors/longfellow", name)
+}
+
+// vector returns a file of the test vectors.
 func vector(t testing.TB, name string) []byte {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join("../../../../shared/vectors/longfellow", name))
+	b, err := os.ReadFile(vectorFile(name))
 	if errors.Is(err, os.ErrNotExist) {
 		t.Skipf("SKIP: ../shared/vectors/longfellow/%s is missing", name)
 	}
