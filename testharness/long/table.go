@@ -8,6 +8,11 @@ var Table = []entry{
 		Short: "requests and responses with a test double (core/method/openid4vp)",
 	},
 	{
+		Package: "cmd/verge/internal/cli", Test: "TestTrust_ProofAttacks",
+		Only:  "attacks on the binary with proofs by the prover of google/longfellow-zk",
+		Short: "the same with a test double (core/method/openid4vp:TestProofs_Refused)",
+	},
+	{
 		Package: "cmd/verge/internal/cli", Test: "TestProofInChromium",
 		Only:  "fresh proofs by the wallet of a real browser, over the binary",
 		Short: "the same responses with a test double (core/method/openid4vp:TestProofs_Protocols)",
