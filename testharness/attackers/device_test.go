@@ -62,7 +62,7 @@ var wallet = foothold{"An attacker who builds a wallet", []row{
 		proof: []string{"core/method/openid4vp:TestProofs_Refused",
 			"core/method/openid4vp:TestProofs_DocumentInstead", "core/method/openid4vp:TestProofs_Time",
 			"edge/internal/longfellow:TestVerify_ChangedProof",
-			"testharness/conformance:TestZeroKnowledge"},
+			"testharness/conformance:TestZeroKnowledge", "cmd/verge/internal/cli:TestTrust_ProofAttacks"},
 	},
 	{
 		tries: "an unencrypted response to a request for an encrypted one, and envelopes of another " +
