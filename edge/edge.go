@@ -120,7 +120,7 @@ type Config struct {
 
 	// CheckKeys signs with the private keys that are outside of this process, such as
 	// (*signing.Signer).Check, and returns the error of each by its name, or nil. Serve calls it once a
-	// minute, for the metrics and the log. Nil: there are none.
+	// minute, for the metrics and the log. Nil: all keys are files.
 	CheckKeys func(ctx context.Context) map[string]error
 
 	// Server has limits, timeouts, TLS, proxies and everything else for the network. Open fills in

@@ -23,8 +23,8 @@ const agentPrefix = "agent:"
 // agentTime bounds one exchange with the agent. A smart card takes up to a second for a signature.
 const agentTime = 3 * time.Second
 
-// agent is an SSH agent at a Unix socket. Each exchange has its own connection: it costs a tenth of what the
-// signature costs, and an agent that restarts, or that does not respond to another request, disturbs none.
+// agent is an SSH agent at a Unix socket. Each exchange has its own connection: it costs a tenth of the
+// signature's time, and an agent that restarts, or that does not respond to another request, disturbs none.
 type agent struct{ socket string }
 
 var errNoAgent = errors.New(
@@ -76,8 +76,8 @@ func (a *agent) find(fingerprint string) (key, error) {
 	return key{}, fmt.Errorf("the SSH agent has no such key among its %d; `ssh-add -l` lists them", len(held))
 }
 
-// fit returns the key with its algorithms. The agent hashes the message itself, by the rules of SSH: for
-// these types they are those of JWS. A key of FIDO (sk-…) signs a structure of its own, and SSH has no PS256.
+// fit returns the key with its algorithms. The agent hashes the message itself: for these types SSH and JWS
+// have the same rules. A key of FIDO (sk-…) signs another structure, and SSH has no PS256.
 func (a *agent) fit(public ssh.PublicKey) (key, error) {
 	held, ok := public.(ssh.CryptoPublicKey)
 	if !ok || strings.HasPrefix(public.Type(), "sk-") || strings.Contains(public.Type(), "-cert-") {

@@ -171,7 +171,7 @@ func TestAgent_WrongSignatures(t *testing.T) {
 	}
 }
 
-// An agent that does not respond costs each signature its time, and no more.
+// An agent that does not respond costs each signature its time limit.
 func TestAgent_Hangs(t *testing.T) {
 	hang := make(chan struct{})
 	defer close(hang)

@@ -308,7 +308,7 @@ func TestLive_SlowFile(t *testing.T) {
 		if err := first.Look(ctx); err != nil { // SIGHUP
 			t.Error(err)
 		}
-		for range 120 { // the second instance learns of the key from the store
+		for range 120 { // the second instance finds the key in the store
 			time.Sleep(500 * time.Millisecond)
 			synctest.Wait()
 			if err := late.Ready(); err != nil {

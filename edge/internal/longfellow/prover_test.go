@@ -46,7 +46,7 @@ func (p *prover[E]) extend(first []E) []E {
 	return row
 }
 
-// committed is a prover's commitment to its inputs, and all that it has to know later.
+// committed is a prover's commitment to its inputs, with the values that it needs later.
 type committed[E element[E]] struct {
 	*prover[E]
 	inputs, witnesses []E

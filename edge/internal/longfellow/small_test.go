@@ -16,10 +16,10 @@ import (
 	"github.com/verge-id/verge/testharness/long"
 )
 
-// smallPair is a pair of our own circuits with the public inputs of version 7 for one attribute. Each proves
+// smallPair is a pair of small circuits with the public inputs of version 7 for one attribute. Each proves
 // little, but its proofs need all of Circuit.Verify: both transcripts and commitments, the codes, and the
 // public inputs. The signature circuit shows s*t = the device's hash, and s = the first coordinate of the
-// issuer's key. The hash circuit shows that the first code is that of x with the key of both parties, and
+// issuer's key. The hash circuit shows that the first code is the code of x with the key of both parties, and
 // that a private bit is the lowest bit of the attribute's value: 0xf4 is false, and 0xf5 true.
 type smallPair struct {
 	*Circuit
@@ -178,7 +178,7 @@ func TestCircuit_Small(t *testing.T) {
 		if err := p.Verify(&s, proof); err != Commitment {
 			t.Errorf("%s: %v", name, err)
 		}
-		// A prover can also prove the other statement, with what is true for the first one.
+		// A prover can also prove the other statement, with the values of the first one.
 		own := p.prove(t, &s, nil)
 		if err := p.Verify(&s, own); err != nil {
 			t.Errorf("%s, with an own proof: %v", name, err)

@@ -20,7 +20,7 @@ import (
 	"github.com/verge-id/verge/testharness/wallettest"
 )
 
-// credentialStep is the form by which the page asks the browser's wallets.
+// credentialStep is the form that asks the browser's wallets.
 const credentialStep = `form[data-step="credential"]`
 
 // TestProofInChromium: the binary's page asks Chromium for a zero-knowledge proof by navigator.credentials.
@@ -167,7 +167,7 @@ func (p *proofPage) fails(rule string) {
 	}
 }
 
-// picture writes a screenshot to the folder that VERGE_PICTURES names, to look at.
+// picture writes a screenshot to the folder that VERGE_PICTURES names, for a reviewer.
 func (p *proofPage) picture(name string) {
 	u := &consoleUser{t: p.t, ctx: p.ctx}
 	u.picture(name)

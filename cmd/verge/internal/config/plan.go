@@ -47,8 +47,8 @@ type Plan struct {
 	TrustsNobody bool // the system has no certificates of authorities
 
 	// Expiries has the expiry of each certificate of this service that is not of the listeners, by its
-	// setting: those of wallet methods, and the client certificate of the store. Of a chain it is the
-	// earliest.
+	// setting: those of wallet methods, and the client certificate of the store. The earliest one of a
+	// chain counts.
 	Expiries map[string]time.Time
 
 	Certificate *certs.Files     // of the listeners; nil: they use plain HTTP, or ACME
