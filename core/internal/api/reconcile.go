@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/internal/lifecycle"
 	"github.com/verge-id/verge/core/internal/session"
 	"github.com/verge-id/verge/core/timestamp"
 	"github.com/verge-id/verge/core/web"
@@ -79,11 +80,11 @@ func (c *call) reconcile() (*web.Response, error) {
 		return nil, errNoSession
 	}
 	c.about.Session, c.about.Integration = text, i.ID
-	r, _, err := c.Lifecycle.Load(c.ctx, id)
+	r, err := c.Lifecycle.Outcome(c.ctx, lifecycle.Session{ID: id, Text: text, Integration: i})
 	if err != nil {
 		return nil, err
 	}
-	return web.JSONBytes(200, view(text, id, r.As(c.Now, id.Expires())).marshal()), nil
+	return web.JSONBytes(200, view(text, id, r).marshal()), nil
 }
 
 // looksLikeID reports whether text has the form of a session id in openapi.yaml. A well-formed id that this

@@ -166,6 +166,21 @@ func (l *Lifecycle) Fire(ctx context.Context, s Session, step Step) (session.Rec
 	return r, err
 }
 
+// Outcome returns the record of a session as of now. If its time is over without an outcome, Outcome first
+// commits that it has expired: a request that began in time and whose commit is still on its way could
+// otherwise complete a session that a publisher has seen expired (contract 18).
+func (l *Lifecycle) Outcome(ctx context.Context, s Session) (session.Record, error) {
+	r, _, err := l.Load(ctx, s.ID)
+	if err != nil {
+		return session.Record{}, err
+	}
+	now := l.Now()
+	if r.Terminal() || now.Before(s.ID.Expires()) {
+		return r.As(now, s.ID.Expires()), nil
+	}
+	return l.Fire(ctx, s, Step{Trigger: session.TimeUp, Attempt: anyAttempt})
+}
+
 // anyAttempt is the attempt of a trigger that belongs to no attempt.
 const anyAttempt = -1
 

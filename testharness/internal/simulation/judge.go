@@ -164,6 +164,14 @@ func (j *judge) startAnswered(i offer, a answer, repeatable bool) {
 	}
 }
 
+// startedAgain is another response to a repeated start. Only a failover that loses the first one explains it.
+func (j *judge) startedAgain(i offer, first, again answer) {
+	if !j.forgot {
+		j.fail("contract 11: the same start returned another session: %s, then %s", first.body, again.body)
+	}
+	j.unknown["int_"+i.id]++
+}
+
 func (j *judge) started(s *session, a answer) {
 	s.levels = j.possible(s.offer, "level", s.offer.levelNumber(), s.asked, s.answered, cacheLife)
 	s.acts, s.failing, s.types = map[string]bool{}, map[string]bool{}, map[string]string{}
@@ -456,25 +464,12 @@ func (j *judge) reconciled(s *session, asked time.Time, a answer) {
 		return
 	}
 	j.failure(s, a.text("failure_code"))
-	// An outcome of the last moment may still be on its way to the store: see the package's doc.
-	if status == "EXPIRED" && !j.settled(s, asked) {
-		return
-	}
 	j.ended(s, status, "reconcile")
 	if s.endedBody != "" && s.endedBody != string(a.body) && !j.forgot {
 		j.fail("I6: session %s was %s, and is %s", short(s.id), s.endedBody, a.body)
 	}
 	s.endedBody = string(a.body)
 	j.reach("reconciled " + status)
-}
-
-// settled reports whether every request of before the session's end must have ended.
-func (j *judge) settled(s *session, at time.Time) bool {
-	end := s.answered.Add(10*time.Minute + j.tolerance())
-	if j.w.healed {
-		return at.After(end)
-	}
-	return j.calm() && at.After(end.Add(patience))
 }
 
 // failure checks that a session has failed for a reason that a person or program has caused.
