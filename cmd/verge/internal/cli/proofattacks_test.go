@@ -203,9 +203,9 @@ func manyProofs(t *testing.T, s *trust) {
 		got[status]++
 	}
 	t.Logf("%d proofs: %v; a session was started within %s", all, got, took)
-	if ok, busy := got[http.StatusOK], got[http.StatusServiceUnavailable]; ok == 0 || busy == 0 ||
-		ok+busy != all {
-		t.Errorf("contract 56: the responses are %v, want some of 200 and of 503", got)
+	// How many are 503 depends on the machine; longfellow's TestSet_Waits checks the number.
+	if ok := got[http.StatusOK]; ok == 0 || ok+got[http.StatusServiceUnavailable] != all {
+		t.Errorf("contract 56: the responses are %v, want 200 and 503", got)
 	}
 	b.collects()
 	b.want("contract 56: one of many proofs", "COMPLETED")
