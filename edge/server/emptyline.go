@@ -117,6 +117,6 @@ func (p *requestPosition) count(b []byte) {
 func (c *emptyLineConn) handlerBegins(body int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.known = c.known && body >= 0 && !c.at.handled
+	c.known = c.known && !c.at.handled
 	c.at.handled, c.at.body = true, body
 }

@@ -146,7 +146,7 @@ var reader = foothold{"A reader of the store", []row{
 		proof: []string{"core/integration:TestWeakSecret", "core/integration:TestSiteValidate"},
 	},
 	{
-		says: "They see publishers, integrations, and session ids with their outcomes. Of the last " +
+		says: "They see publishers, integrations, and session ids with their outcomes. About the last " +
 			"steps without success they see the method, the reason and the setting.",
 		tries: "to read who is verified where, and how it ended",
 		gets:  "publishers and integrations by name, session ids of waiting events, outcomes with their time",

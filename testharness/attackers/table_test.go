@@ -56,6 +56,7 @@ var parts = []struct {
 			writer,
 			replacedRing,
 			currentRing,
+			filesReader,
 			signedModule,
 			unsignedModule,
 			viewer,
