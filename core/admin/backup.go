@@ -10,6 +10,9 @@ import (
 // core uses the store only through its port.
 const BackupPath = operate.Prefix + "backup"
 
+// StorePath reads and replaces the rows of a Worker's store. edge/workers/src/storeadmin.js serves it.
+const StorePath = operate.Prefix + "store"
+
 // BackupMade is the response of POST BackupPath.
 type BackupMade struct {
 	Path  string    `json:"path"` // of the new file, on the server

@@ -10,9 +10,11 @@ import (
 
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/admin"
+	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/edge/internal/bothservers"
 	"github.com/verge-id/verge/edge/server"
+	"github.com/verge-id/verge/edge/workers"
 	"github.com/verge-id/verge/wasm/abi"
 )
 
@@ -48,8 +50,20 @@ func routesJS(t *testing.T) []byte {
 	for _, c := range []struct{ name, value string }{
 		{"alivePath", server.AlivePath}, {"readyPath", server.ReadyPath},
 		{"canaryPath", abi.CanaryPath}, {"adminRoot", admin.Root},
+		{"selfPath", operate.ReadSelf.Path}, {"storePath", admin.StorePath},
 	} {
 		fmt.Fprintf(&b, "\nexport const %s = %q;", c.name, c.value)
+	}
+	b.WriteByte('\n')
+	for _, list := range []struct {
+		name   string
+		values []string
+	}{{"jurisdictions", workers.Jurisdictions}, {"locationHints", workers.LocationHints}} {
+		values, err := json.Marshal(list.values)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&b, "\nexport const %s = %s;", list.name, values)
 	}
 	b.WriteByte('\n')
 	for _, side := range []struct {

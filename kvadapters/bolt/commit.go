@@ -392,41 +392,46 @@ func (g *groupState) apply(tx *bbolt.Tx, c *change) (refused, err error) {
 	if refused := g.evaluate(tx, c, now); refused != nil {
 		return refused, nil
 	}
+	return nil, g.write(tx, c)
+}
+
+// write writes c to tx.
+func (g *groupState) write(tx *bbolt.Tx, c *change) error {
 	for _, p := range c.puts {
 		if err := deleteItem(tx, p.key); err != nil {
-			return nil, err
+			return err
 		}
 		if err := tx.Bucket(bucketItems).Put(p.key, p.record); err != nil {
-			return nil, err
+			return err
 		}
 		if p.expires != 0 {
 			if err := tx.Bucket(bucketExpiry).Put(expiryKey(p.expires, p.key), nil); err != nil {
-				return nil, err
+				return err
 			}
 		}
 	}
 	for _, key := range c.deletes {
 		if err := deleteItem(tx, key); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	for _, t := range c.schedule {
 		if err := g.deleteTask(tx, c.partition, t.id); err != nil {
-			return nil, err
+			return err
 		}
 		if err := tx.Bucket(bucketTasks).Put(taskKey(c.partition, t.id), t.record); err != nil {
-			return nil, err
+			return err
 		}
 		if err := tx.Bucket(bucketDue).Put(t.dueKey, nil); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	for _, id := range c.cancel {
 		if err := g.deleteTask(tx, c.partition, id); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return nil, nil
+	return nil
 }
 
 // evaluate returns nil if all checks and leases of c pass.

@@ -163,6 +163,11 @@ var Table = []entry{
 		Short: "one of each kind",
 	},
 	{
+		Package: "cmd/verge/internal/cli", Test: "TestMoveToAWorkerAndBack",
+		Only:  "a native deployment that moves to a Worker and back, by the commands",
+		Short: "exports and imports of one partition (edge/workers:TestExport_IsConsistent, TestImport_Lock)",
+	},
+	{
 		Package: "cmd/verge/internal/cli", Test: "TestTheRecipesOfBackup",
 		Only:  "backup and restore of Redis and PostgreSQL by the commands of BACKUP.md",
 		Short: "backup and restore of bolt",

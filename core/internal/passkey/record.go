@@ -125,6 +125,14 @@ const (
 
 func partition(n int) kv.Partition { return kv.Partition("k" + strconv.Itoa(n)) }
 
+// Partitions returns the partitions that have passkeys only.
+func Partitions() (all []kv.Partition) {
+	for n := range partitions {
+		all = append(all, partition(n))
+	}
+	return all
+}
+
 func hashOf(credentialID []byte) string {
 	sum := sha256.Sum256(credentialID)
 	return hex.EncodeToString(sum[:])

@@ -56,6 +56,14 @@ func partitionOf(integration string) kv.Partition {
 
 func partition(n int) kv.Partition { return kv.Partition(fmt.Sprint("u", n)) }
 
+// Partitions returns the partitions that have usage only.
+func Partitions() (all []kv.Partition) {
+	for n := range partitions {
+		all = append(all, partition(n))
+	}
+	return all
+}
+
 // Reseal signs all usage with the active key, like integration.Directory.Reseal for its own records. Usage
 // then no longer depends on older keys, and survives their retirement.
 func (u *Usage) Reseal(ctx context.Context) error {

@@ -4,15 +4,16 @@
 import * as abi from "./abi.js";
 import { canonicalName, read } from "./egress.js";
 import { Busy } from "./guest.js";
-import { adminRoutes, alivePath, publicRoutes, readyPath } from "./routes.js";
+import { adminRoutes, alivePath, publicRoutes, readyPath, storePath } from "./routes.js";
 import { Table, logPath, operatorsPath, uuid } from "./table.js";
 import { longPoll, preferredWait } from "./longpoll.js";
 
 const publicTable = new Table(publicRoutes), adminTable = new Table(adminRoutes);
-const operatorsWords = adminTable.words();
+const operatorsWords = adminTable.words().add(storePath.split("/").at(-1));
 
 const maxRest = 1024 * 1024; // bytes of a body that is too large, which are read and dropped
 const maxHeader = 48 * 1024;
+const maxStoreBody = 1024 * 1024;
 
 const hopByHop = new Set([
   "Connection", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
@@ -28,6 +29,7 @@ const hopByHop = new Set([
 //   log(line)
 //   shown(client)       → the client's address as the log may have it, "" for none
 //   waits               a WaitLimiter for the requests that wait
+//   store(request, ask) → the result of storeAdmin; optional
 export async function serve(request, url, on) {
   const begin = Date.now();
   const admin = on.isAdmin(url);
@@ -95,18 +97,17 @@ async function answerTo(request, url, { admin, path, route, known, begin }, clie
     return refused(431, "INVALID_REQUEST", `The header is longer than ${maxHeader} bytes.`);
   }
   if (!path) return refused(400, "INVALID_REQUEST", "The URL is malformed.");
+  const store = admin && path === storePath && on.store;
   let body;
   try {
-    body = await bodyOf(request, route.maxBody);
+    body = await bodyOf(request, store ? maxStoreBody : route.maxBody);
   } catch {
     return refused(400, "INVALID_REQUEST", "The request body could not be read.");
   }
 
-  const message = abi.write(abi.request, {
-    method: request.method, path, query: url.search.slice(1), header, body, client,
-  });
+  const call = { method: request.method, path, query: url.search.slice(1), header, body, client };
   // ask returns the guest's answer. It throws Invalid if that is none.
-  const ask = async (entry) => {
+  const ask = async (entry, message) => {
     const result = await on.run(entry, message, (about) => {
       for (const [name, value] of Object.entries(about)) if (/^[A-Za-z0-9_.-]{1,200}$/.test(value)) known[name] = value;
     });
@@ -118,13 +119,24 @@ async function answerTo(request, url, { admin, path, route, known, begin }, clie
     }
     throw new Invalid();
   };
+  if (store) {
+    if (body.length > maxStoreBody) {
+      return refused(413, "PAYLOAD_TOO_LARGE", `The request body is longer than ${maxStoreBody} bytes.`);
+    }
+    const { value, error, response } = await store(call, (message) => ask(abi.entry.admin, message));
+    if (error) return refused(...error);
+    if (value) return answerJSON(request, value);
+    if (response.body.length > 0) return answerOf(request, response);
+    return refused(503, "UNAVAILABLE", "The token cannot be checked at the moment; nothing was changed. Try again.");
+  }
+  const message = abi.write(abi.request, call);
   // again repeats ask, and returns null if there is no place.
-  const again = () => ask(abi.entry.handleAgain).catch((e) => {
+  const again = () => ask(abi.entry.handleAgain, message).catch((e) => {
     if (e instanceof Busy) return null;
     throw e;
   });
   try {
-    const response = await ask(admin ? abi.entry.admin : abi.entry.handle);
+    const response = await ask(admin ? abi.entry.admin : abi.entry.handle, message);
     const seconds = route.waits ? preferredWait(header["Prefer"] ?? []) : 0;
     return answerOf(request, await longPoll(response, {
       seconds, begin, client, signal: request.signal, ask: again, limiter: on.waits,
@@ -151,6 +163,14 @@ async function bodyOf(request, maxBody) {
   const fits = length !== null && /^\d{1,9}$/.test(length) && Number(length) <= maxBody;
   if (fits) return new Uint8Array(await request.arrayBuffer());
   return request.body === null ? abi.empty : read(request.body, maxBody + 1, null, maxRest);
+}
+
+function answerJSON(request, value) {
+  const correlation = correlationID(request);
+  return new Response(request.method === "HEAD" ? null : JSON.stringify(value), { headers: {
+    "Content-Type": "application/json; charset=utf-8", "Cache-Control": "no-store",
+    "X-Request-Id": requestID(), ...(correlation && { "X-Correlation-Id": correlation }),
+  } });
 }
 
 function answerOf(request, { status, header, body }) {

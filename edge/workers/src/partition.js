@@ -9,8 +9,9 @@ import { DurableObject } from "cloudflare:workers";
 import * as abi from "./abi.js";
 import { effects, objects } from "./effects.js";
 import { runDue } from "./runner.js";
-import { egressOf, engineOf, jobTime, log, settle, signerOf, spendOf } from "./service.js";
+import { egressOf, engineOf, jobTime, log, namespaceOf, settle, signerOf, spendOf } from "./service.js";
 import { Store } from "./store.js";
+import { tidy, transfer } from "./transfer.js";
 
 const millisecond = 1_000_000n;
 const again = 1_000; // ms until the next alarm, if one has left something due
@@ -28,7 +29,7 @@ export class Partition extends DurableObject {
   spender() { return spendOf(this.env); }
   fetcher() { return egressOf(this.env); }
   signer() { return signerOf(this.env); }
-  object() { return objects(this.env.PARTITION); }
+  object() { return objects(namespaceOf(this.env, "PARTITION")); }
   log(line) { log(line); }
   settle(carryOut) { return settle(this.env, carryOut); }
 
@@ -43,6 +44,23 @@ export class Partition extends DurableObject {
   // effect is called by the runner of a guest, in any isolate. It keeps the name of the object, because an
   // alarm does not have it.
   async effect(name, kind, body) {
+    const store = await this.#named(name);
+    if (kind === abi.kind.claim) tidy(store);
+    const reply = store.effect(kind, body);
+    if (kind === abi.kind.commit) this.#arm(store.scheduled());
+    else if (kind === abi.kind.claim) this.#arm(store.earliest());
+    return reply;
+  }
+
+  // transfer carries out a part of an export or an import (transfer.js).
+  async transfer(name, action, input) {
+    const store = await this.#named(name);
+    const before = store.locked, result = transfer(store, action, input);
+    if (before && !store.locked) this.#set(this.#next());
+    return result;
+  }
+
+  async #named(name) {
     const store = this.store();
     if (this.name === undefined) {
       this.#armed = await this.ctx.storage.getAlarm();
@@ -50,10 +68,7 @@ export class Partition extends DurableObject {
       if (kept === undefined) store.setFact("name", name);
       this.name = kept ?? name; // last, so that all of this is done again if it fails
     }
-    const reply = store.effect(kind, body);
-    if (kind === abi.kind.commit) this.#arm(store.scheduled());
-    else if (kind === abi.kind.claim) this.#arm(store.earliest());
-    return reply;
+    return store;
   }
 
   // arm sets the alarm for a task that is due then, unless it is set for an earlier
@@ -92,6 +107,10 @@ export class Partition extends DurableObject {
     this.#armed = null; // the alarm that was set has come
     try {
       this.name ??= this.store().fact("name");
+      if (this.store().locked) { // its end sets the alarm
+        this.#awake = false;
+        return;
+      }
       if (info?.retryCount > 2) this.#set(begin + lost);
       more = await runDue(this.#outbox(), (line) => this.log({ ...line, partition: this.name }));
       this.ctx.waitUntil(this.settle(this.#carryOut()));

@@ -4,6 +4,11 @@ export const alivePath = "/healthz";
 export const readyPath = "/readyz";
 export const canaryPath = "/api/v1/openapi.yaml";
 export const adminRoot = "/admin/";
+export const selfPath = "/admin/v1/operators/self";
+export const storePath = "/admin/v1/store";
+
+export const jurisdictions = ["eu","us","fedramp","fedramp-high"];
+export const locationHints = ["wnam","enam","sam","weur","eeur","apac","apac-ne","apac-se","oc","afr","me"];
 
 export const publicRoutes = [
   { methods: ["GET","HEAD"], pattern: "/console/assets/{}", label: "console", maxBody: 16384 },

@@ -7,6 +7,7 @@ import { Engine } from "./guest.js";
 import { Leases } from "./leases.js";
 import { asking } from "./limits.js";
 import { clientIn, lineOf } from "./lines.js";
+import { jurisdictions, locationHints } from "./routes.js";
 import { howTo, publicOf, signer } from "./signing.js";
 import { UsageCounter } from "./usagecounter.js";
 
@@ -54,9 +55,41 @@ const measureOf = (env) => ({ method, event, reason, seconds = 0 }) => {
 // spendOf returns what carries out a spend. Without the objects of the counters,
 // nothing could be counted, so nothing is served.
 export function spendOf(env) {
-  if (!env.LIMITS) throw new Error("LIMITS is missing; wrangler.jsonc binds it to the class Limits");
-  leases ??= new Leases(asking(env.LIMITS));
+  leases ??= new Leases(asking(namespaceOf(env, "LIMITS")));
   return (body) => leases.effect(body);
+}
+
+// namespaceOf returns a namespace of Durable Objects by the name of its binding, in the configured jurisdiction.
+// New objects are created in the configured region. A setting that is wrong throws: objects elsewhere would be
+// others, and empty.
+export function namespaceOf(env, binding) {
+  const kept = namespaces.get(binding);
+  if (kept) return kept;
+  const of = namespaceIn(env[binding], binding, env);
+  namespaces.set(binding, of);
+  return of;
+}
+
+const namespaces = new Map();
+
+// namespaceIn returns that namespace.
+export function namespaceIn(bound, binding, { JURISDICTION: jurisdiction = "", LOCATION_HINT: hint = "" }) {
+  if (!bound) {
+    const name = binding[0] + binding.slice(1).toLowerCase();
+    throw new Error(`${binding} is missing; wrangler.jsonc binds it to the class ${name}`);
+  }
+  const check = (name, value, list) => {
+    if (value !== "" && !list.includes(value)) throw new Error(`${name} is none of ${list.join(", ")}`);
+  };
+  check("JURISDICTION", jurisdiction, jurisdictions);
+  check("LOCATION_HINT", hint, locationHints);
+  const of = jurisdiction === "" ? bound : bound.jurisdiction(jurisdiction);
+  const options = hint === "" ? undefined : { locationHint: hint };
+  return {
+    idFromName: (name) => of.idFromName(name),
+    get: (id) => of.get(id, options),
+    getByName: (name) => of.get(of.idFromName(name), options),
+  };
 }
 
 export const egressOf = (env) => {
@@ -177,12 +210,18 @@ export function guestConfig(env) {
   if (config.report) config.report_key = publicKeyOf(env, config.report.key_env, "report");
   delete config.report;
   config.keyring = parsed(env.VERGE_KEYRING, "VERGE_KEYRING");
-  if (env.VERGE_OPERATOR_TOKEN) {
-    config.operator_token ??= secretIn(env.VERGE_OPERATOR_TOKEN, "VERGE_OPERATOR_TOKEN");
-  }
+  const token = operatorTokenOf(env);
+  if (token !== "") config.operator_token = token;
   if (config.keyring) config.key_set ??= true; // isolates of two versions may have different rings
   if (config.keyring && config.base_url) config.host ??= new URL(config.base_url).hostname;
   return JSON.stringify(config);
+}
+
+// operatorTokenOf returns the configured operator token, or "".
+export function operatorTokenOf(env) {
+  const { operator_token: given } = configOf(env);
+  if (given) return given;
+  return env.VERGE_OPERATOR_TOKEN ? secretIn(env.VERGE_OPERATOR_TOKEN, "VERGE_OPERATOR_TOKEN") : "";
 }
 
 // siteOf returns the site that entry 9 applies, as JSON, or null if there is no site. It is in VERGE_SITE,

@@ -12,11 +12,12 @@ const maxName = 256, maxValue = 64 * 1024, maxTx = 64;
 const farthest = (1n << 63n) - 1n;
 
 // Refused is thrown for a transaction or a time beyond a limit. The store does not change.
-class Refused extends Error {}
+export class Refused extends Error {}
 
 export class Store {
   #unswept = 0; // puts since the last sweep
   #scheduled = null;
+  locked = false; // every effect is rejected (transfer.js)
 
   // storage is the object's storage, and now returns the time.
   constructor(storage, now) {
@@ -34,10 +35,12 @@ export class Store {
       "DROP TABLE IF EXISTS counters", // of an earlier release, which did not keep them in memory
       "CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value)",
     ]) this.sql.exec(statement);
+    this.locked = this.fact("locked") !== undefined;
   }
 
   // effect carries out an effect of the ABI and returns {status, body}.
   effect(of, body) {
+    if (this.locked) return { status: abi.status.unavailable, body: abi.bytesOf("partition: locked for an import") };
     try {
       switch (of) {
         case abi.kind.get: return this.#get(abi.read(abi.key, body));
@@ -104,16 +107,30 @@ export class Store {
   }
 
   #apply(tx) {
-    for (const { name, value, expires } of tx.puts) {
-      this.sql.exec("INSERT OR REPLACE INTO items VALUES (?, ?, ?, CAST(? AS INTEGER))",
-        name, value, tx.id, number(expires));
-    }
+    this.#put(tx.puts, tx.id);
     for (const name of tx.deletes) this.sql.exec("DELETE FROM items WHERE name = ?", name);
-    for (const { id, due, payload } of tx.schedule) {
+    this.#schedule(tx.schedule);
+    for (const id of tx.cancel) this.sql.exec("DELETE FROM tasks WHERE id = ?", id);
+  }
+
+  #put(puts, by) {
+    for (const { name, value, expires, tx = by } of puts) {
+      this.sql.exec("INSERT OR REPLACE INTO items VALUES (?, ?, ?, CAST(? AS INTEGER))",
+        name, value, tx, number(expires));
+    }
+  }
+
+  #schedule(tasks) {
+    for (const { id, due, payload } of tasks) {
       this.sql.exec(`INSERT OR REPLACE INTO tasks
         VALUES (?1, CAST(?2 AS INTEGER), ?3, NULL, CAST(?2 AS INTEGER))`, id, number(due), payload);
     }
-    for (const id of tx.cancel) this.sql.exec("DELETE FROM tasks WHERE id = ?", id);
+  }
+
+  // write adds items, each with the transaction that wrote it in another store, and tasks (transfer.js).
+  write(items, tasks) {
+    this.#put(items);
+    this.#schedule(tasks);
   }
 
   // scheduled is when the earliest task falls due that was scheduled since the last
@@ -198,31 +215,51 @@ const itemOf = (partition, { name, value, tx, expires }) => {
 
 // validate checks what Tx.Validate of core/kv checks.
 function validate(tx) {
-  const bad = (what) => { throw new Refused(`transaction ${JSON.stringify(tx.id)}: ${what}`); };
-  const name = (s, what) => {
-    const valid = 1 <= s.length && s.length <= maxName && !/[^!-~]/.test(s);
-    if (!valid) bad(`${what} ${JSON.stringify(s)} is not a name`);
-  };
-  const value = (v, what) => {
-    if (v.length > maxValue) bad(`${what} has ${v.length} bytes, want at most ${maxValue}`);
-  };
+  const bad = refusal(`transaction ${JSON.stringify(tx.id)}`);
   const id = abi.bytesOf(tx.id).length;
   if (id < 1 || id > 64) bad(`an ID of ${id} bytes, want 1 to 64`);
-  name(tx.partition, "partition");
+  checkName(tx.partition, "partition", bad);
   const lists = [tx.checks, tx.held, tx.puts, tx.deletes, tx.schedule, tx.cancel];
   const parts = lists.reduce((n, list) => n + list.length, 0);
   if (parts > maxTx) bad(`${parts} parts, want at most ${maxTx}`);
-  for (const c of tx.checks) name(c.name, "check of");
-  for (const h of tx.held) name(h.task, "held task");
+  for (const c of tx.checks) checkName(c.name, "check of", bad);
+  for (const h of tx.held) checkName(h.task, "held task", bad);
   for (const p of tx.puts) {
-    name(p.name, "put to");
-    value(p.value, `value of ${p.name}`);
+    checkName(p.name, "put to", bad);
+    checkValue(p.value, `value of ${p.name}`, bad);
   }
-  for (const d of tx.deletes) name(d, "delete of");
-  for (const t of tx.schedule) {
-    name(t.id, "task");
-    if (t.due === null) bad(`task ${t.id} has no due time`);
-    value(t.payload, `payload of task ${t.id}`);
-  }
-  for (const c of tx.cancel) name(c, "cancelled task");
+  for (const d of tx.deletes) checkName(d, "delete of", bad);
+  for (const t of tx.schedule) checkTask(t, bad);
+  for (const c of tx.cancel) checkName(c, "cancelled task", bad);
+}
+
+const refusal = (of) => (what) => { throw new Refused(`${of}: ${what}`); };
+
+function checkName(s, what, bad) {
+  const valid = 1 <= s.length && s.length <= maxName && !/[^!-~]/.test(s);
+  if (!valid) bad(`${what} ${JSON.stringify(s)} is not a name`);
+}
+
+function checkValue(v, what, bad) {
+  if (v.length > maxValue) bad(`${what} has ${v.length} bytes, want at most ${maxValue}`);
+}
+
+function checkTask(t, bad) {
+  checkName(t.id, "task", bad);
+  if (t.due === null) bad(`task ${t.id} has no due time`);
+  checkValue(t.payload, `payload of task ${t.id}`, bad);
+}
+
+// validItem and validTask return an item and a task of another store, or throw.
+export function validItem(item) {
+  const bad = refusal("import");
+  checkName(item.name, "item", bad);
+  checkName(item.tx, "transaction", bad);
+  checkValue(item.value, `value of ${item.name}`, bad);
+  return item;
+}
+
+export function validTask(task) {
+  checkTask(task, refusal("import"));
+  return task;
 }

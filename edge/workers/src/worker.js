@@ -6,9 +6,11 @@ import { effects, objects } from "./effects.js";
 import { isLoopback, parseAddress } from "./egress.js";
 import { adminRoot } from "./routes.js";
 import {
-  adminTime, baseOf, clientOf, egressOf, engineOf, handleTime, log, settle, signerOf, siteOf, spendOf,
+  adminTime, baseOf, clientOf, configOf, egressOf, engineOf, handleTime, log, namespaceOf, operatorTokenOf, settle,
+  signerOf, siteOf, spendOf,
 } from "./service.js";
 import { WaitLimiter } from "./longpoll.js";
+import { storeAdmin } from "./storeadmin.js";
 
 export { Limits } from "./limits.js";
 export { Partition } from "./partition.js";
@@ -32,7 +34,7 @@ export default {
     }
     // If the configuration is wrong, this throws, and the handler returns 503.
     const run = (entry, message, timeout, about) => {
-      const carryOut = effects(objects(env.PARTITION), spendOf(env), egressOf(env), signerOf(env));
+      const carryOut = effects(objects(namespaceOf(env, "PARTITION")), spendOf(env), egressOf(env), signerOf(env));
       const result = engineOf(env).run(entry, message, carryOut, timeout, about);
       // A request is finished even if its client disconnects.
       ctx.waitUntil(result.catch(() => {}).then(() => settle(env, carryOut)));
@@ -59,6 +61,10 @@ export default {
       client: (request) => parseAddress(request.headers.get("CF-Connecting-IP") ?? "") ?? abi.empty,
       isAdmin: (url) => isAdmin(url, env),
       ready: () => ready(serving),
+      store: (call, ask) => storeAdmin(call, {
+        ask, log, token: operatorTokenOf(env), partitions: configOf(env).partitions ?? 1,
+        object: (partition) => namespaceOf(env, "PARTITION").getByName(partition),
+      }),
       log, shown: (client) => clientOf(env)(client), waits,
     });
   },

@@ -140,7 +140,7 @@ func (c *Client) Backup(ctx context.Context) (*admin.BackupMade, error) {
 // ofWorker has instructions for Workers, for the paths that only `verge serve` has.
 var ofWorker = map[string]string{
 	admin.ModulePath: "its module is part of the deployment: replace it with `npx wrangler deploy`",
-	admin.BackupPath: "its data is in Durable Objects: see edge/deploy/BACKUP.md",
+	admin.BackupPath: "its data is in Durable Objects: back it up with `verge kv export`",
 }
 
 // maxAnswer exceeds the size of any response: a page of 200 events is the longest.

@@ -16,6 +16,9 @@ type kvCommands struct {
 	Backup  kvBackupCmd  `cmd:"" does:"backup.make" help:"Create a backup of a running server's bolt store."`
 	Restore kvRestoreCmd `cmd:"" help:"Restore a backup of a bolt store, while no server runs."`
 	Compact kvCompactCmd `cmd:"" help:"Make the file of a bolt store as small as its content, while no server runs."`
+	Export  kvExportCmd  `cmd:"" help:"Write the store of a Cloudflare Worker to a backup file."`
+	Import  kvImportCmd  `cmd:"" help:"Replace the store of a Cloudflare Worker with a backup."`
+	Unlock  kvUnlockCmd  `cmd:"" help:"End the lock of a Cloudflare Worker's store."`
 }
 
 type kvCheckCmd struct {

@@ -1,0 +1,270 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/verge-id/verge/cmd/verge/internal/adminclient"
+	"github.com/verge-id/verge/core"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/kvadapters/bolt"
+)
+
+type kvExportCmd struct {
+	File string `arg:"" type:"path" help:"The new file. It has the form of a backup of a bolt store."`
+
+	Lock bool `help:"Stop the service before, for a move. It stays locked until \"verge kv unlock\"."`
+	JSON bool `name:"json" help:"Print JSON."`
+	serverFlags
+}
+
+// Help is shown by "verge kv export --help".
+func (kvExportCmd) Help() string {
+	return `Writes the store of a Cloudflare Worker to a new file on this machine, while the Worker
+serves requests. The file is a backup of a bolt store, like the one of "verge kv
+backup": "verge kv import" loads it into a Worker, and "verge kv restore" into the
+store of a native server. It is complete and checked, and has mode 0600. Keep it
+apart from the key ring: both together open all data.
+
+Each partition is consistent: it has the rows of one moment. The partitions are read
+one after the other, so their moments differ by the time that the export takes.
+"Durable Objects" in edge/deploy/BACKUP.md explains what that means after a restore.
+
+With --lock, the Worker first stops: it returns 503 to all requests that need the
+store, and delivers no events. Use it to move to another deployment, so that no
+change is lost. This needs the operator token of the secret VERGE_OPERATOR_TOKEN.
+
+Examples:
+
+    verge kv export /mnt/backups/verge-20261126.db
+    verge kv export --lock move.db                 # then start the other deployment`
+}
+
+func (c *kvExportCmd) Run(ctx context.Context, p *program) error {
+	client, err := c.client(p)
+	if err != nil {
+		return err
+	}
+	n, err := client.StorePartitions(ctx)
+	if err != nil {
+		return err
+	}
+	partitions := core.StorePartitions(n)
+	if c.Lock {
+		for _, partition := range partitions {
+			if _, err := client.ChangeStore(ctx, partition, adminclient.StoreLock); err != nil {
+				return fmt.Errorf("%w\nThe Worker is partly locked; `verge kv unlock` ends that", err)
+			}
+		}
+	}
+	after := ""
+	next := func() (*bolt.Records, error) {
+		if len(partitions) == 0 {
+			return nil, nil
+		}
+		of := partitions[0]
+		page, err := client.ReadStore(ctx, of, after)
+		if err != nil {
+			return nil, fmt.Errorf("partition %s: %w", of, err)
+		}
+		if after = page.Next; after == "" {
+			partitions = partitions[1:]
+		}
+		return &bolt.Records{Partition: of, Items: page.KVItems(of), Tasks: page.KVTasks(),
+			RemovedItems: page.RemovedItems, RemovedTasks: page.RemovedTasks}, nil
+	}
+	made, err := bolt.WriteBackup(ctx, c.File, next, p.Now)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return printJSON(p, struct {
+			Path  string    `json:"path"`
+			Taken time.Time `json:"taken_at"`
+			Items int       `json:"items"`
+			Tasks int       `json:"tasks"`
+			Bytes int64     `json:"bytes"`
+		}{c.File, made.Taken, made.Items, made.Tasks, made.Bytes})
+	}
+	fmt.Fprintf(p.stdout, "%s has %d items and %d tasks, %d bytes, as of %s.\n", c.File, made.Items, made.Tasks,
+		made.Bytes, made.Taken.UTC().Format(time.RFC3339))
+	if c.Lock {
+		fmt.Fprintln(p.stdout, "The Worker is locked. `verge kv unlock` lets it continue.")
+	}
+	return nil
+}
+
+type kvImportCmd struct {
+	File string `arg:"" type:"existingfile" help:"A backup of a bolt store, or a file of \"verge kv export\"."`
+
+	Replace bool `help:"Replace the sessions, usage and passkeys that the Worker has."`
+	serverFlags
+}
+
+// Help is shown by "verge kv import --help".
+func (kvImportCmd) Help() string {
+	return `Replaces the store of a Cloudflare Worker with a backup: a file of "verge kv export",
+of "verge kv backup", or the file of a bolt store that is not in use. The Worker needs
+the key ring of the backup's time, or a later one, and at least as many partitions. It
+needs the operator token of the secret VERGE_OPERATOR_TOKEN.
+
+The Worker is locked during the import: it returns 503 to all requests that need the
+store. If the import is interrupted, the Worker stays locked: run the command again.
+Afterwards run "npx wrangler deploy", so that no part of the Worker remembers the
+previous store. For a backup that is not the last state of its store, follow "After a
+restore" in edge/deploy/BACKUP.md: sessions and results could be used twice for ten
+minutes.
+
+Examples:
+
+    verge kv import verge.db.backup-20261123T030000Z
+    verge kv import --replace /mnt/backups/verge-20261126.db`
+}
+
+func (c *kvImportCmd) Run(ctx context.Context, p *program) error {
+	client, err := c.client(p)
+	if err != nil {
+		return err
+	}
+	n, err := client.StorePartitions(ctx)
+	if err != nil {
+		return err
+	}
+	partitions := core.StorePartitions(n)
+	counts, err := c.count(ctx, p.Now(), partitions, n)
+	if err != nil {
+		return err
+	}
+	if err := c.lock(ctx, client, partitions); err != nil {
+		return err
+	}
+	if err := c.load(ctx, p, client, partitions, counts); err != nil {
+		return fmt.Errorf("%w\nThe Worker stays locked: its store is incomplete. Run the command again", err)
+	}
+	items, tasks := 0, 0
+	for _, of := range partitions {
+		if _, err := client.ChangeStore(ctx, of, adminclient.StoreFinish); err != nil {
+			return fmt.Errorf("%w\nA part of the Worker stays locked. Run the command again", err)
+		}
+		items, tasks = items+counts[of].Items, tasks+counts[of].Tasks
+	}
+	fmt.Fprintf(p.stdout, `The Worker's store has %d items and %d tasks of %s.
+
+Now run "npx wrangler deploy", so that no part of the Worker remembers the previous
+store. If the backup is not the last state of its store, follow "After a restore" in
+edge/deploy/BACKUP.md.
+`, items, tasks, c.File)
+	return nil
+}
+
+// count reads the whole backup before anything changes.
+func (c *kvImportCmd) count(ctx context.Context, now time.Time, partitions []kv.Partition, n int) (
+	map[kv.Partition]adminclient.StoreState, error) {
+	counts := map[kv.Partition]adminclient.StoreState{}
+	_, err := bolt.ReadBackup(ctx, c.File, now, func(r bolt.Records) error {
+		if !slices.Contains(partitions, r.Partition) {
+			return fmt.Errorf("the backup has a partition %s, and the Worker's VERGE_CONFIG has partitions = %d: "+
+				"increase it to the number of the backup's server, and deploy", r.Partition, n)
+		}
+		of := counts[r.Partition]
+		counts[r.Partition] = adminclient.StoreState{Items: of.Items + len(r.Items), Tasks: of.Tasks + len(r.Tasks)}
+		return nil
+	})
+	if err == nil && len(counts) == 0 {
+		err = fmt.Errorf("%s has no items", c.File)
+	}
+	return counts, err
+}
+
+// lock stops the Worker. If it has data that an import would lose, and the user has not allowed that, lock
+// ends the lock again.
+func (c *kvImportCmd) lock(ctx context.Context, client *adminclient.Client, partitions []kv.Partition) error {
+	used, interrupted := kv.Partition(""), false
+	for _, of := range partitions {
+		state, err := client.ChangeStore(ctx, of, adminclient.StoreLock)
+		if err != nil {
+			return fmt.Errorf("%w\nNothing was replaced. `verge kv unlock` ends the lock", err)
+		}
+		interrupted = interrupted || state.Interrupted
+		// The Worker's configuration writes publishers into the first partition.
+		if !state.Empty && of != partitions[0] {
+			used = of
+		}
+	}
+	if used == "" || c.Replace || interrupted {
+		return nil
+	}
+	if err := unlock(ctx, client, partitions); err != nil {
+		return err
+	}
+	return usagef("the Worker's store is in use: its partition %s has rows. Export it first, and then add --replace", used)
+}
+
+func unlock(ctx context.Context, client *adminclient.Client, partitions []kv.Partition) (err error) {
+	for _, of := range partitions {
+		_, failed := client.ChangeStore(ctx, of, adminclient.StoreUnlock)
+		err = errors.Join(err, failed)
+	}
+	return err
+}
+
+func (c *kvImportCmd) load(ctx context.Context, p *program, client *adminclient.Client,
+	partitions []kv.Partition, counts map[kv.Partition]adminclient.StoreState) error {
+	for _, of := range partitions {
+		if _, err := client.ChangeStore(ctx, of, adminclient.StoreClear); err != nil {
+			return err
+		}
+	}
+	now := p.Now()
+	_, err := bolt.ReadBackup(ctx, c.File, now, func(r bolt.Records) error {
+		return client.LoadStore(ctx, r.Partition, r.Items, r.Tasks)
+	})
+	if err != nil {
+		return err
+	}
+	for _, of := range partitions {
+		has, err := client.ChangeStore(ctx, of, adminclient.StoreCount)
+		if err != nil {
+			return err
+		}
+		// Items that expired since they were counted were not sent.
+		if want := counts[of]; has.Tasks != want.Tasks || has.Items > want.Items {
+			return fmt.Errorf("partition %s has %d items and %d tasks, the backup %d and %d", of,
+				has.Items, has.Tasks, want.Items, want.Tasks)
+		}
+	}
+	return nil
+}
+
+type kvUnlockCmd struct {
+	serverFlags
+}
+
+// Help is shown by "verge kv unlock --help".
+func (kvUnlockCmd) Help() string {
+	return `Lets a Cloudflare Worker continue that "verge kv export --lock" has locked. After an
+interrupted import, it fails: the store is incomplete. Run the import again instead.
+
+Example:
+
+    verge kv unlock`
+}
+
+func (c *kvUnlockCmd) Run(ctx context.Context, p *program) error {
+	client, err := c.client(p)
+	if err != nil {
+		return err
+	}
+	n, err := client.StorePartitions(ctx)
+	if err != nil {
+		return err
+	}
+	if err := unlock(ctx, client, core.StorePartitions(n)); err != nil {
+		return err
+	}
+	fmt.Fprintln(p.stdout, "The Worker is not locked.")
+	return nil
+}

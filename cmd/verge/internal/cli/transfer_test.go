@@ -1,0 +1,157 @@
+package cli
+
+import (
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/verge-id/verge/cmd/verge/internal/config"
+	"github.com/verge-id/verge/core"
+	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/kvadapters/bolt"
+	"github.com/verge-id/verge/testharness/long"
+	"github.com/verge-id/verge/testharness/wait"
+	"github.com/verge-id/verge/testharness/workerd"
+	"github.com/verge-id/verge/wasm/settings"
+)
+
+// movable is a deployed Worker with the key ring of a site, and its operator.
+type movable struct {
+	t      *testing.T
+	server *workerd.Server
+	*publisher
+}
+
+func newMovable(t *testing.T, ring string, partitions int) *movable {
+	t.Helper()
+	server := workerd.Start(t, &workerd.Options{Worker: &workerd.Worker{
+		Config: settings.Config{Config: core.Config{BaseURL: "http://127.0.0.1", Dev: true, Partitions: partitions}},
+		Secrets: map[string]string{"VERGE_KEYRING": readText(t, ring), "VERGE_OPERATOR_TOKEN": testToken},
+		AdminHost: "127.0.0.1",
+	}})
+	return &movable{t, server, newPublisher(readyFile{BaseURL: "http://" + server.Addr})}
+}
+
+// kv runs a command of `verge kv`, and returns its exit code and output.
+func (m *movable) kv(args ...string) (code int, out string) {
+	m.t.Helper()
+	p := onDisk()
+	p.Getenv = func(name string) (string, bool) { return testToken, name == config.OperatorTokenVariable }
+	return asOperator(p, serving{Admin: m.server.Addr}, append([]string{"kv"}, args...)...)
+}
+
+// A native deployment moves to a Worker and back. Sessions in progress continue, results count once, and
+// events that wait are delivered.
+func TestMoveToAWorkerAndBack(t *testing.T) {
+	long.Skip(t, "TestMoveToAWorkerAndBack")
+	t.Parallel()
+	sink := newEvents(t)
+	dir := t.TempDir()
+	path := filepath.Join(dir, "verge.db")
+	site := newSite(t, "bolt:"+path, sink.URL, "")
+	in := site.start()
+	sink.trust(testSecret)
+	var all []unfinished
+	for range 3 {
+		s := unfinished{}
+		var err error
+		if s.id, s.redirect, err = in.start(testIntegration); err == nil {
+			s.result, err = in.approve(s.redirect)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, s)
+	}
+	pending, redirect, err := in.start(testIntegration)
+	if err != nil {
+		t.Fatal(err)
+	}
+	used, unused, later := all[0].result, all[1].result, all[2].result
+	if valid, status, body := in.validate(used); !valid {
+		t.Fatalf("%d %s", status, body)
+	}
+	in.cmd.Process.Signal(syscall.SIGTERM)
+	wait.For(in.ended)
+
+	few := newMovable(t, site.ring, 1)
+	few.SecretKey = site.key
+	if _, err := few.do0(); err == nil {
+		t.Error("an empty Worker knows the key")
+	}
+	if code, out := few.kv("import", path); code != exitOK || !strings.Contains(out, "npx wrangler deploy") {
+		t.Fatalf("import: %d %s", code, out)
+	}
+	few.server.Restart(t) // as a deployment does
+	for token, want := range map[string]bool{used: false, unused: true} {
+		if valid, status, body := few.validate(token); valid != want {
+			t.Errorf("on the Worker: %v, want %v: %d %s", valid, want, status, body)
+		}
+	}
+	result, err := few.approve(redirect)
+	if err != nil {
+		t.Fatalf("a session of before, on the Worker: %v", err)
+	}
+	wait.Until(t, "its events", func() bool { return sink.has(pending, "started") && sink.has(pending, "completed") })
+	if code, out := few.kv("import", path); code != exitUsage || !strings.Contains(out, "--replace") {
+		t.Errorf("an import into a store in use: %d %s", code, out)
+	}
+	if valid, status, body := few.validate(result); !valid {
+		t.Errorf("after a rejected import: %d %s", status, body)
+	}
+
+	back := filepath.Join(dir, "back")
+	if code, out := few.kv("export", "--lock", back); code != exitOK || !strings.Contains(out, "locked") {
+		t.Fatalf("export: %d %s", code, out)
+	}
+	if _, _, err := few.start(testIntegration); err == nil {
+		t.Error("a locked Worker starts sessions")
+	}
+	if _, err := bolt.Restore(t.Context(), back, path, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	again := site.start()
+	for token, want := range map[string]bool{used: false, unused: false, result: false, later: true} {
+		if valid, status, body := again.validate(token); valid != want {
+			t.Errorf("after the way back: %v, want %v: %d %s", valid, want, status, body)
+		}
+	}
+	if code, out := few.kv("unlock"); code != exitOK {
+		t.Errorf("unlock: %d %s", code, out)
+	}
+	if _, _, err := few.start(testIntegration); err != nil {
+		t.Errorf("after unlock: %v", err)
+	}
+	many := filepath.Join(dir, "many")
+	if _, err := bolt.WriteBackup(t.Context(), many, onePartition("p7"), time.Now); err != nil {
+		t.Fatal(err)
+	}
+	code, out := few.kv("import", "--replace", many)
+	if code != exitFailed || !strings.Contains(out, "partitions = 1: increase it") {
+		t.Errorf("a backup of more partitions: %d %s", code, out)
+	}
+	if _, _, err := few.start(testIntegration); err != nil {
+		t.Errorf("after a backup of more partitions: %v", err)
+	}
+	if code, _ := few.kv("export", back); code == exitOK {
+		t.Error("an existing file was replaced")
+	}
+}
+
+// do0 asks for a session, and returns its id.
+func (m *movable) do0() (string, error) {
+	id, _, err := m.start(testIntegration)
+	return id, err
+}
+
+// onePartition returns the rows of a store with one item in that partition.
+func onePartition(p kv.Partition) func() (*bolt.Records, error) {
+	rows := []*bolt.Records{{Partition: p, Items: []kv.Item{{Key: kv.Key{Partition: p, Name: "x"}, Tx: "t"}}}, nil}
+	return func() (*bolt.Records, error) {
+		r := rows[0]
+		rows = rows[1:]
+		return r, nil
+	}
+}

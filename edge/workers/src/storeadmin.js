@@ -1,0 +1,93 @@
+// Serves /admin/v1/store, the export and import of the store (transfer.js), for operators. It is the
+// counterpart of edge.AdminEndpoint for a host without native code.
+
+import * as abi from "./abi.js";
+import { selfPath } from "./routes.js";
+
+const operation = "backup.make";
+const maxPartition = 64;
+
+// The actions of an import, and the log messages of some.
+const actions = { lock: "partition locked", clear: "partition cleared", load: "", count: "",
+  unlock: "partition unlocked", finish: "partition imported" };
+
+// storeAdmin handles a request, and returns {response} of the guest, {error: [status, code, text]} or {value}.
+//   ask(message)          → the guest's response to a request of the operators' side, or throws
+//   token                 the operator token of the configuration, "" for none
+//   object(partition)     → the Durable Object
+//   partitions            the number of partitions of sessions
+//   log(line)
+export async function storeAdmin({ method, query, header, body, client }, on) {
+  const { response, operator } = await authorize(header, client, on);
+  if (response) return { response };
+  // During an import the guest has no store, so only the configured token works.
+  const params = new URLSearchParams(query);
+  if (method === "GET" || method === "HEAD") {
+    const partition = params.get("partition");
+    if (partition === null) return { value: { partitions: on.partitions } };
+    const after = params.get("after") ?? "";
+    if (after === "") on.log({ level: 0, message: "partition export started", partition, operator });
+    return carryOut(on, partition, "page", { after });
+  }
+  if (method !== "POST") return { error: [405, "METHOD_NOT_ALLOWED", "This path does not take that method."] };
+  if (operator !== configured) {
+    return { error: [403, "FORBIDDEN", "An import needs the operator token of the secret VERGE_OPERATOR_TOKEN."] };
+  }
+  let input;
+  try {
+    input = JSON.parse(abi.textOf(body));
+  } catch {
+    return { error: [400, "INVALID_REQUEST", "The request body is no JSON."] };
+  }
+  const { action, partition } = input ?? {};
+  if (!Object.hasOwn(actions, action)) {
+    return { error: [400, "INVALID_REQUEST", `action is none of ${Object.keys(actions).join(", ")}.`] };
+  }
+  const result = await carryOut(on, partition, action, input);
+  if (result.value && actions[action] !== "") {
+    on.log({ level: 4, message: actions[action], partition, operator });
+  }
+  return result;
+}
+
+async function carryOut(on, partition, what, input) {
+  if (typeof partition !== "string" || partition.length > maxPartition || !/^[a-z][a-z0-9]*$/.test(partition)) {
+    return { error: [400, "INVALID_REQUEST", "partition is no name of a partition."] };
+  }
+  try {
+    const { value, rejected } = await on.object(partition).transfer(partition, what, input);
+    return rejected === undefined ? { value } : { error: [409, "BACKUP_REFUSED", rejected] };
+  } catch (e) {
+    on.log({ level: 8, message: "partition not transferred", partition, error: e.message });
+    return { error: [503, "UNAVAILABLE", "The partition cannot be reached just now; try again shortly."] };
+  }
+}
+
+const configured = "configured";
+
+// authorize returns the id of the token that may make a backup, or the guest's response. The guest judges
+// every token, because it counts the wrong ones. The configured token is accepted even if the guest fails,
+// unless too many wrong tokens came from the address (contract 42).
+async function authorize(header, client, { ask, token }) {
+  const given = Object.fromEntries(["Authorization", "X-Correlation-Id"].filter((name) => name in header)
+    .map((name) => [name, header[name]]));
+  let response = null;
+  try {
+    response = await ask(abi.write(abi.request, {
+      method: "GET", path: selfPath, query: `may=${operation}`, header: given, body: abi.empty, client,
+    }));
+  } catch { // the guest has logged it
+  }
+  if (response?.status !== 429 && await hasToken(given, token)) return { operator: configured };
+  if (response === null) response = { status: 503, header: {}, body: abi.empty };
+  if (response.status !== 200) return { response };
+  return { operator: JSON.parse(abi.textOf(response.body)).id };
+}
+
+// hasToken compares hashes, as the core does with the same token.
+async function hasToken(header, token) {
+  const value = header.Authorization?.length === 1 ? header.Authorization[0] : "";
+  if (token === "" || !value.startsWith("Bearer ")) return false;
+  const hash = (s) => crypto.subtle.digest("SHA-256", abi.bytesOf(s));
+  return crypto.subtle.timingSafeEqual(await hash(value.slice("Bearer ".length)), await hash(token));
+}

@@ -1,0 +1,220 @@
+package bolt
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"runtime/debug"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/verge-id/verge/core/kv"
+)
+
+// Records are rows of one partition: of a backup, or of another store.
+type Records struct {
+	Partition kv.Partition
+	Items     []kv.Item
+	Tasks     []kv.Task // without leases
+
+	// Names of rows that were removed after an earlier Records had them.
+	RemovedItems, RemovedTasks []string
+}
+
+// WriteBackup writes a backup from the rows of another store to a new file. It calls next until next
+// returns nil. A row replaces the earlier row of the same name. The file is like the one of Store.Backup:
+// if it exists after WriteBackup has returned, it is complete, on disk and checked.
+func WriteBackup(
+	ctx context.Context, path string, next func() (*Records, error), now func() time.Time,
+) (c Copy, err error) {
+	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
+		return c, fmt.Errorf("bolt: backup: %s already exists and was not changed", path)
+	}
+	err = written(path, func(temporary string) error {
+		if err := os.Remove(temporary); err != nil { // bbolt creates it
+			return err
+		}
+		if c, err = writeRecords(ctx, temporary, next, now); err != nil {
+			return err
+		}
+		return os.Rename(temporary, path)
+	})
+	if err != nil {
+		return Copy{}, fmt.Errorf("bolt: backup to %s: %w", path, err)
+	}
+	return c, nil
+}
+
+func writeRecords(
+	ctx context.Context, path string, next func() (*Records, error), now func() time.Time,
+) (c Copy, err error) {
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{NoSync: true, FreelistType: bbolt.FreelistMapType})
+	if err != nil {
+		return c, err
+	}
+	err = db.Update(func(tx *bbolt.Tx) error {
+		for _, name := range [][]byte{bucketVerge, bucketItems, bucketExpiry, bucketTasks, bucketDue} {
+			if _, err := tx.CreateBucket(name); err != nil {
+				return err
+			}
+		}
+		return tx.Bucket(bucketVerge).Put(keyFormat, []byte(format))
+	})
+	for err == nil {
+		var r *Records
+		if r, err = next(); err != nil || r == nil {
+			break
+		}
+		if err = context.Cause(ctx); err == nil {
+			err = db.Update(r.write)
+		}
+	}
+	if err == nil {
+		c.Taken = now()
+		err = db.Update(func(tx *bbolt.Tx) error {
+			taken := binary.BigEndian.AppendUint64(nil, sortable(c.Taken))
+			c.Items, c.Tasks = tx.Bucket(bucketItems).Stats().KeyN, tx.Bucket(bucketTasks).Stats().KeyN
+			return tx.Bucket(bucketVerge).Put(keyTaken, taken)
+		})
+	}
+	if err == nil {
+		err = db.Sync()
+	}
+	if err = errors.Join(err, db.Close()); err != nil {
+		return c, err
+	}
+	if err := checkFile(path); err != nil {
+		return c, err
+	}
+	info, err := os.Stat(path)
+	if err == nil {
+		c.Bytes = info.Size()
+	}
+	return c, err
+}
+
+func (r *Records) write(tx *bbolt.Tx) error {
+	txs := []kv.Tx{{ID: "removed", Deletes: r.RemovedItems, Cancel: r.RemovedTasks}}
+	for _, it := range r.Items {
+		put := kv.Put{Name: it.Key.Name, Value: it.Value, Expires: it.Expires}
+		txs = append(txs, kv.Tx{ID: it.Tx, Puts: []kv.Put{put}})
+	}
+	for _, task := range r.Tasks {
+		txs = append(txs, kv.Tx{ID: "scheduled", Schedule: []kv.Task{task}})
+	}
+	g := groupState{touched: map[string]bool{}}
+	for i, change := range txs {
+		change.Partition = r.Partition
+		if i > 0 { // the first one may remove many rows
+			if err := change.Validate(); err != nil {
+				return err
+			}
+		}
+		if err := g.write(tx, prepared(change)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Limits of one Records of ReadBackup.
+const (
+	readRows  = 500
+	readBytes = 256 << 10
+)
+
+// ReadBackup calls each with the rows of a backup, partition by partition: first the items, then the tasks.
+// It leaves out items that have expired. It fails if another process has the file open, or if the file is
+// damaged.
+func ReadBackup(ctx context.Context, path string, now time.Time, each func(Records) error) (c Copy, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("bolt: %s: %w", path, err)
+		}
+	}()
+	db, err := readOnly(path)
+	if err != nil {
+		return c, err
+	}
+	defer db.Close()
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if r := recover(); r != nil {
+			err = damaged(r)
+		}
+	}()
+	err = db.View(func(tx *bbolt.Tx) error {
+		verge := tx.Bucket(bucketVerge)
+		if verge == nil {
+			return errors.New("it is no file of Verge")
+		}
+		if err := checkFormat(verge); err != nil {
+			return err
+		}
+		if v := verge.Get(keyTaken); len(v) == 8 {
+			c.Taken = fromSortable(binary.BigEndian.Uint64(v))
+		}
+		var r Records
+		size := 0
+		flush := func() error {
+			if len(r.Items)+len(r.Tasks) == 0 {
+				return nil
+			}
+			c.Items, c.Tasks = c.Items+len(r.Items), c.Tasks+len(r.Tasks)
+			err := errors.Join(context.Cause(ctx), each(r))
+			r, size = Records{}, 0
+			return err
+		}
+		add := func(partition kv.Partition, n int) error {
+			var err error
+			if partition != r.Partition || len(r.Items)+len(r.Tasks) >= readRows || size > readBytes {
+				err = flush()
+			}
+			r.Partition = partition
+			size += n
+			return err
+		}
+		err := tx.Bucket(bucketItems).ForEach(func(key, value []byte) error {
+			partition, name := split(key)
+			rec := decodeItem(value)
+			if rec.expired(now) {
+				return nil
+			}
+			if err := add(partition, len(value)); err != nil {
+				return err
+			}
+			r.Items = append(r.Items, rec.export(kv.Key{Partition: partition, Name: name}))
+			return nil
+		})
+		if err == nil {
+			err = flush()
+		}
+		if err != nil {
+			return err
+		}
+		err = tx.Bucket(bucketTasks).ForEach(func(key, value []byte) error {
+			partition, id := split(key)
+			if err := add(partition, len(value)); err != nil {
+				return err
+			}
+			at, payload := decodeTask(value)
+			r.Tasks = append(r.Tasks, kv.Task{ID: id, Due: fromSortable(at), Payload: bytes.Clone(payload)})
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		return flush()
+	})
+	return c, err
+}
+
+// split returns the partition and the name of the key of an item or a task.
+func split(key []byte) (kv.Partition, string) {
+	partition, name, _ := bytes.Cut(key, []byte{0})
+	return kv.Partition(partition), string(name)
+}
