@@ -95,10 +95,10 @@ type Server struct {
 
 // Compatibility is the date whose behaviour of the platform the Worker is
 // written for, the one of wrangler.jsonc.
-const Compatibility = "2026-11-01"
+const Compatibility = workers.Compatibility
 
 // Flag is the compatibility flag that the Worker needs in addition, as in wrangler.jsonc.
-const Flag = "enable_request_signal"
+const Flag = workers.Flag
 
 // Proto is the header in which a request says by which protocol it came: "https"
 // or, without it, http.

@@ -48,7 +48,9 @@ type cli struct {
 	} `cmd:"" group:"files" help:"Check saved webhook requests; create a secret."`
 	Replay replayCmd `cmd:"" group:"files" help:"Run recorded transcripts through an engine and show the first difference."`
 
-	KV kvCommands `cmd:"" name:"kv" group:"stores" help:"Check a store before use. Back up and restore a bolt store."`
+	KV kvCommands `cmd:"" name:"kv" group:"stores" help:"Check a store before use. Back up and restore a store."`
+
+	Worker workerCommands `cmd:"" group:"files" help:"Check the configuration of a Cloudflare Worker."`
 
 	Method methodCommands `cmd:"" group:"methods" help:"List methods, and test the connections to their providers."`
 

@@ -1,0 +1,153 @@
+package workers_test
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/verge-id/verge/edge/workers"
+)
+
+func wranglerText(t *testing.T) string {
+	t.Helper()
+	b, err := os.ReadFile("wrangler.jsonc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func TestCheck_TheFirstConfiguration(t *testing.T) {
+	c := workers.Check([]byte(wranglerText(t)))
+	for _, p := range c.Problems {
+		t.Error(p)
+	}
+	if want := []string{"SHOP_WEBHOOK_SECRET", "VERGE_KEYRING", "VERGE_OPERATOR_TOKEN"}; !slices.Equal(
+		c.Secrets,
+		want,
+	) {
+		t.Errorf("secrets %q, want %q", c.Secrets, want)
+	}
+}
+
+// Each case replaces a part of the first configuration. The error names the place, its line and the fix.
+func TestCheck_Errors(t *testing.T) {
+	for _, c := range []struct{ name, from, to, at, path, text string }{
+		{"a comma is missing", `"workers_dev": false,`, `"workers_dev": false`, "preview_urls", "", "not JSON"},
+		{"another entry", `"src/worker.js"`, `"worker.js"`, "worker.js", "main", `"src/worker.js"`},
+		{"an older platform", `"2026-11-01"`, `"2025-06-01"`, "2025-06-01", "compatibility_date", "or later"},
+		{"no flag", `"enable_request_signal"`, ``, "compatibility_flags", "compatibility_flags", "add"},
+		{"bundled", `"no_bundle": true`, `"no_bundle": false`, "no_bundle", "no_bundle", "true"},
+		{"no binding", `{ "name": "LIMITS", "class_name": "Limits" }`, ``, "\"bindings\"", "durable_objects.bindings", "LIMITS"},
+		{"a binding of another class", `"class_name": "Limits"`, `"class_name": "Limit"`, `"Limit"`,
+			"durable_objects.bindings.1.class_name", `"Limits"`},
+		{"no migration", `{ "tag": "v2", "new_sqlite_classes": ["Limits"] }`, ``, "\"migrations\"", "migrations", "Limits"},
+		{"a class without SQLite", `"v2", "new_sqlite_classes"`, `"v2", "new_classes"`, "new_classes",
+			"migrations.1.new_classes", "SQLite"},
+		{"a deleted class", `"new_sqlite_classes": ["Limits"]`,
+			`"new_sqlite_classes": ["Limits"] }, { "tag": "v3", "deleted_classes": ["Partition"]`, "deleted_classes",
+			"migrations.2.deleted_classes", "deletes all data"},
+		{"contract 48: logged URLs", `"invocation_logs": false`, `"invocation_logs": true`, "invocation_logs",
+			"observability.logs.invocation_logs", "tokens"},
+		{"no time", `"cpu_ms": 30000`, `"cpu_ms": 50`, "cpu_ms", "limits.cpu_ms", "10000"},
+		{"another data set", `"binding": "METRICS"`, `"binding": "METRIC"`, "METRIC",
+			"analytics_engine_datasets.0.binding", "METRICS"},
+		{"no route for operators", `"ADMIN_HOST": "verify-admin.example.com"`, `"ADMIN_HOST": "admin.example.com"`,
+			"ADMIN_HOST\": \"admin.example.com", "vars.ADMIN_HOST", "no route"},
+		{"a URL as a host", `"ADMIN_HOST": "verify-admin`, `"ADMIN_HOST": "https://verify-admin`, "https://verify-admin",
+			"vars.ADMIN_HOST", "host name"},
+		{"no route for users", `"base_url": "https://verify.`, `"base_url": "https://verity.`, "verity",
+			"vars.VERGE_CONFIG.base_url", "no route"},
+		{"contract 59: a jurisdiction", `"VERGE_CONFIG":`, `"JURISDICTION": "ch", "VERGE_CONFIG":`, "JURISDICTION",
+			"vars.JURISDICTION", "eu, us"},
+		{"contract 59: a hint", `"VERGE_CONFIG":`, `"LOCATION_HINT": 7, "VERGE_CONFIG":`, "LOCATION_HINT",
+			"vars.LOCATION_HINT", "weur"},
+		{"contract 48: a client", `"VERGE_CONFIG":`, `"LOG_CLIENT": "all", "VERGE_CONFIG":`, "LOG_CLIENT",
+			"vars.LOG_CLIENT", "off, cut, whole"},
+		{"a variable that nothing reads", `"VERGE_CONFIG":`, `"VERGE_SITES": {}, "VERGE_CONFIG":`, "VERGE_SITES",
+			"vars.VERGE_SITES", "no such variable"},
+		{"contract 13: a secret as a variable", `"VERGE_CONFIG":`, `"VERGE_KEYRING": "hush", "VERGE_CONFIG":`,
+			"VERGE_KEYRING", "vars.VERGE_KEYRING", "wrangler secret put"},
+		{"contract 13: a named secret as a variable", `"VERGE_CONFIG":`, `"SHOP_WEBHOOK_SECRET": "hush", "VERGE_CONFIG":`,
+			"SHOP_WEBHOOK_SECRET\":", "vars.SHOP_WEBHOOK_SECRET", "wrangler secret put"},
+		{"contract 13: a secret in the site", `"secret_env": "SHOP_WEBHOOK_SECRET"`, `"secret": "hush"`, `"hush"`,
+			"vars.VERGE_SITE.integrations.0.secret", "secret_env"},
+		{"no configuration", `"VERGE_CONFIG"`, `"VERGE_CONFIGS"`, `"vars"`, "vars", "VERGE_CONFIG is missing"},
+		{"a number", `"VERGE_SITE": {`, `"VERGE_SITE_2": 7, "VERGE_SITE": {`, "VERGE_SITE_2", "vars.VERGE_SITE_2", "object"},
+		{"an unknown setting", `"partitions": 4`, `"partition": 4`, "VERGE_CONFIG\"", "vars.VERGE_CONFIG", "partition"},
+		{"a value out of range", `"partitions": 4`, `"partitions": 70000`, "70000", "vars.VERGE_CONFIG.partitions", "65535"},
+		{"dev", `"test": true`, `"dev": true`, `"dev"`, "vars.VERGE_CONFIG.dev", "remove it"},
+		{"an invalid origin", `["https://shop.example.com"]`, `["shop.example.com"]`, `["shop.example.com"]`,
+			"vars.VERGE_SITE.integrations.0.callback_origins", ""},
+		{"another variable's integration", `"VERGE_SITE": {`,
+			`"VERGE_SITE_2": {"integrations": [{"id": "x"}]}, "VERGE_SITE": {`, "VERGE_SITE_2",
+			"vars.VERGE_SITE_2.integrations.0.id", ""},
+		{"a variable of more than 5 KB", `"name": "Checkout"`, `"name": "` + strings.Repeat("x", 5<<10) + `"`,
+			"\"VERGE_SITE\"", "vars.VERGE_SITE", "VERGE_SITE_2"},
+		{"contract 41: a method's setting", `"test": true`, `"methods": [{"name": "a", "kind": "oidc", "secrets_env": ` +
+			`{"client_secret": "A-B"}, "settings": {"isuer": "x"}}]`, `"isuer"`,
+			"vars.VERGE_CONFIG.methods.a.oidc.isuer", "no such setting"},
+		{"the name of a secret", `"test": true`, `"test": true, "report": {"key_env": "A-B"}`, "A-B",
+			"vars.VERGE_CONFIG.report.key_env", "letters"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			before := wranglerText(t)
+			text := strings.Replace(before, c.from, c.to, 1)
+			if text == before {
+				t.Fatalf("%q is not in wrangler.jsonc", c.from)
+			}
+			line := 1 + strings.Count(text[:strings.Index(text, c.at)], "\n")
+			for _, p := range workers.Check([]byte(text)).Problems {
+				if strings.Contains(p.Error(), "hush") {
+					t.Errorf("it quotes a secret: %v", p)
+				}
+				if p.Path == c.path && p.Line == line && strings.Contains(p.Text, c.text) {
+					return
+				}
+			}
+			t.Errorf(
+				"no error of %s in line %d with %q: %v",
+				c.path,
+				line,
+				c.text,
+				workers.Check([]byte(text)).Problems,
+			)
+		})
+	}
+}
+
+func TestCheck_Secrets(t *testing.T) {
+	text := strings.Replace(
+		wranglerText(t),
+		`"test": true`,
+		`"oidc_provider": {"keys_env": ["OIDC_1", "OIDC_2"]},
+		"report": {"key_env": "REPORT"}, "software_version": "v1", "methods": [{"name": "bankid", "kind": "oidc",
+		"secrets_env": {"client_secret": "BANKID"}, "settings": {"issuer": "https://id.example.com",
+		"client_id": "verge", "proof": {"claim": ["is_over_18"], "equals": true, "age": 18}}}],`+"\"test\": true,",
+		1,
+	)
+	c := workers.Check([]byte(strings.Replace(text, `"test": true,`, `"test": true`, 1)))
+	for _, p := range c.Problems {
+		t.Error(p)
+	}
+	want := []string{
+		"BANKID",
+		"OIDC_1",
+		"OIDC_2",
+		"REPORT",
+		"SHOP_WEBHOOK_SECRET",
+		"VERGE_KEYRING",
+		"VERGE_OPERATOR_TOKEN",
+	}
+	if !slices.Equal(c.Secrets, want) {
+		t.Errorf("secrets %q, want %q", c.Secrets, want)
+	}
+}
+
+func FuzzCheck(f *testing.F) {
+	f.Add([]byte(`{"vars": {"VERGE_CONFIG": {}, "VERGE_SITE": {"publishers": [{}]}}, // a
+		"routes": ["a/*", {}, /* b */ 7,], }`))
+	f.Add([]byte(`{"a": "\"//", "b": [1,`))
+	f.Fuzz(func(t *testing.T, b []byte) { workers.Check(b) })
+}
