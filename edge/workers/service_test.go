@@ -255,9 +255,22 @@ func shop(in *inbox, secret, value string) map[string]any {
 // newSite is a service on a site whose clock runs.
 func newSite(t *testing.T, in *inbox, c workerd.Config) (*service, *workerd.Site) {
 	t.Helper()
+	return newSiteOn(t, workerd.Shared(t), in, withRing(t, c))
+}
+
+// withRing completes the configuration of a site.
+func withRing(t *testing.T, c workerd.Config) workerd.Config {
+	t.Helper()
 	c.Guest.Dev, c.Guest.OperatorToken, c.Guest.Host = true, operatorToken, "verge.example"
 	c.Guest.Keyring, c.Guest.Schedule.JitterPercent = keyring(t), -1
-	site := workerd.Shared(t).Site(t, c)
+	return c
+}
+
+func newSiteOn(
+	t *testing.T, server *workerd.Server, in *inbox, c workerd.Config,
+) (*service, *workerd.Site) {
+	t.Helper()
+	site := server.Site(t, c)
 	in.now = site.Now
 	apply(t, site, shop(in, "secret", webhookSecret))
 	s := &service{t: t, client: site.Client(), base: site.BaseURL, admin: site.AdminURL}
