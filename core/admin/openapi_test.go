@@ -132,9 +132,11 @@ func TestOpenAPIIsValid(t *testing.T) {
 	}
 }
 
-// Every route is described, and nothing that is no route. The server answers for modules and backups.
+// Every route is described, and nothing that is no route. The server answers for modules and backups, and the
+// Worker for its store.
 func TestOpenAPIHasEveryRoute(t *testing.T) {
-	want := map[string]bool{"GET " + ModulePath: true, "POST " + ModulePath: true, "POST " + BackupPath: true}
+	want := map[string]bool{"GET " + ModulePath: true, "POST " + ModulePath: true, "POST " + BackupPath: true,
+		"GET " + StorePath: true, "POST " + StorePath: true}
 	for _, r := range routes {
 		for _, method := range r.Methods {
 			if method != "HEAD" && strings.HasPrefix(r.Pattern, operate.Prefix) {

@@ -290,7 +290,8 @@ func (r *Ring) Ready() error {
 		return errors.New("the key ring has not been compared with the store's set of keys yet")
 	case s.standing.Doubt != "":
 		return unfit("the store's set of keys is not trusted: " + s.standing.Doubt +
-			"; otherwise find out who writes to the store, and restore the set with \"verge keyring adopt\"")
+			"; otherwise find out who writes to the store, and restore the set with " +
+			"\"verge keyring adopt\", or the store of a Worker with \"verge kv import\"")
 	case s.standing.Stranger:
 		return unfit(fmt.Sprintf("the key ring is another fleet's: the store is used with key %s; "+
 			"this ring has key %s; bring this instance the ring or the store of its own fleet",

@@ -14,6 +14,7 @@ import (
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/testharness/wait"
+	"github.com/verge-id/verge/testharness/workerd"
 )
 
 // page is a page of the rows of a partition.
@@ -29,7 +30,12 @@ type page struct {
 
 func (s *service) rows(partition, after string) (p page) {
 	s.t.Helper()
-	a := s.do("GET", s.base+admin.StorePath+"?partition="+partition+"&after="+after, bearer(operatorToken), nil)
+	a := s.do(
+		"GET",
+		s.base+admin.StorePath+"?partition="+partition+"&after="+after,
+		bearer(operatorToken),
+		nil,
+	)
 	if a.status != http.StatusOK || json.Unmarshal(a.body, &p) != nil {
 		s.t.Fatalf("page: %d %s", a.status, a.body)
 	}
@@ -53,9 +59,14 @@ func TestExport_IsConsistent(t *testing.T) {
 	pair := func(k int) {
 		tx := kv.Tx{ID: fmt.Sprint("tx", n.Add(1)), Partition: "p1"}
 		for _, half := range []string{"a", "z"} {
-			tx.Puts = append(tx.Puts, kv.Put{Name: fmt.Sprintf("%s/%03d", half, k), Value: []byte(value + tx.ID)})
+			tx.Puts = append(
+				tx.Puts,
+				kv.Put{Name: fmt.Sprintf("%s/%03d", half, k), Value: []byte(value + tx.ID)},
+			)
 		}
-		tx.Schedule = []kv.Task{{ID: fmt.Sprintf("t/%03d", k), Due: time.Now().Add(time.Hour + time.Duration(n.Load()))}}
+		tx.Schedule = []kv.Task{
+			{ID: fmt.Sprintf("t/%03d", k), Due: time.Now().Add(time.Hour + time.Duration(n.Load()))},
+		}
 		if err := store.Commit(t.Context(), tx); err != nil {
 			t.Fatal(err)
 		}
@@ -144,7 +155,11 @@ func TestImport_Lock(t *testing.T) {
 	}
 	s.start()
 	// The alarm was set: the guest removes a task that it cannot read, and logs it.
-	wait.Until(t, "the task that was loaded", func() bool { return strings.Contains(server.Log(), `"task":"due"`) })
+	wait.Until(
+		t,
+		"the task that was loaded",
+		func() bool { return strings.Contains(server.Log(), `"task":"due"`) },
+	)
 	for _, line := range []string{`"msg":"partition locked"`, `"msg":"partition imported"`} {
 		if !strings.Contains(server.Log(), line) {
 			t.Errorf("no line %s in the log", line)
@@ -173,9 +188,11 @@ func TestStoreRoute_Rejections(t *testing.T) {
 		{"no partition's name", "GET", "?partition=../c", operatorToken, "", 400, "INVALID_REQUEST"},
 		{"another method", "PUT", "", operatorToken, "", 405, "METHOD_NOT_ALLOWED"},
 		{"no JSON", "POST", "", operatorToken, "{", 400, "INVALID_REQUEST"},
-		{"an unknown action", "POST", "", operatorToken, `{"action":"toString","partition":"c"}`, 400, "INVALID_REQUEST"},
+		{"an unknown action", "POST", "", operatorToken, `{"action":"toString","partition":"c"}`, 400,
+			"INVALID_REQUEST"},
 		{"no lock", "POST", "", operatorToken, `{"action":"clear","partition":"c"}`, 409, "BACKUP_REFUSED"},
-		{"a body of more than 1 MiB", "POST", "", operatorToken, strings.Repeat(" ", 1<<20+1), 413, "PAYLOAD_TOO_LARGE"},
+		{"a body of more than 1 MiB", "POST", "", operatorToken, strings.Repeat(" ", 1<<20+1), 413,
+			"PAYLOAD_TOO_LARGE"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s.t = t
@@ -201,5 +218,46 @@ func TestStoreRoute_Rejections(t *testing.T) {
 	}
 	if a := s.do("GET", s.base+web.HostedPath, nil, nil); a.status == http.StatusOK {
 		t.Errorf("a page without a link: %d", a.status)
+	}
+}
+
+// Contract 59: each object is in the jurisdiction, and is created in the region.
+func TestNamespace_Places(t *testing.T) {
+	places := func(jurisdiction, hint string) map[string]string {
+		return map[string]string{"JURISDICTION": jurisdiction, "LOCATION_HINT": hint}
+	}
+	for _, c := range []struct {
+		variables map[string]string
+		want      string
+	}{
+		{map[string]string{}, `[[anywhere/p0 ] [anywhere/c ]]`},
+		{places("", "weur"), `[[anywhere/p0 weur] [anywhere/c weur]]`},
+		{places("eu", ""), `[[eu/p0 ] [eu/c ]]`},
+		{places("us", "enam"), `[[us/p0 enam] [us/c enam]]`},
+		{places("ch", ""), `[[JURISDICTION is none of eu, us, fedramp, fedramp-high]]`},
+		{places("", "toString"), `[[LOCATION_HINT is none of wnam, enam, sam, weur, eeur, apac, apac-ne, ` +
+			`apac-se, oc, afr, me]]`},
+	} {
+		var got [][]string
+		askWorker(t, "namespace", c.variables, &got)
+		if fmt.Sprint(got) != c.want {
+			t.Errorf("%v: %v, want %s", c.variables, got, c.want)
+		}
+	}
+}
+
+// workerd passes the hint to the platform's interface. It knows no jurisdictions: with one, the Worker serves
+// no request, and does not use other objects instead.
+func TestPlaces_OnTheDeployedEntry(t *testing.T) {
+	s, _ := deploy(t, newInbox(t), func(w *workerd.Worker) { w.Secrets["LOCATION_HINT"] = "weur" })
+	s.makeKey()
+	s.start()
+	for name, value := range map[string]string{"JURISDICTION": "eu", "LOCATION_HINT": "Zurich"} {
+		s, server := deploy(t, newInbox(t), func(w *workerd.Worker) { w.Secrets[name] = value })
+		s.want(s.post(web.StartPath, "", map[string]any{}), http.StatusServiceUnavailable, "UNAVAILABLE")
+		if log := server.Log(); !strings.Contains(log, "urisdiction") &&
+			!strings.Contains(log, "LOCATION_HINT is none of") {
+			t.Errorf("the log:\n%s", log)
+		}
 	}
 }

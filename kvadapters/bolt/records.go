@@ -130,7 +130,12 @@ const (
 // ReadBackup calls each with the rows of a backup, partition by partition: first the items, then the tasks.
 // It leaves out items that have expired. It fails if another process has the file open, or if the file is
 // damaged.
-func ReadBackup(ctx context.Context, path string, now time.Time, each func(Records) error) (c Copy, err error) {
+func ReadBackup(
+	ctx context.Context,
+	path string,
+	now time.Time,
+	each func(Records) error,
+) (c Copy, err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("bolt: %s: %w", path, err)

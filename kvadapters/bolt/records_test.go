@@ -25,8 +25,10 @@ func TestWriteBackup_RoundTrip(t *testing.T) {
 			expires = now.Add(-time.Second)
 		}
 		tx := kv.Tx{ID: fmt.Sprint("tx", n), Partition: kv.Partition(fmt.Sprint("p", n%2)),
-			Puts:     []kv.Put{{Name: fmt.Sprintf("i/%04d", n), Value: make([]byte, n), Expires: expires}},
-			Schedule: []kv.Task{{ID: fmt.Sprint("t", n), Due: now.Add(time.Duration(n)), Payload: []byte{byte(n)}}}}
+			Puts: []kv.Put{{Name: fmt.Sprintf("i/%04d", n), Value: make([]byte, n), Expires: expires}},
+			Schedule: []kv.Task{
+				{ID: fmt.Sprint("t", n), Due: now.Add(time.Duration(n)), Payload: []byte{byte(n)}},
+			}}
 		if err := s.Commit(t.Context(), tx); err != nil {
 			t.Fatal(err)
 		}
@@ -45,7 +47,12 @@ func TestWriteBackup_RoundTrip(t *testing.T) {
 	}
 	// Rows that a later part replaces or removes.
 	first := Records{Partition: "p0", Items: []kv.Item{
-		{Key: kv.Key{Partition: "p0", Name: "i/0000"}, Tx: "old", Value: []byte("old"), Expires: now.Add(time.Minute)},
+		{
+			Key:     kv.Key{Partition: "p0", Name: "i/0000"},
+			Tx:      "old",
+			Value:   []byte("old"),
+			Expires: now.Add(time.Minute),
+		},
 		{Key: kv.Key{Partition: "p0", Name: "gone"}, Tx: "old", Expires: now.Add(time.Minute)},
 	}, Tasks: []kv.Task{{ID: "t0", Due: now.Add(-time.Hour)}, {ID: "gone", Due: now}}}
 	last := Records{Partition: "p0", RemovedItems: []string{"gone", "never"}, RemovedTasks: []string{"gone"}}
@@ -106,7 +113,9 @@ func TestWriteBackup_Error(t *testing.T) {
 	broken := errors.New("broken")
 	for name, next := range map[string]func() (*Records, error){
 		"an error":        func() (*Records, error) { return nil, broken },
-		"an invalid name": func() (*Records, error) { return &Records{Partition: "p", Items: []kv.Item{{Tx: "x"}}}, nil },
+		"an invalid name": func() (*Records, error) {
+			return &Records{Partition: "p", Items: []kv.Item{{Tx: "x"}}}, nil
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := WriteBackup(t.Context(), path, next, time.Now); err == nil {

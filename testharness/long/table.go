@@ -303,6 +303,11 @@ var Table = []entry{
 		Short: "small circuits (TestVerify_Specification)",
 	},
 	{
+		Package: "edge/workers", Test: "TestModuleUpgrade",
+		Only:  "a new module of a Worker that has one more kind of method",
+		Short: "a new module with the same code",
+	},
+	{
 		Package: "edge/workers", Test: "TestASlowProvider",
 		Only:  "a provider that takes 2.6 s for each response, on each engine",
 		Short: "a slow provider on a test clock, without a server",

@@ -64,7 +64,7 @@ func (o *openID) anchors(ctx context.Context) ([]mdoc.Anchor, error) {
 const noAnchor = "trust_lists"
 
 var errNoAnchor = errors.New("openid4vp: no trusted list is stored that counts now, and there is no trust " +
-	"anchor; run `verge method list-fetch`")
+	"anchor; run `verge method list-fetch`, or for a Worker `verge method list-load`")
 
 // hasAnchors returns an error if no document could be believed now.
 func (o *openID) hasAnchors(ctx context.Context) error {

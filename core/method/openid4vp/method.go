@@ -118,7 +118,7 @@ var Kind = method.Kind{
 		if s.zeroKnowledge != off && h.VerifyProof == nil {
 			return nil, errors.New(
 				`openid4vp: zero_knowledge: this engine verifies no proofs; set it to "off", or ` +
-					"run `verge serve`",
+					"use a native server with `verge serve`",
 			)
 		}
 		return &openID{name: c.Name, settings: s, host: h, lists: newLists()}, nil

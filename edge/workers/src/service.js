@@ -7,7 +7,7 @@ import { Engine } from "./guest.js";
 import { Leases } from "./leases.js";
 import { asking } from "./limits.js";
 import { clientIn, lineOf } from "./lines.js";
-import { jurisdictions, locationHints } from "./routes.js";
+import { namespaceIn } from "./namespaces.js";
 import { howTo, publicOf, signer } from "./signing.js";
 import { UsageCounter } from "./usagecounter.js";
 
@@ -71,26 +71,6 @@ export function namespaceOf(env, binding) {
 }
 
 const namespaces = new Map();
-
-// namespaceIn returns that namespace.
-export function namespaceIn(bound, binding, { JURISDICTION: jurisdiction = "", LOCATION_HINT: hint = "" }) {
-  if (!bound) {
-    const name = binding[0] + binding.slice(1).toLowerCase();
-    throw new Error(`${binding} is missing; wrangler.jsonc binds it to the class ${name}`);
-  }
-  const check = (name, value, list) => {
-    if (value !== "" && !list.includes(value)) throw new Error(`${name} is none of ${list.join(", ")}`);
-  };
-  check("JURISDICTION", jurisdiction, jurisdictions);
-  check("LOCATION_HINT", hint, locationHints);
-  const of = jurisdiction === "" ? bound : bound.jurisdiction(jurisdiction);
-  const options = hint === "" ? undefined : { locationHint: hint };
-  return {
-    idFromName: (name) => of.idFromName(name),
-    get: (id) => of.get(id, options),
-    getByName: (name) => of.get(of.idFromName(name), options),
-  };
-}
 
 export const egressOf = (env) => {
   return (fetcher ??= egress({ loopback: configOf(env).dev === true, measure: measureOf(env) }));

@@ -14,6 +14,7 @@ import { egress, offLimits, parseAddress, within } from "../src/egress.js";
 import { Engine } from "../src/guest.js";
 import { Leases } from "../src/leases.js";
 import { asking } from "../src/limits.js";
+import { namespaceIn } from "../src/namespaces.js";
 import { Partition as Production } from "../src/partition.js";
 import { signer } from "../src/signing.js";
 import { adminRoutes, publicRoutes } from "../src/routes.js";
@@ -217,6 +218,25 @@ function waitsOf(steps) {
   return may;
 }
 
+// placed returns the calls of the platform that get an object with these variables, or the error. workerd
+// implements no jurisdictions.
+function placed(variables) {
+  const calls = [];
+  const namespace = (of) => ({
+    jurisdiction: (name) => namespace(name),
+    idFromName: (name) => `${of}/${name}`,
+    get: (id, options) => { calls.push([id, options?.locationHint ?? ""]); },
+  });
+  try {
+    const all = namespaceIn(namespace("anywhere"), "PARTITION", variables);
+    all.get(all.idFromName("p0"));
+    all.getByName("c");
+  } catch (e) {
+    return [[e.message]];
+  }
+  return calls;
+}
+
 async function control(request, env, ctx) {
   const [, id, what] = new URL(request.url).pathname.split("/");
   const body = new Uint8Array(await request.arrayBuffer());
@@ -238,6 +258,7 @@ async function control(request, env, ctx) {
   }
   if (id === "waits") return Response.json(waitsOf(JSON.parse(abi.textOf(body))));
   if (id === "routes") return Response.json(JSON.parse(abi.textOf(body)).map(routed));
+  if (id === "namespace") return Response.json(placed(JSON.parse(abi.textOf(body))));
   if (id === "fleet") return Response.json(await fleet(JSON.parse(abi.textOf(body))));
   if (what === undefined && request.method === "PUT") {
     sites.set(id, new Site(id, JSON.parse(abi.textOf(body))));

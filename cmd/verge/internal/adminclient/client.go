@@ -193,6 +193,10 @@ func (c *Client) refused(status int, path string, body []byte) error {
 	}
 	if status == http.StatusNotFound && e.Message == web.ErrNoPath.Message {
 		path, _, _ = strings.Cut(path, "?")
+		if path == admin.StorePath {
+			return fmt.Errorf("%s%s has no path %s, which only Cloudflare Workers of this release have. "+
+				"For a server with bolt, use `verge kv backup` and `verge kv restore`", c.base, c.from, path)
+		}
 		if instead := ofWorker[path]; instead != "" {
 			return fmt.Errorf("%s%s has no path %s. Cloudflare Workers lack it: %s. If it is not a Worker, "+
 				"use the server's listen.admin, by default http://127.0.0.1:8081",

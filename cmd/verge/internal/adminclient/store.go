@@ -135,7 +135,12 @@ func (c *Client) LoadStore(ctx context.Context, p kv.Partition, items []kv.Item,
 		rows.Tasks = append(rows.Tasks, storedTask{ID: t.ID, Due: &storeTime{t.Due}, Payload: t.Payload})
 	}
 	var none struct{}
-	body := map[string]any{"action": "load", "partition": p, "items": orEmpty(rows.Items), "tasks": orEmpty(rows.Tasks)}
+	body := map[string]any{
+		"action":    "load",
+		"partition": p,
+		"items":     orEmpty(rows.Items),
+		"tasks":     orEmpty(rows.Tasks),
+	}
 	return c.storePost(ctx, body, &none)
 }
 

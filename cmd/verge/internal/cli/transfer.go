@@ -89,8 +89,15 @@ func (c *kvExportCmd) Run(ctx context.Context, p *program) error {
 			Bytes int64     `json:"bytes"`
 		}{c.File, made.Taken, made.Items, made.Tasks, made.Bytes})
 	}
-	fmt.Fprintf(p.stdout, "%s has %d items and %d tasks, %d bytes, as of %s.\n", c.File, made.Items, made.Tasks,
-		made.Bytes, made.Taken.UTC().Format(time.RFC3339))
+	fmt.Fprintf(
+		p.stdout,
+		"%s has %d items and %d tasks, %d bytes, as of %s.\n",
+		c.File,
+		made.Items,
+		made.Tasks,
+		made.Bytes,
+		made.Taken.UTC().Format(time.RFC3339),
+	)
 	if c.Lock {
 		fmt.Fprintln(p.stdout, "The Worker is locked. `verge kv unlock` lets it continue.")
 	}
@@ -166,11 +173,18 @@ func (c *kvImportCmd) count(ctx context.Context, now time.Time, partitions []kv.
 	counts := map[kv.Partition]adminclient.StoreState{}
 	_, err := bolt.ReadBackup(ctx, c.File, now, func(r bolt.Records) error {
 		if !slices.Contains(partitions, r.Partition) {
-			return fmt.Errorf("the backup has a partition %s, and the Worker's VERGE_CONFIG has partitions = %d: "+
-				"increase it to the number of the backup's server, and deploy", r.Partition, n)
+			return fmt.Errorf(
+				"the backup has a partition %s, and the Worker's VERGE_CONFIG has partitions = %d: "+
+					"increase it to the number of the backup's server, and deploy",
+				r.Partition,
+				n,
+			)
 		}
 		of := counts[r.Partition]
-		counts[r.Partition] = adminclient.StoreState{Items: of.Items + len(r.Items), Tasks: of.Tasks + len(r.Tasks)}
+		counts[r.Partition] = adminclient.StoreState{
+			Items: of.Items + len(r.Items),
+			Tasks: of.Tasks + len(r.Tasks),
+		}
 		return nil
 	})
 	if err == nil && len(counts) == 0 {
@@ -200,7 +214,10 @@ func (c *kvImportCmd) lock(ctx context.Context, client *adminclient.Client, part
 	if err := unlock(ctx, client, partitions); err != nil {
 		return err
 	}
-	return usagef("the Worker's store is in use: its partition %s has rows. Export it first, and then add --replace", used)
+	return usagef(
+		"the Worker's store is in use: its partition %s has rows. Export it first, and then add --replace",
+		used,
+	)
 }
 
 func unlock(ctx context.Context, client *adminclient.Client, partitions []kv.Partition) (err error) {

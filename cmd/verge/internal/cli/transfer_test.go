@@ -27,8 +27,10 @@ type movable struct {
 func newMovable(t *testing.T, ring string, partitions int) *movable {
 	t.Helper()
 	server := workerd.Start(t, &workerd.Options{Worker: &workerd.Worker{
-		Config: settings.Config{Config: core.Config{BaseURL: "http://127.0.0.1", Dev: true, Partitions: partitions}},
-		Secrets: map[string]string{"VERGE_KEYRING": readText(t, ring), "VERGE_OPERATOR_TOKEN": testToken},
+		Config: settings.Config{
+			Config: core.Config{BaseURL: "http://127.0.0.1", Dev: true, Partitions: partitions},
+		},
+		Secrets:   map[string]string{"VERGE_KEYRING": readText(t, ring), "VERGE_OPERATOR_TOKEN": testToken},
 		AdminHost: "127.0.0.1",
 	}})
 	return &movable{t, server, newPublisher(readyFile{BaseURL: "http://" + server.Addr})}
@@ -94,7 +96,11 @@ func TestMoveToAWorkerAndBack(t *testing.T) {
 	if err != nil {
 		t.Fatalf("a session of before, on the Worker: %v", err)
 	}
-	wait.Until(t, "its events", func() bool { return sink.has(pending, "started") && sink.has(pending, "completed") })
+	wait.Until(
+		t,
+		"its events",
+		func() bool { return sink.has(pending, "started") && sink.has(pending, "completed") },
+	)
 	if code, out := few.kv("import", path); code != exitUsage || !strings.Contains(out, "--replace") {
 		t.Errorf("an import into a store in use: %d %s", code, out)
 	}
@@ -148,7 +154,10 @@ func (m *movable) do0() (string, error) {
 
 // onePartition returns the rows of a store with one item in that partition.
 func onePartition(p kv.Partition) func() (*bolt.Records, error) {
-	rows := []*bolt.Records{{Partition: p, Items: []kv.Item{{Key: kv.Key{Partition: p, Name: "x"}, Tx: "t"}}}, nil}
+	rows := []*bolt.Records{
+		{Partition: p, Items: []kv.Item{{Key: kv.Key{Partition: p, Name: "x"}, Tx: "t"}}},
+		nil,
+	}
 	return func() (*bolt.Records, error) {
 		r := rows[0]
 		rows = rows[1:]
