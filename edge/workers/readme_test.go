@@ -38,7 +38,7 @@ func TestReadme_LogsAndMetrics(t *testing.T) {
 	if err != nil || found < 20 {
 		t.Errorf("%d messages, %v", found, err)
 	}
-	for _, name := range slices.Concat(host.CountNames(), workers.Jurisdictions, workers.LocationHints) {
+	for _, name := range slices.Concat(host.CountNames(), workers.Jurisdictions(), workers.LocationHints()) {
 		if !strings.Contains(readme, "`"+name+"`") {
 			t.Errorf("README.md lacks %s", name)
 		}

@@ -58,7 +58,7 @@ func routesJS(t *testing.T) []byte {
 	for _, list := range []struct {
 		name   string
 		values []string
-	}{{"jurisdictions", workers.Jurisdictions}, {"locationHints", workers.LocationHints}} {
+	}{{"jurisdictions", workers.Jurisdictions()}, {"locationHints", workers.LocationHints()}} {
 		values, err := json.Marshal(list.values)
 		if err != nil {
 			t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/afero"
 
-	"github.com/verge-id/verge/edge/workers"
+	"github.com/verge-id/verge/cmd/verge/internal/workercheck"
 )
 
 // workerCommands are the commands of `verge worker`.
@@ -47,7 +47,7 @@ func (c *workerCheckCmd) Run(_ context.Context, p *program) error {
 	if err != nil {
 		return usageError{err}
 	}
-	checked := workers.Check(text)
+	checked := workercheck.Check(text)
 	if c.Secrets != "" {
 		there, err := p.secretNames(c.Secrets)
 		if err != nil {
@@ -55,7 +55,7 @@ func (c *workerCheckCmd) Run(_ context.Context, p *program) error {
 		}
 		for _, name := range checked.Secrets {
 			if !slices.Contains(there, name) {
-				checked.Problems = append(checked.Problems, &workers.Problem{
+				checked.Problems = append(checked.Problems, &workercheck.Problem{
 					Text: fmt.Sprintf("the secret %s is missing: npx wrangler secret put %s", name, name)})
 			}
 		}

@@ -1,4 +1,7 @@
-package workers
+// Package workercheck checks the configuration of a Cloudflare Worker, wrangler.jsonc, as the Worker and the
+// platform read it. Use [Check]. It needs no connection and no secrets: each error has its line, its place in
+// the file and the correction.
+package workercheck
 
 import (
 	"cmp"
@@ -14,14 +17,8 @@ import (
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/problem"
+	"github.com/verge-id/verge/edge/workers"
 	"github.com/verge-id/verge/wasm/settings"
-)
-
-// Compatibility is the date of the platform's behaviour for which the Worker is written, and Flag the
-// compatibility flag that it needs.
-const (
-	Compatibility = "2026-11-01"
-	Flag          = "enable_request_signal"
 )
 
 // Problem is an error of wrangler.jsonc.
@@ -143,14 +140,14 @@ func (c *checker) deployment() {
 	if f.Main != "src/worker.js" {
 		c.add("main", `must be "src/worker.js"`)
 	}
-	if f.Date < Compatibility {
-		c.add("compatibility_date", "must be %q or later", Compatibility)
+	if f.Date < workers.Compatibility {
+		c.add("compatibility_date", "must be %q or later", workers.Compatibility)
 	}
-	if !slices.Contains(f.Flags, Flag) {
+	if !slices.Contains(f.Flags, workers.Flag) {
 		c.add(
 			"compatibility_flags",
 			"add %q: without it, requests that wait continue after their client has left",
-			Flag,
+			workers.Flag,
 		)
 	}
 	if !f.NoMerge {
@@ -227,9 +224,9 @@ func (c *checker) variables() {
 		case name == "LOG_CLIENT":
 			c.oneOf(at, value, []string{"off", "cut", "whole"})
 		case name == "JURISDICTION":
-			c.oneOf(at, value, jurisdictions)
+			c.oneOf(at, value, workers.Jurisdictions())
 		case name == "LOCATION_HINT":
-			c.oneOf(at, value, locationHints)
+			c.oneOf(at, value, workers.LocationHints())
 		case name == "ADMIN_HOST", name == "VERGE_CONFIG", siteVariable.MatchString(name):
 		default:
 			c.add(at, "the Worker has no such variable")

@@ -1,17 +1,15 @@
-package workers_test
+package workercheck
 
 import (
 	"os"
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/verge-id/verge/edge/workers"
 )
 
 func wranglerText(t *testing.T) string {
 	t.Helper()
-	b, err := os.ReadFile("wrangler.jsonc")
+	b, err := os.ReadFile("../../../../edge/workers/wrangler.jsonc")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -19,7 +17,7 @@ func wranglerText(t *testing.T) string {
 }
 
 func TestCheck_TheFirstConfiguration(t *testing.T) {
-	c := workers.Check([]byte(wranglerText(t)))
+	c := Check([]byte(wranglerText(t)))
 	for _, p := range c.Problems {
 		t.Error(p)
 	}
@@ -65,15 +63,15 @@ func TestCheck_Errors(t *testing.T) {
 			"vars.LOCATION_HINT", "weur"},
 		{"contract 48: a client", `"VERGE_CONFIG":`, `"LOG_CLIENT": "all", "VERGE_CONFIG":`, "LOG_CLIENT",
 			"vars.LOG_CLIENT", "off, cut, whole"},
-		{"a variable that nothing reads", `"VERGE_CONFIG":`, `"VERGE_SITES": {}, "VERGE_CONFIG":`, "VERGE_SITES",
-			"vars.VERGE_SITES", "no such variable"},
+		{"a variable that nothing reads", `"VERGE_CONFIG":`, `"ADMIN_HOSTS": {}, "VERGE_CONFIG":`, "ADMIN_HOSTS",
+			"vars.ADMIN_HOSTS", "no such variable"},
 		{"contract 13: a secret as a variable", `"VERGE_CONFIG":`, `"VERGE_KEYRING": "hush", "VERGE_CONFIG":`,
 			"VERGE_KEYRING", "vars.VERGE_KEYRING", "wrangler secret put"},
 		{"contract 13: a named secret as a variable", `"VERGE_CONFIG":`, `"SHOP_WEBHOOK_SECRET": "hush", "VERGE_CONFIG":`,
 			"SHOP_WEBHOOK_SECRET\":", "vars.SHOP_WEBHOOK_SECRET", "wrangler secret put"},
 		{"contract 13: a secret in the site", `"secret_env": "SHOP_WEBHOOK_SECRET"`, `"secret": "hush"`, `"hush"`,
 			"vars.VERGE_SITE.integrations.0.secret", "secret_env"},
-		{"no configuration", `"VERGE_CONFIG"`, `"VERGE_CONFIGS"`, `"vars"`, "vars", "VERGE_CONFIG is missing"},
+		{"no configuration", `"VERGE_CONFIG"`, `"LOG_CLIENT"`, `"vars"`, "vars", "VERGE_CONFIG is missing"},
 		{"a number", `"VERGE_SITE": {`, `"VERGE_SITE_2": 7, "VERGE_SITE": {`, "VERGE_SITE_2", "vars.VERGE_SITE_2", "object"},
 		{"an unknown setting", `"partitions": 4`, `"partition": 4`, "VERGE_CONFIG\"", "vars.VERGE_CONFIG", "partition"},
 		{"a value out of range", `"partitions": 4`, `"partitions": 70000`, "70000", "vars.VERGE_CONFIG.partitions", "65535"},
@@ -98,7 +96,7 @@ func TestCheck_Errors(t *testing.T) {
 				t.Fatalf("%q is not in wrangler.jsonc", c.from)
 			}
 			line := 1 + strings.Count(text[:strings.Index(text, c.at)], "\n")
-			for _, p := range workers.Check([]byte(text)).Problems {
+			for _, p := range Check([]byte(text)).Problems {
 				if strings.Contains(p.Error(), "hush") {
 					t.Errorf("it quotes a secret: %v", p)
 				}
@@ -111,7 +109,7 @@ func TestCheck_Errors(t *testing.T) {
 				c.path,
 				line,
 				c.text,
-				workers.Check([]byte(text)).Problems,
+				Check([]byte(text)).Problems,
 			)
 		})
 	}
@@ -127,7 +125,7 @@ func TestCheck_Secrets(t *testing.T) {
 		"client_id": "verge", "proof": {"claim": ["is_over_18"], "equals": true, "age": 18}}}],`+"\"test\": true,",
 		1,
 	)
-	c := workers.Check([]byte(strings.Replace(text, `"test": true,`, `"test": true`, 1)))
+	c := Check([]byte(strings.Replace(text, `"test": true,`, `"test": true`, 1)))
 	for _, p := range c.Problems {
 		t.Error(p)
 	}
@@ -149,5 +147,5 @@ func FuzzCheck(f *testing.F) {
 	f.Add([]byte(`{"vars": {"VERGE_CONFIG": {}, "VERGE_SITE": {"publishers": [{}]}}, // a
 		"routes": ["a/*", {}, /* b */ 7,], }`))
 	f.Add([]byte(`{"a": "\"//", "b": [1,`))
-	f.Fuzz(func(t *testing.T, b []byte) { workers.Check(b) })
+	f.Fuzz(func(t *testing.T, b []byte) { Check(b) })
 }
