@@ -183,7 +183,7 @@ func TestStoreRoute_Rejections(t *testing.T) {
 		{"contract 42: a secret key", "GET", "", s.key, "", 401, "UNAUTHORIZED"},
 		{"contract 42: a viewer", "GET", "?partition=c", sees, "", 403, "FORBIDDEN"},
 		{"contract 42: an operator exports", "GET", "?partition=c", operator, "", 200, ""},
-		{"contract 59: an operator of the store imports", "POST", "", operator,
+		{"contract 60: an operator of the store imports", "POST", "", operator,
 			`{"action":"lock","partition":"c"}`, 403, "FORBIDDEN"},
 		{"no partition's name", "GET", "?partition=../c", operatorToken, "", 400, "INVALID_REQUEST"},
 		{"another method", "PUT", "", operatorToken, "", 405, "METHOD_NOT_ALLOWED"},
@@ -221,7 +221,7 @@ func TestStoreRoute_Rejections(t *testing.T) {
 	}
 }
 
-// Contract 59: each object is in the jurisdiction, and is created in the region.
+// Contract 60: each object is in the jurisdiction, and is created in the region.
 func TestNamespace_Places(t *testing.T) {
 	places := func(jurisdiction, hint string) map[string]string {
 		return map[string]string{"JURISDICTION": jurisdiction, "LOCATION_HINT": hint}
