@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tailscale/hujson"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/problem"
@@ -59,15 +60,14 @@ var (
 
 // Check reads a wrangler.jsonc as the Worker and the platform do, and returns all errors.
 func Check(text []byte) Checked {
-	c := checker{
-		plain:   plainJSON(text),
-		secrets: map[string]bool{"VERGE_KEYRING": true, "VERGE_OPERATOR_TOKEN": true},
-	}
+	c := checker{secrets: map[string]bool{"VERGE_KEYRING": true, "VERGE_OPERATOR_TOKEN": true}}
 	var err error
-	if c.lines, err = linesOf(c.plain); err != nil {
-		p := &Problem{Text: err.Error()}
-		errors.As(err, &p)
-		return Checked{Problems: []*Problem{p}}
+	if c.plain, err = hujson.Standardize(slices.Clone(text)); err == nil { // with the same offsets
+		c.lines, err = linesOf(c.plain)
+	}
+	if err != nil {
+		text := strings.TrimPrefix(err.Error(), "hujson: ")
+		return Checked{Problems: []*Problem{{Text: "not JSON with comments: " + text}}}
 	}
 	if err := json.Unmarshal(c.plain, &c.file); err != nil {
 		c.add("", "%v", err)
