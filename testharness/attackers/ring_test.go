@@ -473,16 +473,16 @@ var person = foothold{"The person in front of the browser", []row{
 
 var filesReader = foothold{"A reader of Verge's files", []row{
 	{
-		says: "With `keyring_command` and `key_agent`, no file has the ring or a signing key. The ring is in " +
-			"Verge's memory, and private keys are in the SSH agent.",
+		says: "With `keyring_command` and `key_agent`, no file has the ring or a signing key. The ring is " +
+			"in Verge's memory, and private keys are in the SSH agent.",
 		tries: "to find the ring or a private key in the files of a running service",
 		gets:  "the name of the program, and fingerprints of keys",
 		proof: []string{"cmd/verge/internal/cli:TestServe_KeyringCommand",
 			"cmd/verge/internal/cli:TestServe_KeysInAgent"},
 	},
 	{
-		says: "Someone who can run programs as Verge's user can still run `keyring_command`, and have the " +
-			"agent sign while it runs. They cannot copy a key of the agent.",
+		says: "Someone who can run programs as Verge's user can still run `keyring_command`, and have " +
+			"the agent sign while it runs. They cannot copy a key of the agent.",
 		tries: "to copy a key of the agent",
 		gets:  "signatures: the protocol of the agent returns no private key",
 		proof: []string{"edge/signing:TestAgent_OpenSSH"},
