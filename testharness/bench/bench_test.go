@@ -31,6 +31,9 @@ func TestMain(m *testing.M) {
 // cost is the time and the processor time of one piece of work, in nanoseconds.
 type cost struct{ wall, cpu float64 }
 
+// work does the pieces of work from up to, but not including, to. No two calls have a piece in common.
+type work func(from, to int) error
+
 // measure returns the cost of one of n pieces of work.
 func measure(b *testing.B, n int, busy func() time.Duration, work func(n int) error) cost {
 	b.Helper()
@@ -42,13 +45,29 @@ func measure(b *testing.B, n int, busy func() time.Duration, work func(n int) er
 	return cost{each(time.Since(begin)), each(busy() - cpu)}
 }
 
-// compare measures b.N pieces of work for the floor and as many for Verge, and reports both.
-func compare(b *testing.B, busy func() time.Duration, floor, verge func(n int) error) (f, v cost) {
+// turns is the number of times that the floor and Verge take turns. A machine that is busy with other
+// programs changes its speed within a benchmark.
+const turns = 16
+
+// compare measures b.N pieces of work for the floor and as many for Verge, in turns, and reports both.
+func compare(b *testing.B, busy func() time.Duration, floor, verge work) (f, v cost) {
 	b.Helper()
-	f = measure(b, b.N, busy, floor)
-	b.ResetTimer()
-	v = measure(b, b.N, busy, verge)
 	b.StopTimer()
+	b.ResetTimer()
+	for turn := range turns {
+		from, to := b.N*turn/turns, b.N*(turn+1)/turns
+		if from == to {
+			continue
+		}
+		take := func(sum *cost, do work) {
+			c := measure(b, b.N, busy, func(int) error { return do(from, to) })
+			sum.wall, sum.cpu = sum.wall+c.wall, sum.cpu+c.cpu
+		}
+		take(&f, floor)
+		b.StartTimer()
+		take(&v, verge)
+		b.StopTimer()
+	}
 	b.ReportMetric(f.wall, "floor-ns/op")
 	b.ReportMetric(f.wall/v.wall, "ratio")
 	b.ReportMetric(f.cpu/v.cpu, "cpu-ratio")
@@ -56,7 +75,7 @@ func compare(b *testing.B, busy func() time.Duration, floor, verge func(n int) e
 }
 
 // compareCPU is compare for work whose processor time counts.
-func compareCPU(b *testing.B, busy func() time.Duration, floor, verge func(n int) error) {
+func compareCPU(b *testing.B, busy func() time.Duration, floor, verge work) {
 	b.Helper()
 	f, v := compare(b, busy, floor, verge)
 	b.ReportMetric(v.cpu, "cpu-ns/op")
@@ -65,11 +84,17 @@ func compareCPU(b *testing.B, busy func() time.Duration, floor, verge func(n int
 
 // parallel calls do for each number below n, by a number of workers.
 func parallel(workers, n int, do func(worker, i int) error) error {
+	return parallelFrom(workers, 0, n, do)
+}
+
+// parallelFrom calls do for each number from up to, but not including, to.
+func parallelFrom(workers, from, to int, do func(worker, i int) error) error {
 	var all errgroup.Group
 	var next atomic.Int64
+	next.Store(int64(from))
 	for worker := range workers {
 		all.Go(func() error {
-			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+			for i := int(next.Add(1)) - 1; i < to; i = int(next.Add(1)) - 1 {
 				if err := do(worker, i); err != nil {
 					return err
 				}

@@ -38,9 +38,9 @@ func claims(b *testing.B, open storage, timers int) {
 // have expired, so it finds the same tasks.
 func compareClaims(b *testing.B, few, many kv.KV) {
 	now := time.Now()
-	in := func(store kv.KV) func(n int) error {
-		return func(n int) error {
-			for range n {
+	in := func(store kv.KV) work {
+		return func(from, to int) error {
+			for range to - from {
 				now = now.Add(2 * time.Millisecond)
 				got, _, err := store.Claim(context.Background(), "p0", now, time.Millisecond, claimedNow)
 				if err == nil && len(got) != claimedNow {

@@ -77,14 +77,14 @@ func BenchmarkEdge(b *testing.B) {
 				requests := line.requests(s, b)
 				sample := requests(b.N)
 				size := len(askOnce(b, s.server.Addr, sample))
-				bareWith := func(how string) func(n int) error {
+				bareWith := func(how string) work {
 					path := fmt.Sprintf("/?n=%d&how=%s", size, how)
-					return load(edgeConnections, bare.Addr, always(at(path, sample)))
+					return load(b, edgeConnections, bare.Addr, always(at(path, sample)))
 				}
 				// Only one of the two works at a time.
 				busy := func() time.Duration { return busyOf(bare.PID()) + busyOf(s.server.PID()) }
-				least := measure(b, b.N, busy, bareWith(line.how))
-				compareCPU(b, busy, bareWith(""), load(edgeConnections, s.server.Addr, requests))
+				least := measure(b, b.N, busy, func(n int) error { return bareWith(line.how)(0, n) })
+				compareCPU(b, busy, bareWith(""), load(b, edgeConnections, s.server.Addr, requests))
 				b.ReportMetric(least.cpu, "least-cpu-ns/op")
 			})
 		}

@@ -78,7 +78,7 @@ func (e endpoint) run(
 		requests := e.requests(s, b)
 		sample := requests(b.N)
 		addr := floor(b, len(askOnce(b, s.addr, sample)))
-		compare(b, busy, load(connections, addr, always(sample)), load(connections, s.addr, requests))
+		compare(b, busy, load(b, connections, addr, always(sample)), load(b, connections, s.addr, requests))
 	})
 }
 
@@ -137,9 +137,9 @@ func BenchmarkEndpointWasm(b *testing.B) {
 		{"reconcile, wasm/goal=0.50", onMemory, "", (*service).reconcile, nil},
 	} {
 		b.Run(e.name, func(b *testing.B) {
-			of := func(changes ...func(*edge.Config)) func(n int) error {
+			of := func(changes ...func(*edge.Config)) work {
 				s := newService(b, e.open(b), e.sink, changes...)
-				return load(connections, s.addr, e.requests(s, b))
+				return load(b, connections, s.addr, e.requests(s, b))
 			}
 			compare(b, busy, of(), of(guests(b)))
 		})

@@ -12,19 +12,19 @@ import (
 	"testing"
 )
 
-// load returns a function that sends n requests over a number of connections.
-func load(connections int, addr string, request func(i int) []byte) func(n int) error {
-	return func(n int) error {
-		conns := make([]*conn, connections)
-		for i := range conns {
-			c, err := dial(addr)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			conns[i] = c
+// load returns work that sends requests over a number of connections.
+func load(b *testing.B, connections int, addr string, request func(i int) []byte) work {
+	conns := make([]*conn, connections)
+	for i := range conns {
+		c, err := dial(addr)
+		if err != nil {
+			b.Fatal(err)
 		}
-		return parallel(connections, n, func(worker, i int) error {
+		b.Cleanup(func() { c.Close() })
+		conns[i] = c
+	}
+	return func(from, to int) error {
+		return parallelFrom(connections, from, to, func(worker, i int) error {
 			_, err := conns[worker].ask(request(i))
 			return err
 		})

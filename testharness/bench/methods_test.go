@@ -61,7 +61,7 @@ func BenchmarkMethod(b *testing.B) {
 	bareWallet, barePasskey := bareForm(walletSize), bareForm(passkeySize)
 	for _, line := range []struct {
 		name         string
-		floor, verge func(*methodService, *testing.B) func(n int) error
+		floor, verge func(*methodService, *testing.B) work
 	}{
 		{"OpenID", walks(sandbox.Name, "approve"), walks("login", "begin")},
 		{"picture", barePicture, pictures("plain")},
@@ -78,10 +78,10 @@ func BenchmarkMethod(b *testing.B) {
 				s := engine.open()
 				floor, verge := line.floor(s, b), line.verge(s, b)
 				var took time.Duration // of the providers
-				compareCPU(b, busy, floor, func(n int) error {
+				compareCPU(b, busy, floor, func(from, to int) error {
 					before := busyOf(other.pid)
-					err := verge(n)
-					took = busyOf(other.pid) - before
+					err := verge(from, to)
+					took += busyOf(other.pid) - before
 					return err
 				})
 				b.ReportMetric(float64(took)/float64(b.N), "other-cpu-ns/op")
@@ -248,10 +248,10 @@ type roundTrip func(*http.Request) (*http.Response, error)
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // walks measures verifications from start to validate.
-func walks(name, outcome string) func(*methodService, *testing.B) func(n int) error {
-	return func(s *methodService, _ *testing.B) func(n int) error {
-		return func(n int) error {
-			return parallel(methodConnections, n, func(int, int) error {
+func walks(name, outcome string) func(*methodService, *testing.B) work {
+	return func(s *methodService, _ *testing.B) work {
+		return func(from, to int) error {
+			return parallelFrom(methodConnections, from, to, func(int, int) error {
 				redirect, err := s.start(name)
 				if err != nil {
 					return err
@@ -324,7 +324,7 @@ func (s *methodService) send(req *http.Request) (status int, body []byte, err er
 // them.
 func (s *methodService) prepared(
 	b *testing.B, status int, prepare func() (request func() (*http.Request, error), err error),
-) func(n int) error {
+) work {
 	b.Helper()
 	requests := make([]func() (*http.Request, error), b.N)
 	for i := range requests {
@@ -333,8 +333,8 @@ func (s *methodService) prepared(
 			b.Fatal(err)
 		}
 	}
-	return func(n int) error {
-		return parallel(methodConnections, n, func(_, i int) error {
+	return func(from, to int) error {
+		return parallelFrom(methodConnections, from, to, func(_, i int) error {
 			return s.expect(status, requests[i])
 		})
 	}
@@ -374,8 +374,8 @@ func formRequest(address string, form url.Values) func() (*http.Request, error) 
 }
 
 // pictures measures forms with a picture, from the POST to its response.
-func pictures(name string) func(*methodService, *testing.B) func(n int) error {
-	return func(s *methodService, b *testing.B) func(n int) error {
+func pictures(name string) func(*methodService, *testing.B) work {
+	return func(s *methodService, b *testing.B) work {
 		return s.prepared(b, http.StatusSeeOther, func() (func() (*http.Request, error), error) {
 			page, err := s.open(&kit.Browser{Client: s.client}, name)
 			return func() (*http.Request, error) { return page.Picture(s.picture) }, err
@@ -384,7 +384,7 @@ func pictures(name string) func(*methodService, *testing.B) func(n int) error {
 }
 
 // barePicture measures a handler that reads a form with a picture and posts as many bytes to the estimator.
-func barePicture(s *methodService, b *testing.B) func(n int) error {
+func barePicture(s *methodService, b *testing.B) work {
 	out := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: methodConnections}}
 	b.Cleanup(out.CloseIdleConnections)
 	addr := serve(b, func(w http.ResponseWriter, r *http.Request) {
@@ -407,16 +407,16 @@ func barePicture(s *methodService, b *testing.B) func(n int) error {
 	form := &kit.Shown{URL: "http://" + addr + "/",
 		Body: `<form data-step="camera" action="/"><input type="hidden" name="flow" value="` +
 			strings.Repeat("x", 1000) + `"/></form>`}
-	return func(n int) error {
-		return parallel(methodConnections, n, func(int, int) error {
+	return func(from, to int) error {
+		return parallelFrom(methodConnections, from, to, func(int, int) error {
 			return s.expect(http.StatusOK, func() (*http.Request, error) { return form.Picture(s.picture) })
 		})
 	}
 }
 
 // wallets measures responses of wallets, from the POST to its response.
-func wallets(name string) func(*methodService, *testing.B) func(n int) error {
-	return func(s *methodService, b *testing.B) func(n int) error {
+func wallets(name string) func(*methodService, *testing.B) work {
+	return func(s *methodService, b *testing.B) work {
 		return s.prepared(b, http.StatusOK, func() (func() (*http.Request, error), error) {
 			browser := kit.Browser{Client: s.client}
 			page, err := s.open(&browser, name)
@@ -438,8 +438,8 @@ func wallets(name string) func(*methodService, *testing.B) func(n int) error {
 }
 
 // bareForm measures a handler that reads a form of that many bytes.
-func bareForm(size int) func(*methodService, *testing.B) func(n int) error {
-	return func(s *methodService, b *testing.B) func(n int) error {
+func bareForm(size int) func(*methodService, *testing.B) work {
+	return func(s *methodService, b *testing.B) work {
 		addr := serve(b, func(w http.ResponseWriter, r *http.Request) {
 			if r.ParseForm() != nil || r.PostForm.Get("answer") == "" {
 				w.WriteHeader(http.StatusBadRequest)
@@ -447,8 +447,8 @@ func bareForm(size int) func(*methodService, *testing.B) func(n int) error {
 			io.WriteString(w, "{}")
 		})
 		request := formRequest("http://"+addr+"/", url.Values{"answer": {strings.Repeat("x", size)}})
-		return func(n int) error {
-			return parallel(methodConnections, n,
+		return func(from, to int) error {
+			return parallelFrom(methodConnections, from, to,
 				func(int, int) error { return s.expect(http.StatusOK, request) })
 		}
 	}
@@ -456,7 +456,7 @@ func bareForm(size int) func(*methodService, *testing.B) func(n int) error {
 
 // passkeys measures forms with a passkey that completes a session, from the POST to its response. All are of
 // one passkey without a counter, like the passkeys of phones.
-func (s *methodService) passkeys(b *testing.B) func(n int) error {
+func (s *methodService) passkeys(b *testing.B) work {
 	device := passkeytest.New("https://" + benchHost)
 	browser := kit.Browser{Client: s.client}
 	page, err := s.open(&browser, passkeyUse)
