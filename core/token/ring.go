@@ -6,6 +6,7 @@ import (
 	"crypto/hkdf"
 	"crypto/hmac"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -105,7 +106,8 @@ type derived struct {
 type purposeKeys struct {
 	aead   cipher.AEAD
 	header []byte // of every JWS
-	jws    []byte
+	input  []byte // the header, encoded, and a dot: the begin of what every JWS signs
+	jws    *macer
 	mac    *macer
 	prefix []byte // of every message with a MAC
 }
@@ -182,8 +184,9 @@ func derive(k RingKey, host string) (*derived, error) {
 	}
 	for _, purpose := range purposes {
 		pk := purposeKeys{header: jwsHeader(k.ID, purpose)}
-		var aeadKey, macKey []byte
-		for label, dst := range map[string]*[]byte{labelAEAD: &aeadKey, labelJWS: &pk.jws,
+		pk.input = append(base64.RawURLEncoding.AppendEncode(nil, pk.header), '.')
+		var aeadKey, jwsKey, macKey []byte
+		for label, dst := range map[string]*[]byte{labelAEAD: &aeadKey, labelJWS: &jwsKey,
 			labelMAC: &macKey} {
 			key, err := hkdf.Key(sha256.New, k.Secret, nil, label+purpose, secretSize)
 			if err != nil {
@@ -196,7 +199,7 @@ func derive(k RingKey, host string) (*derived, error) {
 		if err != nil {
 			return nil, fmt.Errorf("token: %w", err)
 		}
-		pk.mac = newMACer(macKey)
+		pk.jws, pk.mac = newMACer(jwsKey), newMACer(macKey)
 		if purpose == SessionID && k.Bound {
 			pk.prefix = append([]byte(host), 0)
 		}
@@ -273,11 +276,15 @@ func newMACer(key []byte) *macer {
 	return &macer{sync.Pool{New: func() any { return hmac.New(sha256.New, key) }}}
 }
 
-func (m *macer) tag(prefix, message []byte) []byte {
+// tag returns the first bytes of the MAC of a message.
+func (m *macer) tag(prefix, message []byte) []byte { return m.sum(prefix, message)[:tagSize] }
+
+// sum returns the whole MAC of a message.
+func (m *macer) sum(prefix, message []byte) []byte {
 	h := m.hashes.Get().(hash.Hash)
 	defer m.hashes.Put(h)
 	h.Reset()
 	h.Write(prefix)
 	h.Write(message)
-	return h.Sum(nil)[:tagSize]
+	return h.Sum(nil)
 }

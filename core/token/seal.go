@@ -3,7 +3,6 @@ package token
 import (
 	"bytes"
 	"crypto/hmac"
-	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
 	"fmt"
@@ -87,7 +86,7 @@ func (r *Ring) seal(purpose string, claims, nonce []byte) ([]byte, error) {
 	if !ok {
 		return nil, fmt.Errorf("token: unknown purpose %q", purpose)
 	}
-	packed, err := pack(pk.header, claims, hs256(pk.jws, pk.header, claims))
+	packed, err := pack(pk.header, claims, pk.hs256(claims))
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +121,7 @@ func (r *Ring) Open(purpose string, sealed []byte) (claims []byte, until time.Ti
 	}
 	header, claims, signature, ok := unpack(packed)
 	if !ok || !bytes.Equal(header, pk.header) ||
-		!hmac.Equal(signature, hs256(pk.jws, header, claims)) {
+		!hmac.Equal(signature, pk.hs256(claims)) {
 		return nil, until, host.ErrNotAuthentic
 	}
 	return claims, d.until, nil
@@ -133,19 +132,9 @@ func jwsHeader(keyID, purpose string) []byte {
 	return []byte(`{"alg":"HS256","kid":"` + keyID + `","typ":"verge-` + purpose + `+jwt"}`)
 }
 
-// hs256 returns the signature of a JWS by HS256 (RFC 7518, 3.2).
-func hs256(key, header, claims []byte) []byte {
-	mac := hmac.New(sha256.New, key)
-	mac.Write(signingInput(header, claims))
-	return mac.Sum(nil)
-}
-
-// signingInput returns the compact form without its signature (RFC 7515, 5.1).
-func signingInput(header, claims []byte) []byte {
-	enc := base64.RawURLEncoding
-	b := make([]byte, 0, enc.EncodedLen(len(header))+1+enc.EncodedLen(len(claims)))
-	b = append(enc.AppendEncode(b, header), '.')
-	return enc.AppendEncode(b, claims)
+// hs256 returns the signature of a JWS of this key and purpose by HS256 (RFC 7518, 3.2).
+func (pk purposeKeys) hs256(claims []byte) []byte {
+	return pk.jws.sum(pk.input, base64.RawURLEncoding.AppendEncode(nil, claims))
 }
 
 func (r *Ring) associated(d *derived, purpose string) []byte {
@@ -195,8 +184,8 @@ var text = base64.RawURLEncoding.Strict()
 
 // EncodeText writes sealed bytes as prefix and base64url.
 func EncodeText(prefix string, sealed []byte) string {
-	b := make([]byte, 0, len(prefix)+text.EncodedLen(len(sealed)))
-	return string(text.AppendEncode(append(b, prefix...), sealed))
+	var most [1024]byte // on the stack: a longer token allocates memory
+	return string(text.AppendEncode(append(most[:0], prefix...), sealed))
 }
 
 // DecodeText reverses EncodeText. Each token has exactly one text: other texts that decode to the same
