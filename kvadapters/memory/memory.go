@@ -50,7 +50,7 @@ func New(c Config) *Store {
 type partition struct {
 	mu     sync.Mutex
 	items  map[string]*item
-	names  *btree.BTreeG[*item]
+	names  *btree.Map[string, *item]
 	expiry *btree.BTreeG[*item]
 	tasks  map[string]*task
 	ready  *btree.BTreeG[*task]
@@ -77,7 +77,7 @@ func newPartition() *partition {
 	unlocked := btree.Options{NoLocks: true} // partition.mu already guards them
 	return &partition{
 		items: make(map[string]*item),
-		names: btree.NewBTreeGOptions(func(a, b *item) bool { return a.name < b.name }, unlocked),
+		names: new(btree.Map[string, *item]),
 		expiry: btree.NewBTreeGOptions(func(a, b *item) bool {
 			return cmp.Or(a.expires.Compare(b.expires), strings.Compare(a.name, b.name)) < 0
 		}, unlocked),
@@ -222,11 +222,11 @@ func (s *Store) List(ctx context.Context, prefix kv.Key, after string, n int) ([
 	defer p.mu.Unlock()
 	now := s.now()
 	var items []kv.Item
-	p.names.Ascend(&item{name: max(prefix.Name, after)}, func(it *item) bool {
-		if len(items) >= n || !strings.HasPrefix(it.name, prefix.Name) {
+	p.names.Ascend(max(prefix.Name, after), func(name string, it *item) bool {
+		if len(items) >= n || !strings.HasPrefix(name, prefix.Name) {
 			return false
 		}
-		if it.name > after && !it.expired(now) {
+		if name > after && !it.expired(now) {
 			items = append(items, it.export(prefix.Partition))
 		}
 		return true
@@ -295,7 +295,7 @@ func (p *partition) live(name string, now time.Time) *item {
 func (p *partition) put(it *item) {
 	p.delete(it.name)
 	p.items[it.name] = it
-	p.names.Set(it)
+	p.names.Set(it.name, it)
 	if !it.expires.IsZero() {
 		p.expiry.Set(it)
 	}
@@ -308,7 +308,7 @@ func (p *partition) delete(name string) {
 		return
 	}
 	delete(p.items, name)
-	p.names.Delete(it)
+	p.names.Delete(it.name)
 	if !it.expires.IsZero() {
 		p.expiry.Delete(it)
 	}
