@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/edge/internal/deadline"
 )
 
 // ServeHTTP responds to one request, counts it and logs it.
@@ -146,9 +147,9 @@ func (l *listener) callHandler(ctx context.Context, req *web.Request, handle han
 	default:
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, l.timeout)
-	defer cancel()
-	return l.guard(req, func() *web.Response { return handle(ctx, req) })
+	within := deadline.New(ctx, time.Now().Add(l.timeout), nil)
+	defer within.Stop()
+	return l.guard(req, func() *web.Response { return handle(within, req) })
 }
 
 // guard turns a panic or an invalid response into a 500.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/edge/internal/deadline"
 )
 
 // budget is the remaining time that a request may wait for the store.
@@ -64,69 +65,11 @@ func spend(ctx context.Context) (within context.Context, done func(), err error)
 		return nil, nil, fmt.Errorf("%w: %w", kv.ErrUnavailable, b.err())
 	}
 	begin := time.Now()
-	c := &call{Context: ctx, budget: b, end: begin.Add(left)}
+	c := deadline.New(ctx, begin.Add(left), b.err)
 	return c, func() {
-		c.stop()
+		c.Stop()
 		b.mu.Lock()
 		b.left -= time.Since(begin)
 		b.mu.Unlock()
 	}, nil
-}
-
-// call is the context of one call to the store. It is done when the budget is used up. Its timer starts when
-// the store calls Done, because a timer costs more than a response from memory.
-type call struct {
-	context.Context // of the request
-	budget          *budget
-	end             time.Time
-
-	mu     sync.Mutex
-	timed  context.Context // the request's context with the timer; nil until the timer starts
-	cancel context.CancelFunc
-}
-
-// Done starts the timer.
-func (c *call) Done() <-chan struct{} {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.timed == nil {
-		c.timed, c.cancel = context.WithDeadlineCause(c.Context, c.end, c.budget.err())
-	}
-	return c.timed.Done()
-}
-
-// Err returns an error if the budget is used up, even if no timer has started.
-func (c *call) Err() error {
-	if !time.Now().Before(c.end) {
-		c.Done() // the timer ends as it starts
-	}
-	return c.current().Err()
-}
-
-// Deadline returns when the budget or the request ends, whichever is earlier.
-func (c *call) Deadline() (time.Time, bool) {
-	if d, ok := c.Context.Deadline(); ok && d.Before(c.end) {
-		return d, true
-	}
-	return c.end, true
-}
-
-// Value lets context.Cause find the cause. Contexts that a store derives from c end with c.
-func (c *call) Value(key any) any { return c.current().Value(key) }
-
-func (c *call) current() context.Context {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.timed == nil {
-		return c.Context
-	}
-	return c.timed
-}
-
-func (c *call) stop() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.cancel != nil {
-		c.cancel()
-	}
 }
