@@ -1,8 +1,8 @@
 // Package bench measures Verge and a floor in the same run: `make bench`.
 //
 // Each benchmark does its work b.N times for the floor and b.N times for Verge, in 16 turns, and reports both
-// with their ratio. A machine that is slow for a moment therefore slows both. The floor of an endpoint is a bare
-// net/http handler that reads the body and writes as many bytes. On Redis the floor also marks a name with
+// with their ratio. A machine that is slow for a moment therefore slows both. The floor of an endpoint is
+// a bare net/http handler that reads the body and writes as many bytes. On Redis the floor also marks a name with
 // SET NX, over as many connections as the service may have. The floor of webhook delivery is a forwarder that
 // posts prepared events to the same receiver. The floor of a core in WebAssembly guests is the native core. A
 // name may end in the goal of the ratio.

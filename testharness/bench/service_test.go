@@ -25,6 +25,7 @@ import (
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/edge"
 	"github.com/verge-id/verge/edge/egress"
+	"github.com/verge-id/verge/edge/jsonlog"
 	"github.com/verge-id/verge/edge/server"
 	"github.com/verge-id/verge/testharness/wait"
 )
@@ -73,7 +74,7 @@ func newService(b *testing.B, store kv.KV, sink string, changes ...func(*edge.Co
 				PendingPerHandle: free}},
 		Store: edge.Store{KV: store, Shared: shared}, Keyring: keyring,
 		Egress: egress.Config{Dev: true}, Server: server.Config{IdleGrace: time.Millisecond},
-		Public: l, Log: slog.New(slog.NewJSONHandler(io.Discard, nil)),
+		Public: l, Log: slog.New(jsonlog.New(io.Discard, slog.LevelInfo)),
 	}
 	for _, change := range changes {
 		change(&config)

@@ -16,6 +16,7 @@ import (
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/edge/modules"
+	"github.com/verge-id/verge/edge/jsonlog"
 	"github.com/verge-id/verge/edge/server"
 )
 
@@ -103,7 +104,7 @@ func (c *serveCmd) Run(ctx context.Context, p *program) error {
 	}
 	hangUps, release := hangUps()
 	defer release()
-	pl.log = slog.New(slog.NewJSONHandler(p.stderr, &slog.HandlerOptions{Level: logLevel(conf.LogLevel)}))
+	pl.log = slog.New(jsonlog.New(p.stderr, logLevel(conf.LogLevel)))
 	pl.Server.Metrics = server.NewMetrics()
 	for setting, expires := range pl.Expiries {
 		pl.Server.Metrics.SettingCertificate(setting, expires)
