@@ -145,10 +145,10 @@ func resolved(fsys afero.Fs, path string) (string, error) {
 }
 
 // before removes files that must not be read for the module: its own that differ from its list, and
-// those that no list has.
-func (c *Cache) before(digest string) {
+// those that no list has. It returns the SHA-256 of the module's other files by path, for after.
+func (c *Cache) before(digest string) (checked map[string]string) {
 	if c == nil {
-		return
+		return nil
 	}
 	lists, err := c.lists()
 	if err != nil {
@@ -160,20 +160,24 @@ func (c *Cache) before(digest string) {
 			listed[path] = true
 		}
 	}
+	checked = map[string]string{}
 	for _, path := range c.files() {
 		switch sum, mine := lists[digest][path]; {
 		case mine && c.sum(path) != sum:
 			c.log.Warn("damaged compiled module removed", "file", path)
 			c.remove(path)
+		case mine:
+			checked[path] = sum
 		case !listed[path] && (!strings.HasSuffix(path, ".tmp") || c.older(path, time.Hour)):
 			c.remove(path) // the process that wrote it ended before it listed it
 		}
 	}
+	return checked
 }
 
 // after lists the files of the module, which has been compiled or read, and removes the least recently
-// used modules.
-func (c *Cache) after(digest string) {
+// used modules. It does not read the files that before has checked.
+func (c *Cache) after(digest string, checked map[string]string) {
 	if c == nil {
 		return
 	}
@@ -189,7 +193,14 @@ func (c *Cache) after(digest string) {
 	}
 	var text bytes.Buffer
 	for _, path := range c.files() {
-		if sum := c.sum(path); !others[path] && !strings.HasSuffix(path, ".tmp") && sum != "" {
+		if others[path] || strings.HasSuffix(path, ".tmp") {
+			continue
+		}
+		sum := checked[path]
+		if sum == "" {
+			sum = c.sum(path)
+		}
+		if sum != "" {
 			fmt.Fprintf(&text, "%s  %s\n", sum, path)
 		}
 	}
@@ -301,10 +312,10 @@ func (c *Cache) remove(path string) {
 
 // Compile compiles a module, or reads the compiled one from the cache. The caller closes it.
 func (c *Cache) Compile(ctx context.Context, m Module) (*wasmhost.Module, error) {
-	c.before(m.Digest)
+	checked := c.before(m.Digest)
 	compiled, err := wasmhost.Compile(ctx, m.WASM, wasmhost.CompileConfig{Cache: c.library()})
 	if err == nil {
-		c.after(m.Digest)
+		c.after(m.Digest, checked)
 	}
 	return compiled, err
 }

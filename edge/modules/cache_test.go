@@ -43,7 +43,7 @@ func (d *caching) run(wasm []byte) (result uint64) {
 	if c == nil {
 		d.t.Fatalf("no cache: %s", &d.log)
 	}
-	c.before(digestOf(wasm))
+	checked := c.before(digestOf(wasm))
 	r := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfigCompiler().WithCompilationCache(c.compiled))
 	defer c.compiled.Close(ctx)
 	defer r.Close(ctx)
@@ -51,7 +51,7 @@ func (d *caching) run(wasm []byte) (result uint64) {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	c.after(digestOf(wasm))
+	c.after(digestOf(wasm), checked)
 	got, err := mod.ExportedFunction("f").Call(ctx)
 	if err != nil {
 		d.t.Fatal(err)

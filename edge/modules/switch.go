@@ -95,7 +95,7 @@ func (s *Switch) start(ctx context.Context, at edge.Setup) error {
 	metrics := at.Metrics.Guests(wasmhost.Causes())
 	s.observer = metrics
 	s.cache = OpenCache(s.config.Cache, h.Now, h.Log)
-	s.cache.before(first.Digest)
+	checked := s.cache.before(first.Digest)
 	ctx, cancel := context.WithTimeout(ctx, activationTime)
 	defer cancel()
 	slow := time.AfterFunc(time.Second, func() {
@@ -113,7 +113,7 @@ func (s *Switch) start(ctx context.Context, at edge.Setup) error {
 		return err
 	}
 	metrics.Watch(func() server.GuestState { return server.GuestState(s.host.Stats()) })
-	s.cache.after(first.Digest)
+	s.cache.after(first.Digest, checked)
 	s.comesFrom(first)
 	s.follow()
 	return nil
@@ -167,7 +167,7 @@ func (s *Switch) Reload(ctx context.Context, load func() (Config, error)) {
 // activate routes new requests to a trusted module. It reports whether this is a change.
 func (s *Switch) activate(ctx context.Context, next Module) (changed bool, err error) {
 	begin := s.now()
-	s.cache.before(next.Digest)
+	checked := s.cache.before(next.Digest)
 	was := s.comesFrom(next) // before Activate, because the host may roll back before Activate returns
 	err = s.host.Activate(ctx, next.WASM)
 	if errors.Is(err, wasmhost.ErrActive) {
@@ -182,7 +182,7 @@ func (s *Switch) activate(ctx context.Context, next Module) (changed bool, err e
 		s.reject(next, next.Source, err)
 		return false, err
 	}
-	s.cache.after(next.Digest)
+	s.cache.after(next.Digest, checked)
 	s.log.Info("module activated", "digest", next.Digest, "module_version", next.Version,
 		"source", next.Source, "took_ms", s.now().Sub(begin).Milliseconds())
 	s.follow()

@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"compress/gzip"
 	"embed"
+	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 
 	"github.com/verge-id/verge/edge/modules"
@@ -20,6 +20,9 @@ var builtIn embed.FS
 const (
 	builtInFile   = "module/verge.wasm.gz"
 	builtInSource = "built in"
+
+	// roomMax is the most memory that is allocated before the module is unpacked.
+	roomMax = 32 << 20
 )
 
 var errNotBuiltIn = errors.New("this binary has no built-in module: " +
@@ -40,9 +43,11 @@ func builtInOf(fsys fs.FS) (modules.Module, error) {
 	if err != nil {
 		return modules.Module{}, fmt.Errorf("built-in module: %w", err)
 	}
-	wasm, err := io.ReadAll(z)
-	if err != nil {
+	// The last four bytes have the size. Without it, the growing buffer would be copied again and again.
+	size := binary.LittleEndian.Uint32(packed[len(packed)-4:])
+	wasm := bytes.NewBuffer(make([]byte, 0, min(size, roomMax)+bytes.MinRead))
+	if _, err := wasm.ReadFrom(z); err != nil {
 		return modules.Module{}, fmt.Errorf("built-in module: %w", err)
 	}
-	return modules.New(wasm, builtInSource)
+	return modules.New(wasm.Bytes(), builtInSource)
 }

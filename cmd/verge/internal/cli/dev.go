@@ -87,6 +87,7 @@ func (c *devCmd) Run(ctx context.Context, p *program) (err error) {
 	if c.ReadyFile != "" {
 		readyFiles = append(readyFiles, c.ReadyFile)
 	}
+	go softwareDigest() // while the module is unpacked
 	if err := runs.Load(&p.System); err != nil {
 		return fmt.Errorf("engine %s: %w", c.Engine, err)
 	}

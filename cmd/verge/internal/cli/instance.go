@@ -53,7 +53,7 @@ func assemble(ctx context.Context, s plan) (*instance, error) {
 	file, _ := store.(*bolt.Store)
 	copies := &backups{store: file, at: s.Store, log: s.log, now: s.now}
 	if s.Core.ReportKey != "" {
-		s.Core.SoftwareVersion, s.Core.SoftwareDigest = thisBuild().name(), digestOfBinary()
+		s.Core.SoftwareVersion, s.Core.SoftwareDigest = thisBuild().name(), softwareDigest()
 	}
 	service, err := edge.Open(ctx, edge.Config{
 		Core:    s.Core,

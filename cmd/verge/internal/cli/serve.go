@@ -15,8 +15,8 @@ import (
 	"github.com/verge-id/verge/cmd/verge/internal/words"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/edge/modules"
 	"github.com/verge-id/verge/edge/jsonlog"
+	"github.com/verge-id/verge/edge/modules"
 	"github.com/verge-id/verge/edge/server"
 )
 
