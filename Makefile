@@ -15,7 +15,7 @@ GORELEASER  := github.com/goreleaser/goreleaser/v2@v2.16.0
 BENCHSTAT   := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check-all mutants simulate bench build command wasm module release release-dry check generate fuzz clean \
+.PHONY: help run test check-all mutants simulate bench bench-peers build command wasm module release release-dry check generate fuzz clean \
 	check-build check-vet check-lint check-plain check-vulnerabilities check-generated
 
 help: ## show this list
@@ -61,6 +61,14 @@ mutants: ## break the code, one small way at a time, and see that a test notices
 SEEDS ?= 2000
 simulate: ## run random histories of faults and changes over the real core: SEEDS=n, or SEED=n to repeat one
 	@GOGC=400 $(GO) run ./testharness/internal/simulation/simulate $(if $(SEED),-replay $(SEED),-seeds $(SEEDS))
+
+# The peers are installed outside of the repository. A peer that cannot be had is skipped with the reason.
+PEERS ?= $(or $(TMPDIR),/tmp)/verge-peers
+bench-peers: ## measure next to programs that one could run instead, installed into PEERS
+	@mkdir -p $(PEERS) dist
+	-npm install --prefix $(PEERS) --no-audit --no-fund --ignore-scripts oidc-provider@9.13.3
+	VERGE_PEERS=$(PEERS) $(GO) test ./testharness/bench -run '^$$' -bench Peers -v -count 6 -timeout 1h \
+		| tee dist/bench-peers.txt
 
 # BENCH is a pattern of names, as in: make bench BENCH=Endpoint/validate. VERGE_LONG=1 adds a large publisher to
 # the console. benchstat compares two runs: go run $(BENCHSTAT) before.txt after.txt

@@ -14,12 +14,18 @@ import (
 
 // load returns work that sends requests over a number of connections.
 func load(b *testing.B, connections int, addr string, request func(i int) []byte) work {
+	return loadFor(b, "200", connections, addr, request)
+}
+
+// loadFor is load for responses with another status.
+func loadFor(b *testing.B, status string, connections int, addr string, request func(i int) []byte) work {
 	conns := make([]*conn, connections)
 	for i := range conns {
 		c, err := dial(addr)
 		if err != nil {
 			b.Fatal(err)
 		}
+		c.status = status
 		b.Cleanup(func() { c.Close() })
 		conns[i] = c
 	}
@@ -34,8 +40,9 @@ func load(b *testing.B, connections int, addr string, request func(i int) []byte
 // conn is a connection of an HTTP client. It takes less processor time than net/http.
 type conn struct {
 	net.Conn
-	r    *bufio.Reader
-	body []byte
+	r      *bufio.Reader
+	status string // that responses must have
+	body   []byte
 }
 
 func dial(addr string) (*conn, error) {
@@ -43,10 +50,10 @@ func dial(addr string) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &conn{Conn: c, r: bufio.NewReaderSize(c, 8<<10)}, nil
+	return &conn{Conn: c, r: bufio.NewReaderSize(c, 8<<10), status: "200"}, nil
 }
 
-// ask sends a request and returns the body of a response with status 200 and a Content-Length. The body is
+// ask sends a request and returns the body of a response with the status and a Content-Length. The body is
 // valid until the next request.
 func (c *conn) ask(request []byte) (body []byte, err error) {
 	if _, err := c.Write(request); err != nil {
@@ -56,7 +63,7 @@ func (c *conn) ask(request []byte) (body []byte, err error) {
 	if err != nil {
 		return nil, err
 	}
-	ok := bytes.HasPrefix(line, []byte("HTTP/1.1 200"))
+	ok := bytes.HasPrefix(line, []byte("HTTP/1.1 "+c.status))
 	status := strings.TrimSpace(string(line[:min(len(line), 40)]))
 	length := 0
 	for {
