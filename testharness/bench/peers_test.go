@@ -27,7 +27,7 @@ provider.listen(port, '127.0.0.1');
 `
 
 // BenchmarkPeers compares Verge with other programs that users could run instead. Both do the first request
-// of a verification: a start without a webhook, and an authorization request that redirects to the login. Both
+// of a verification: a start without a webhook, and an authorization request that redirects to a login. Both
 // keep their data in memory. oidc-provider runs on one thread, so only the cpu-ratio counts: its processor
 // time divided by Verge's, both with the load's. The goal is 10.
 func BenchmarkPeers(b *testing.B) {
