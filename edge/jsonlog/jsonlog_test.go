@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"math"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -14,6 +15,11 @@ import (
 
 	"github.com/verge-id/verge/edge/jsonlog"
 )
+
+func ExampleNew() {
+	log := slog.New(jsonlog.New(os.Stderr, slog.LevelInfo)) // for edge.Config.Log
+	log.Info("starting")
+}
 
 // lines returns the lines that both handlers write for a record.
 func lines(t *testing.T, r slog.Record) (ours, slogs string) {
