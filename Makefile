@@ -69,6 +69,7 @@ bench-peers: ## measure next to programs that one could run instead, installed i
 	-npm install --prefix $(PEERS) --no-audit --no-fund --ignore-scripts oidc-provider@9.13.3
 	VERGE_PEERS=$(PEERS) $(GO) test ./testharness/bench -run '^$$' -bench Peers -v -count 6 -timeout 1h \
 		| tee dist/bench-peers.txt
+	@! grep -q '^FAIL' dist/bench-peers.txt
 
 # BENCH is a pattern of names, as in: make bench BENCH=Endpoint/validate. VERGE_LONG=1 adds a large publisher to
 # the console. benchstat compares two runs: go run $(BENCHSTAT) before.txt after.txt
