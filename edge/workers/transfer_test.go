@@ -48,7 +48,7 @@ func (s *service) action(partition, action string, more string) answer {
 		fmt.Appendf(nil, `{"action":%q,"partition":%q%s}`, action, partition, more))
 }
 
-// The rows of an export are those of one moment, even if the partition changes between the pages. The two
+// An export has the rows of one moment, even if the partition changes between the pages. The two
 // items of a pair always change in one commit.
 func TestExport_IsConsistent(t *testing.T) {
 	s, server := deploy(t, newInbox(t), nil)
@@ -122,7 +122,7 @@ func TestExport_IsConsistent(t *testing.T) {
 		http.StatusConflict, "BACKUP_REFUSED")
 }
 
-// A locked partition rejects everything until it is complete, also after a restart. Then its tasks run.
+// A locked partition rejects everything until it is complete, even after a restart. Then its tasks run.
 func TestImport_Lock(t *testing.T) {
 	in := newInbox(t)
 	s, server := deploy(t, in, nil)
@@ -246,8 +246,8 @@ func TestNamespace_Places(t *testing.T) {
 	}
 }
 
-// workerd passes the hint to the platform's interface. It knows no jurisdictions: with one, the Worker serves
-// no request, and does not use other objects instead.
+// workerd passes the hint to the platform's interface. It does not support jurisdictions: with one, the
+// Worker serves no request, and does not use other objects instead.
 func TestPlaces_OnTheDeployedEntry(t *testing.T) {
 	s, _ := deploy(t, newInbox(t), func(w *workerd.Worker) { w.Secrets["LOCATION_HINT"] = "weur" })
 	s.makeKey()

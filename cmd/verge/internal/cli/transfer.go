@@ -30,7 +30,7 @@ store of a native server. It is complete and checked, and has mode 0600. Keep it
 apart from the key ring: both together open all data.
 
 Each partition is consistent: it has the rows of one moment. The partitions are read
-one after the other, so their moments differ by the time that the export takes.
+in turn, so their moments differ by the time that the export takes.
 "Durable Objects" in edge/deploy/BACKUP.md explains what that means after a restore.
 
 With --lock, the Worker first stops: it returns 503 to all requests that need the

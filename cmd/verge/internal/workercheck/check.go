@@ -198,7 +198,7 @@ func (c *checker) deployment() {
 		if m.Binding != "METRICS" {
 			c.add(
 				fmt.Sprintf("analytics_engine_datasets.%d.binding", i),
-				`must be "METRICS", or the Worker writes nothing to it`,
+				`must be "METRICS", or the Worker does not write to it`,
 			)
 		}
 	}
