@@ -31,6 +31,7 @@ import (
 	"github.com/verge-id/verge/core/ratelimit"
 	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/core/webhook"
 )
 
 // Service is the core. Its methods may be called concurrently.
@@ -275,6 +276,9 @@ func (s *Service) Claim(
 		job := host.Job{Partition: p, Task: t, Until: until}
 		if m, _, err := outbox.Read(t); err == nil && m.Kind == outbox.Deliver {
 			job.Destination = m.Integration
+			if m.Type == webhook.TypeFailing { // it must not wait for the receiver that fails
+				job.Destination += "/alert"
+			}
 		}
 		jobs = append(jobs, job)
 	}

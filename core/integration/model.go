@@ -62,6 +62,9 @@ type Integration struct {
 	// (contract 50). Without any, it is no client.
 	RedirectURIs []string `json:"redirect_uris,omitempty"`
 
+	// AlertURL receives an alert if deliveries fail for an hour (contract 61). "": no alerts.
+	AlertURL string `json:"alert_url,omitempty"`
+
 	// Staged is a change of the webhook that has not been tested yet (contract 25). Until it replaces Webhook
 	// (Directory.Promote), events go to Webhook and are signed with its secret.
 	Staged *Webhook `json:"staged,omitempty"`
@@ -98,6 +101,7 @@ type SiteIntegration struct {
 	RedirectURIs    []string `json:"redirect_uris,omitempty" toml:"redirect_uris"`
 	WebhookURL      string   `json:"webhook_url" toml:"webhook_url"`
 	WebhookOff      bool     `json:"webhook_off" toml:"webhook_off"`
+	AlertURL        string   `json:"alert_url,omitempty" toml:"alert_url"`
 	Secret          string   `json:"secret" toml:"-"`                    // of the webhook
 	Archived        bool     `json:"archived,omitempty" toml:"archived"` // its other settings then do not matter
 
@@ -184,6 +188,10 @@ var Settings = []Setting{
 		Hint: "One per line, exactly as your OpenID client sends them. With one, the integration is a " +
 			"client of the OpenID provider.",
 		Doc: "The addresses to which the OpenID provider returns users; absent: not a client."},
+	{Name: "alert_url", hidesPath: true, check: Integration.checkAlert, Section: "access", Row: 4,
+		Label: "Alert URL", Default: "none", Placeholder: "https://shop.example/alerts",
+		Hint: "Receives a signed event, at most once a day, if deliveries to the webhook fail for an hour.",
+		Doc:  "Receives an event, at most once a day, if deliveries fail for an hour (rule 61)."},
 	{Name: "passkeys", Section: "proof", Row: 2, Label: "Passkeys of users",
 		Options: []Option{{PasskeysOff, "Off"}, {PasskeysPublisher, "Yes, for sites of this publisher"},
 			{PasskeysService, "Yes, for every site of this service"}},

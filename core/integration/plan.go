@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -293,6 +294,7 @@ func (d *Directory) named(i SiteIntegration, was *Integration, m mode) (Integrat
 		if len(i.RedirectURIs) == 0 {
 			next.RedirectURIs = was.RedirectURIs
 		}
+		next.AlertURL = cmp.Or(i.AlertURL, was.AlertURL)
 	}
 	if kept, err := d.WebhookSecret(was); err == nil && kept == i.Secret {
 		secrets.Set = nil

@@ -96,8 +96,12 @@ func (s Setting) audited(i *Integration) string {
 	if !s.hidesPath {
 		return s.Text(i)
 	}
+	addresses, isList := s.Value(i).([]string)
+	if address := s.Text(i); !isList && address != "" {
+		addresses = []string{address}
+	}
 	var origins []string
-	for _, address := range s.Value(i).([]string) {
+	for _, address := range addresses {
 		origins = append(origins, audit.Origin(address))
 	}
 	return strings.Join(origins, ", ")
@@ -160,6 +164,16 @@ const maxRedirects = 20
 func (i Integration) checkRedirects(_ method.Catalog, _ bool, wrong *problem.List) {
 	if n := len(i.RedirectURIs); n > maxRedirects {
 		wrong.Add("redirect_uris", "redirect_uris has %d addresses; at most %d are allowed", n, maxRedirects)
+	}
+}
+
+// checkAlert adds a problem if no alert can be sent.
+func (i Integration) checkAlert(_ method.Catalog, dev bool, wrong *problem.List) {
+	if i.AlertURL == "" {
+		return
+	}
+	if bad := weburl.CheckWebhook(i.AlertURL, dev); bad != "" {
+		wrong.Add("alert_url", "alert_url: %s", bad)
 	}
 }
 

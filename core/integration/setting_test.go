@@ -15,6 +15,9 @@ func other(t *testing.T, s Setting) any {
 	t.Helper()
 	switch s.Value(&Integration{}).(type) {
 	case string:
+		if len(s.Options) == 0 {
+			return "https://other.example/path"
+		}
 		return s.Options[len(s.Options)-1].Value
 	case int:
 		return s.Max
@@ -83,6 +86,32 @@ func TestChanges_RedirectURIs(t *testing.T) {
 	i.RedirectURIs = []string{"https://a.example/back?key=s3cret3"}
 	if got := i.Changes(was, Secrets{}); len(got) != 1 || got[0].From != got[0].To {
 		t.Errorf("a changed query: %+v", got)
+	}
+}
+
+// Contract 61: the alert URL has the rules of a webhook, and the audit has only its origin.
+func TestAlertURL(t *testing.T) {
+	for url, want := range map[string]string{
+		"": "", "https://a.example/alerts?key=s3cret": "", "http://a.example": "alert_url",
+		"https://user@a.example": "alert_url", "a.example": "alert_url",
+	} {
+		i := New(testUUID, "pub_a")
+		i.Method, i.AlertURL = "sandbox", url
+		wrong := i.Problems(testCatalog, false)
+		if got := ""; len(wrong) > 0 {
+			got = wrong[0].Member
+			if got != want {
+				t.Errorf("%s: %v", url, wrong)
+			}
+		} else if want != "" {
+			t.Errorf("%s is accepted", url)
+		}
+	}
+	was, i := New(testUUID, "pub_a"), New(testUUID, "pub_a")
+	i.AlertURL = "https://a.example/alerts?key=s3cret"
+	want := []audit.Change{{Field: "alert_url", To: "https://a.example/…"}}
+	if got := i.Changes(was, Secrets{}); !slices.Equal(got, want) {
+		t.Errorf("%+v", got)
 	}
 }
 

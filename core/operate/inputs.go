@@ -71,6 +71,7 @@ type IntegrationInput struct {
 	CallbackOrigins *[]string                   `json:"callback_origins,omitempty" placeholder:"URL,…" help:"Where browsers may be sent back to: scheme://host[:port]. Empty: anywhere, and no public keys."`
 	BrowserOrigins  *[]string                   `json:"browser_origins,omitempty" placeholder:"URL,…" help:"Whose pages may use a public key."`
 	RedirectURIs    *[]string                   `json:"redirect_uris,omitempty" name:"redirect-uris" sep:"none" placeholder:"URL" help:"Where the OpenID provider sends users back to: an exact address. May be repeated. Empty: it is no client."`
+	AlertURL        *string                     `json:"alert_url,omitempty" name:"alert-url" placeholder:"URL" help:"Where an alert goes if deliveries fail for an hour. Empty: nowhere."`
 	*WebhookInput   `kong:"-"`                  // effective immediately, not staged
 
 	Publisher string `json:"publisher_id,omitempty" only:"create" need:"Required: the publisher of the integration." kong:"-"`

@@ -62,6 +62,12 @@ func (o *Operations) shown(ctx context.Context, i stored) Integration {
 	if at, tested, err := o.Directory.LastTest(ctx, &i.Value); err == nil && tested {
 		v.Readiness = &Readiness{Ready: ready, At: at}
 	}
+	if since, alerted, err := o.Outbox.Failing(ctx, &i.Value); err == nil && !since.IsZero() {
+		v.Failing = &Failing{Since: since}
+		if !alerted.IsZero() {
+			v.Failing.Alerted = &alerted
+		}
+	}
 	return v
 }
 

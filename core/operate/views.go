@@ -44,6 +44,15 @@ type Integration struct {
 
 	// Readiness is the last signed webhook test of the current webhook, or nil.
 	Readiness *Readiness `json:"readiness,omitempty"`
+
+	// Failing is the present failure of its deliveries, or nil. Only an integration with an alert URL has it.
+	Failing *Failing `json:"failing,omitempty"`
+}
+
+// Failing reports that no event of an integration was delivered since a time.
+type Failing struct {
+	Since   time.Time  `json:"since"`                // the first failed attempt
+	Alerted *time.Time `json:"alerted_at,omitempty"` // when the latest alert was created
 }
 
 // SecretAlone reports whether what is staged is another secret for the present URL. The receiver there has to

@@ -27,6 +27,10 @@ const (
 	// TypeCancelled is kept so that receivers that list it still compile. A cancelled session stays
 	// started, and no event is sent for it. Only a test event can have this type.
 	TypeCancelled = "verification.cancelled"
+
+	// TypeFailing is an alert: the deliveries of an integration have failed for an hour. It goes to another
+	// URL than the other events, and belongs to no session. Types does not list it.
+	TypeFailing = "webhook.failing"
 )
 
 // Values of Data.Status, one for each type that is sent.
@@ -35,6 +39,7 @@ const (
 	StatusCompleted = "completed"
 	StatusFailed    = "failed"
 	StatusExpired   = "expired"
+	StatusFailing   = "failing"
 )
 
 // Codes of a Failure.
@@ -73,11 +78,11 @@ type Event struct {
 	Type           string `json:"type"`
 	CreatedAt      string `json:"created_at"`
 	SchemaVersion  string `json:"schema_version"`
-	PublisherID    string `json:"publisher_id"`   // pub_…
-	IntegrationID  string `json:"integration_id"` // int_<uuid>; the API uses the UUID without the prefix
-	SessionID      string `json:"session_id"`
+	PublisherID    string `json:"publisher_id"`         // pub_…
+	IntegrationID  string `json:"integration_id"`       // int_<uuid>; the API uses the UUID without the prefix
+	SessionID      string `json:"session_id,omitempty"` // "" only in TypeFailing
 	Test           bool   `json:"test"`
-	IdempotencyKey string `json:"idempotency_key"` // <session_id>:<type>
+	IdempotencyKey string `json:"idempotency_key"` // <session_id>:<type>; of an alert, the integration, type and time
 	Data           Data   `json:"data"`
 }
 
@@ -92,6 +97,7 @@ type Data struct {
 	PublisherState *string  `json:"publisher_state,omitempty"`  // completed, failed; if given at start
 	// only in a test event: a description for people
 	Message *string `json:"message,omitempty"`
+	Since   *string `json:"since,omitempty"` // failing: the first failed attempt since the last delivery
 }
 
 // Result is the outcome of a completed session.
@@ -161,6 +167,13 @@ func Failed(h Head, code, message string, user, state *string) Event {
 // Expired says that a session ended without an outcome.
 func Expired(h Head, expiresAt time.Time) Event {
 	return h.event(TypeExpired, Data{Status: StatusExpired, ExpiresAt: written(expiresAt)})
+}
+
+// Failing says that no event of an integration was delivered since that time. h has no session.
+func Failing(h Head, since time.Time) Event {
+	e := h.event(TypeFailing, Data{Status: StatusFailing, Since: written(since)})
+	e.IdempotencyKey = e.IntegrationID + ":" + TypeFailing + ":" + e.CreatedAt
+	return e
 }
 
 func (h Head) event(typ string, data Data) Event {

@@ -130,6 +130,7 @@ func TestOpenAPIStatuses(t *testing.T) {
 		"webhook verification.failed":             "2XX 401 4XX 5XX",
 		"webhook verification.expired":            "2XX 401 4XX 5XX",
 		"webhook verification.cancelled":          "2XX 401 4XX 5XX",
+		"webhook webhook.failing":                 "2XX 401 4XX 5XX",
 	}
 	headers := map[string][]string{
 		"401": {"WWW-Authenticate"},

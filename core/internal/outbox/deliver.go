@@ -37,7 +37,7 @@ func AnswerTime(attempt time.Duration) time.Duration { return attempt - recordTi
 type Outbox struct {
 	host.Host
 
-	// Partitions are the partitions of sessions. Only the methods that read the log need them.
+	// Partitions are the partitions of sessions. The methods that read the log need them, and alerts.
 	Partitions []kv.Partition
 
 	Directory *integration.Directory
@@ -62,6 +62,15 @@ func (o *Outbox) Deliver(ctx context.Context, job host.Job, m Meta, sealed []byt
 	if target != nil {
 		e.publisher = target.PublisherID
 	}
+	url := ""
+	if target != nil {
+		if url = target.Webhook.URL; e.alerts() {
+			url = target.AlertURL
+		}
+	}
+	if err == nil && url == "" && reason == "" {
+		reason = noTarget
+	}
 	switch {
 	case reason == noSecret:
 		return o.postpone(ctx, job, e, reason)
@@ -78,7 +87,7 @@ func (o *Outbox) Deliver(ctx context.Context, job host.Job, m Meta, sealed []byt
 		return nil
 	}
 	header := webhook.Headers(e.id, now, body, secrets.active, secrets.staged)
-	resp, fetchErr := o.fetch(ctx, target.Webhook.URL, header, body)
+	resp, fetchErr := o.fetch(ctx, url, header, body)
 	if ctx.Err() != nil {
 		// The context ended because this instance stops. That is no result of the receiver.
 		return fmt.Errorf("outbox: %w", ctx.Err())
@@ -88,7 +97,9 @@ func (o *Outbox) Deliver(ctx context.Context, job host.Job, m Meta, sealed []byt
 	a := attempt(now, ended, resp.Status, fetchErr)
 	e.Tried = withAttempt(e.Tried, a)
 	last := a.String()
-	switch webhook.Classify(resp.Status, fetchErr) {
+	verdict := webhook.Classify(resp.Status, fetchErr)
+	o.track(ctx, target, e, verdict == webhook.Delivered, ended)
+	switch verdict {
 	case webhook.Delivered:
 		o.Count(host.CountWebhookDelivered)
 		o.say(ctx, slog.LevelInfo, "webhook delivered", e, last, tookOf(a))
@@ -327,9 +338,11 @@ func (a Attempt) String() string {
 // say logs a line about an event. last is the result of the last attempt, or "".
 func (o *Outbox) say(ctx context.Context, level slog.Level, message string, e event, last string,
 	more ...slog.Attr) {
-	attrs := []slog.Attr{slog.String("event", e.id), slog.String("type", e.Type),
-		slog.String("session", e.Session), slog.String("integration", e.Integration),
-		slog.Int("attempts", e.Attempts)}
+	attrs := []slog.Attr{slog.String("event", e.id), slog.String("type", e.Type)}
+	if e.Session != "" { // an alert has none
+		attrs = append(attrs, slog.String("session", e.Session))
+	}
+	attrs = append(attrs, slog.String("integration", e.Integration), slog.Int("attempts", e.Attempts))
 	if e.publisher != "" {
 		attrs = append(attrs, slog.String("publisher", e.publisher))
 	}

@@ -85,6 +85,7 @@ type subject struct {
 	event       string
 	place       string
 	body        []byte // the stored values of the event, as kept writes them
+	alert       bool   // it goes to the alert URL
 }
 
 // The fields of an event that are stored when it is delivered (contract 27), in the order of the
@@ -92,7 +93,7 @@ type subject struct {
 var (
 	keptMembers = []string{"id", "type", "created_at", "schema_version", "publisher_id", "integration_id",
 		"session_id", "test", "idempotency_key"}
-	keptData = []string{"status", "expires_at", "result", "failure", "message"}
+	keptData = []string{"status", "expires_at", "result", "failure", "message", "since"}
 )
 
 // Placeholders for a value in an entry. No event has either of them as a value of those fields.
@@ -128,7 +129,13 @@ func subjectOf(integration string, event web.Object) *subject {
 	if !ok || err != nil || !isEventID(id) {
 		return nil
 	}
-	s := &subject{integration: integration, event: id, place: placeOf(moment, id)}
+	typ, _, _ := event.String("type")
+	s := &subject{
+		integration: integration,
+		event:       id,
+		place:       placeOf(moment, id),
+		alert:       typ == webhook.TypeFailing,
+	}
 	if s.body, ok = kept(id, integration, event, data); !ok {
 		return nil
 	}

@@ -46,9 +46,22 @@ func (p *program) printIntegration(i *operate.Integration) error {
 	f.add("callback origins", strings.Join(i.CallbackOrigins, ", "))
 	f.add("browser origins", strings.Join(i.BrowserOrigins, ", "))
 	f.add("redirect URIs", strings.Join(i.RedirectURIs, ", "))
+	f.add("alert URL", i.AlertURL)
+	f.add("deliveries", failureOf(i.Failing))
 	f.add("created", whenever(i.Created))
 	f.add("version", i.Version)
 	return f.print(p)
+}
+
+// failureOf returns the failure of deliveries in words, or "".
+func failureOf(of *operate.Failing) string {
+	switch {
+	case of == nil:
+		return ""
+	case of.Alerted == nil:
+		return "failing since " + words.When(of.Since) + ", no alert yet"
+	}
+	return "failing since " + words.When(of.Since) + ", latest alert " + words.When(*of.Alerted)
 }
 
 func readinessOf(i *operate.Integration) string {

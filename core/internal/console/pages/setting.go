@@ -29,7 +29,9 @@ func inputOf(d IntegrationData, s integration.Setting) Input {
 		Optional: !s.Required && len(s.Options) == 0, Value: s.Text(&d.Integration.Integration)}
 	switch v := s.Value(&d.Integration.Integration).(type) {
 	case string:
-		in.Type = "choice"
+		if in.Type = "choice"; len(s.Options) == 0 {
+			in.Type, in.Mono = "url", true
+		}
 		for _, o := range s.Options {
 			in.Options = append(in.Options, Option(o))
 		}
