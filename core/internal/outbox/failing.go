@@ -11,10 +11,11 @@ import (
 	"github.com/verge-id/verge/core/webhook"
 )
 
-// failing is the record of an integration whose deliveries fail. A delivery deletes it. It is not
-// authenticated: anyone who can write to the store can cause or prevent an alert.
+// failing is the record of an integration whose deliveries fail. A delivery deletes it, or keeps only the
+// time of an alert of the last day. It is not authenticated: anyone who can write to the store can cause or
+// prevent an alert.
 type failing struct {
-	Since   int64 `json:"s"`           // milliseconds since 1970: the first failed attempt
+	Since   int64 `json:"s,omitempty"` // milliseconds since 1970: the first failed attempt
 	Alerted int64 `json:"a,omitempty"` // the same: the latest alert
 }
 
@@ -46,8 +47,8 @@ func (o *Outbox) Failing(
 	if i.AlertURL == "" {
 		return since, alerted, nil
 	}
-	f, version, err := o.failingOf(ctx, i.ID)
-	if err == nil && version != "" {
+	f, _, err := o.failingOf(ctx, i.ID)
+	if err == nil && f.Since != 0 {
 		since = time.UnixMilli(f.Since).UTC()
 		if f.Alerted != 0 {
 			alerted = time.UnixMilli(f.Alerted).UTC()
@@ -86,14 +87,17 @@ func (o *Outbox) trackIn(
 	}
 	at, name := now.UnixMilli(), failingPrefix+i.ID
 	tx := kv.Tx{Partition: o.Partitions[0], Checks: []kv.Check{{Name: name, Tx: version}}}
+	lately := at-f.Alerted < alertEach.Milliseconds() // the day of an alert outlives the failure
 	switch {
-	case delivered && version == "":
+	case delivered && f.Since == 0:
 		return nil
+	case delivered && lately:
+		f.Since = 0
 	case delivered:
 		tx.Deletes = []string{name}
-	case version == "":
+	case f.Since == 0:
 		f.Since = at
-	case at-f.Since < alertAfter.Milliseconds(), at-f.Alerted < alertEach.Milliseconds():
+	case at-f.Since < alertAfter.Milliseconds(), lately:
 		return nil
 	default:
 		f.Alerted = at
@@ -105,7 +109,7 @@ func (o *Outbox) trackIn(
 		}
 		tx.Schedule = []kv.Task{task}
 	}
-	if !delivered {
+	if len(tx.Deletes) == 0 {
 		value, err := json.Marshal(f)
 		if err != nil {
 			return err
