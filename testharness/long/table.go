@@ -18,6 +18,11 @@ var Table = []entry{
 		Short: "the same responses with a test double (core/method/openid4vp:TestProofs_Protocols)",
 	},
 	{
+		Package: "cmd/verge/internal/cli", Test: "TestAlerts_Provoked",
+		Only:  "alerts that are provoked against the real binary, evaluated by promtool",
+		Short: "alerts with made-up series (edge/deploy:TestAlertsDoWhatTheirTestsSay)",
+	},
+	{
 		Package: "cmd/verge/internal/cli", Test: "TestMethodProof",
 		Only:  "`verge method proof` with the published response of a wallet",
 		Short: "the check of responses without a circuit (core/internal/mdoc:TestVerifyZK)",

@@ -87,8 +87,13 @@ func (s *trust) listedWallet() string {
 // publishes writes a list with these issuers.
 func (s *trust) publishes(sequence uint64, issuers ...*wallettest.Issuer) {
 	s.t.Helper()
-	l := wallettest.List{Sequence: sequence, Issued: time.Now().Add(-time.Hour),
-		NextUpdate: time.Now().AddDate(0, 0, 10)}
+	s.listUntil(sequence, time.Now().AddDate(0, 0, 10), issuers...)
+}
+
+// listUntil writes a list whose next update is due then.
+func (s *trust) listUntil(sequence uint64, next time.Time, issuers ...*wallettest.Issuer) {
+	s.t.Helper()
+	l := wallettest.List{Sequence: sequence, Issued: time.Now().Add(-time.Hour), NextUpdate: next}
 	for _, i := range issuers {
 		l.Certificates = append(l.Certificates, i.Root)
 	}

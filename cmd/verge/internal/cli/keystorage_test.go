@@ -30,8 +30,9 @@ type keyless struct {
 // newKeyless writes its configuration. The OpenID provider's keys have these names.
 func newKeyless(t *testing.T, keys ...string) *keyless {
 	t.Helper()
-	dir := t.TempDir()
-	s := &keyless{site: newSite(t, "bolt:"+filepath.Join(dir, "verge.db"), newEvents(t).URL, unlimited),
+	dir, sink := t.TempDir(), newEvents(t)
+	sink.trust(testSecret)
+	s := &keyless{site: newSite(t, "bolt:"+filepath.Join(dir, "verge.db"), sink.URL, unlimited),
 		program: filepath.Join(dir, "print"), state: filepath.Join(dir, "state")}
 	s.does("cat " + s.ring)
 	script := "#!/bin/sh\necho hush >&2\n[ -z \"$VERGE_OPERATOR_TOKEN\" ] || exit 9\n. " + s.state + "\n"
