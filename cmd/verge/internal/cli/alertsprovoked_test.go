@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -456,7 +457,7 @@ func provokeEstimator(t *testing.T) {
 	}
 	in := s.start()
 	w := newWatch(t, one(in))
-	picture := estimatortest.Picture()
+	picture, uploads := estimatortest.Picture(), 0
 	estimates := func(n int) {
 		t.Helper()
 		for range n {
@@ -479,7 +480,21 @@ func provokeEstimator(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%v: %s", err, in.logs)
 			}
+			uploads++
 		}
+		// A request is counted after its response.
+		wait.Until(t, "the count of requests", func() bool {
+			counted := 0
+			for line := range strings.Lines(in.metric(t, `verge_http_requests_total{route="file"`)) {
+				fields := strings.Fields(line)
+				n, err := strconv.Atoi(fields[len(fields)-1])
+				if err != nil {
+					t.Fatal(err)
+				}
+				counted += n
+			}
+			return counted == uploads
+		})
 	}
 	w.calm(func() { estimates(3) })
 	for _, c := range []struct {
