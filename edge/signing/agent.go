@@ -23,8 +23,8 @@ const agentPrefix = "agent:"
 // agentTime bounds one exchange with the agent. A smart card takes up to a second for a signature.
 const agentTime = 3 * time.Second
 
-// agent is an SSH agent at a Unix socket. Each exchange has its own connection: it costs a tenth of the
-// signature's time, and an agent that restarts, or that does not respond to another request, disturbs none.
+// agent is an SSH agent at a Unix socket. Each exchange has its own connection, so an agent that restarts, or
+// that does not respond to another request, disturbs none.
 type agent struct{ socket string }
 
 var errNoAgent = errors.New(
