@@ -15,7 +15,7 @@ GORELEASER  := github.com/goreleaser/goreleaser/v2@v2.16.0
 BENCHSTAT   := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check-all mutants simulate bench bench-peers build command wasm module release release-dry check generate fuzz clean \
+.PHONY: help run test check-all mutants simulate bench bench-peers scale build command wasm module release release-dry check generate fuzz clean \
 	check-build check-vet check-lint check-plain check-vulnerabilities check-generated
 
 help: ## show this list
@@ -82,6 +82,19 @@ bench: build ## measure next to a bare net/http server, and guests next to the n
 		| tee dist/bench.txt
 	@! grep -q '^FAIL' dist/bench.txt
 	$(GO) run $(BENCHSTAT) dist/bench.txt
+
+# SESSIONS is the number of sessions of each part, and USERS of those at the same time. The costs of claims are measured
+# at each number of TIMERS. The tables are for the page "Capacity" of cmd/verge/OPERATING.md.
+SESSIONS  ?= 2000
+STORES    ?= memory,bolt,redis,postgres
+INSTANCES ?= 1,2,4
+TIMERS    ?= 1000,100000
+USERS     ?= 16
+scale: ## measure what a session costs on each store, and calculate what binds first: SESSIONS=n STORES=redis
+	@mkdir -p dist
+	$(GO) test ./testharness/scale -run '^TestScale$$' -count 1 -timeout 3h -v -sessions $(SESSIONS) -stores $(STORES) \
+		-instances $(INSTANCES) -timers $(TIMERS) -users $(USERS) -out $(CURDIR)/dist/scale.md
+	@cat dist/scale.md
 
 # step prints a name, the seconds every 10 s while the command runs, and its output if it fails. The first build
 # takes minutes.

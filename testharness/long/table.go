@@ -3,6 +3,16 @@ package long
 // Table lists the promises that only the long run covers in full, and the part that the short run covers.
 var Table = []entry{
 	{
+		Package: "cmd/verge/internal/cli", Test: "TestMove_Publisher",
+		Only:  "300 sessions at the new deployment after the move",
+		Short: "12 sessions there",
+	},
+	{
+		Package: "testharness/scale", Test: "TestScale",
+		Only:  "the measurement of capacity with 20 sessions on Redis and PostgreSQL",
+		Short: "the same on memory and bolt",
+	},
+	{
 		Package: "cmd/verge/internal/cli", Test: "TestTrust_Proofs",
 		Only:  "sessions over the binary with proofs by the prover of google/longfellow-zk",
 		Short: "requests and responses with a test double (core/method/openid4vp)",

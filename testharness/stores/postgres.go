@@ -299,6 +299,9 @@ func (p *Postgres) Thaw() {
 	}
 }
 
+// PIDs returns the numbers of the server's processes, its first one first.
+func (p *Postgres) PIDs() []int { return append([]int{p.cmd.Process.Pid}, p.children()...) }
+
 // children lists the processes that the server has started.
 func (p *Postgres) children() (pids []int) {
 	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", p.cmd.Process.Pid))
