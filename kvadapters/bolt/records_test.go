@@ -112,7 +112,7 @@ func TestWriteBackup_Error(t *testing.T) {
 	path := filepath.Join(dir, "backup")
 	broken := errors.New("broken")
 	for name, next := range map[string]func() (*Records, error){
-		"an error":        func() (*Records, error) { return nil, broken },
+		"an error": func() (*Records, error) { return nil, broken },
 		"an invalid name": func() (*Records, error) {
 			return &Records{Partition: "p", Items: []kv.Item{{Tx: "x"}}}, nil
 		},

@@ -23,13 +23,13 @@ import (
 // watch is a Prometheus that scrapes instances of the real binary, and evaluates the rules of
 // edge/deploy/alerts.yml, unchanged, by promtool.
 //
-// Rules look at minutes and hours, and a test has seconds. So watch stretches time: each scrape has a number
+// Rules evaluate minutes and hours, and a test has seconds. So watch stretches time: each scrape has a number
 // of minutes, and its state begins that long before it, right after the previous scrape. A counter grows
 // evenly in that time. A gauge has its value for the whole of it. A point in time, such as an expiry, has
 // the distance from its beginning that it had from the scrape. A series that a scrape does not have is
 // absent, as for Prometheus.
 //
-// Free disk is the machine's, and is watched only where the store has a limit of its own.
+// Free disk is the machine's, and is watched only where the store has another limit.
 type watch struct {
 	t         *testing.T
 	instances map[string]*served

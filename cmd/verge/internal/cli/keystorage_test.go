@@ -22,7 +22,6 @@ import (
 // SSH agent, and a program prints its ring.
 type keyless struct {
 	*site
-	agent   *agenttest.Agent
 	program string // prints the ring
 	state   string // what the program does
 }

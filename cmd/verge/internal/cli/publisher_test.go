@@ -211,7 +211,6 @@ type events struct {
 	bodies map[string]string
 	wrong  []string // what is wrong with requests that came
 
-	down    bool          // if true, all requests fail with 500
 	hang    chan struct{} // if not nil, all requests wait until it is closed
 	hanging atomic.Int64
 }
@@ -235,10 +234,6 @@ func (e *events) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.down {
-		w.WriteHeader(http.StatusInternalServerError)
-		return
-	}
 	var event webhook.Event
 	err = errors.Join(webhook.Verify(e.secret, r.Header, body, time.Now(), 0), json.Unmarshal(body, &event))
 	if err != nil {
@@ -258,13 +253,6 @@ func (e *events) trust(secret string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.secret = secret
-}
-
-// fails sets whether all requests fail.
-func (e *events) fails(down bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.down = down
 }
 
 func (e *events) complaints() []string {
