@@ -19,6 +19,7 @@ import (
 	"github.com/verge-id/verge/edge"
 	"github.com/verge-id/verge/edge/wasmhost"
 	"github.com/verge-id/verge/kvadapters/memory"
+	"github.com/verge-id/verge/testharness/guestcode"
 	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/wait"
 )
@@ -76,7 +77,7 @@ func runModules(t *testing.T, first Module, told *hooked) *Switch {
 	s.log, s.now, s.observer = slog.New(slog.DiscardHandler), time.Now, told
 	var err error
 	s.host, err = wasmhost.New(t.Context(), wasmhost.Config{
-		Module: first.WASM, Instances: 1, Probation: time.Hour, Cache: kit.Compiled(t, first.WASM),
+		Module: first.WASM, Instances: 1, Probation: time.Hour, Cache: guestcode.Cache(t, first.WASM),
 		Host:  host.Host{KV: memory.New(memory.Config{}), Fetch: unfetched{}},
 		Meter: ratelimit.NewLocal(0).Meter(), Guests: observer{told, s},
 	})

@@ -21,6 +21,7 @@ import (
 	sshagent "golang.org/x/crypto/ssh/agent"
 
 	"github.com/verge-id/verge/testharness/agenttest"
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 // serveAgent serves an agent at a socket.
@@ -175,7 +176,7 @@ func TestAgent_WrongSignatures(t *testing.T) {
 func TestAgent_Hangs(t *testing.T) {
 	hang := make(chan struct{})
 	defer close(hang)
-	socket := serveConnections(t, func(net.Conn) { <-hang })
+	socket := serveConnections(t, func(net.Conn) { wait.For(hang) })
 	k := key{public: &p256.PublicKey, agent: &agent{socket}, algorithms: []string{"ES256"}}
 	s := &Signer{keys: map[string]key{"k": k}}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)

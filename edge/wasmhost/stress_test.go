@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/edge/wasmhost"
+	"github.com/verge-id/verge/testharness/guestcode"
 	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/long"
 	"github.com/verge-id/verge/testharness/wait"
@@ -35,7 +36,7 @@ func TestStress_AllEvents(t *testing.T) {
 	for n := range 3 {
 		wasm := version(t, badGuest, byte(n))
 		m, err := wasmhost.Compile(t.Context(), wasm,
-			wasmhost.CompileConfig{Cache: kit.Compiled(t, wasm), MemoryMax: 64 << 20})
+			wasmhost.CompileConfig{Cache: guestcode.Cache(t, wasm), MemoryMax: 64 << 20})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -20,6 +20,7 @@ import (
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/edge/wasmhost"
 	"github.com/verge-id/verge/kvadapters/memory"
+	"github.com/verge-id/verge/testharness/guestcode"
 	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/wait"
 	"github.com/verge-id/verge/wasm/settings"
@@ -42,7 +43,7 @@ func config(t testing.TB, pkg string) wasmhost.Config {
 				`"secret":"AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8","created":"2026-11-20T22:10:00Z"}]}`),
 		},
 		Host:  host.Host{KV: memory.New(memory.Config{}), Fetch: nowhere{}},
-		Meter: free{}, Cache: kit.Compiled(t, module),
+		Meter: free{}, Cache: guestcode.Cache(t, module),
 	}
 }
 
@@ -89,7 +90,7 @@ func TestEngine_CoreResponds(t *testing.T) {
 func shared(t testing.TB, pkg string) *wasmhost.Module {
 	t.Helper()
 	module := kit.Build(t, pkg)
-	m, err := wasmhost.Compile(t.Context(), module, wasmhost.CompileConfig{Cache: kit.Compiled(t, module)})
+	m, err := wasmhost.Compile(t.Context(), module, wasmhost.CompileConfig{Cache: guestcode.Cache(t, module)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/verge-id/verge/kvadapters/bolt"
 	"github.com/verge-id/verge/kvadapters/memory"
 	"github.com/verge-id/verge/kvadapters/postgres"
+	"github.com/verge-id/verge/testharness/guestcode"
 	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/stores"
 	"github.com/verge-id/verge/wasm/settings"
@@ -150,7 +151,7 @@ func BenchmarkEndpointWasm(b *testing.B) {
 func guests(b *testing.B, changes ...func(*wasmhost.Config)) func(*edge.Config) {
 	b.Helper()
 	module := kit.Module(b)
-	cache := kit.Compiled(b, module)
+	cache := guestcode.Cache(b, module)
 	return func(c *edge.Config) {
 		c.Engine = func(ctx context.Context, at edge.Setup) (engine.Engine, error) {
 			config := wasmhost.Config{Host: at.Host, Module: module, Guest: settings.Config{Config: at.Core},

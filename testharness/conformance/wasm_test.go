@@ -16,6 +16,7 @@ import (
 	"github.com/verge-id/verge/edge/wasmhost"
 	"github.com/verge-id/verge/testharness"
 	"github.com/verge-id/verge/testharness/courier"
+	"github.com/verge-id/verge/testharness/guestcode"
 	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/long"
 	"github.com/verge-id/verge/wasm/settings"
@@ -69,7 +70,7 @@ func compiled(t testing.TB, kinds []method.Kind) *wasmhost.Module {
 	wasm := build(t)
 	shared.once.Do(func() {
 		shared.module, shared.err = wasmhost.Compile(context.Background(), wasm,
-			wasmhost.CompileConfig{Cache: kit.Compiled(t, wasm)})
+			wasmhost.CompileConfig{Cache: guestcode.Cache(t, wasm)})
 	})
 	if shared.err != nil {
 		t.Fatal(shared.err)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/verge-id/verge/edge/transcript"
 	"github.com/verge-id/verge/edge/wasmhost"
+	"github.com/verge-id/verge/testharness/guestcode"
 	"github.com/verge-id/verge/testharness/kit"
 )
 
@@ -14,7 +15,7 @@ import (
 func TestEnginesAreTheSame(t *testing.T) {
 	module := kit.Module(t)
 	guest, err := wasmhost.Compile(t.Context(), module,
-		wasmhost.CompileConfig{Cache: kit.Compiled(t, module)})
+		wasmhost.CompileConfig{Cache: guestcode.Cache(t, module)})
 	if err != nil {
 		t.Fatal(err)
 	}

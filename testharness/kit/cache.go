@@ -11,8 +11,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/tetratelabs/wazero"
 )
 
 // keptFor is the time for which the cache keeps modules.
@@ -54,32 +52,27 @@ func forget(dir string) {
 	}
 }
 
-// Compiled returns a cache that has the machine code of a module. The tests of all packages share it, so a
-// module is compiled once. It is for modules that Module, ModuleWith and Build return. A test that makes
-// hundreds of modules keeps their code to itself.
-func Compiled(t testing.TB, module []byte) wazero.CompilationCache {
+// CompiledIn returns the directory of a compilation cache that has the machine code of a module, or "" if
+// there is no cache directory. Package guestcode opens it.
+func CompiledIn(t testing.TB, module []byte) string {
 	t.Helper()
-	dir := cacheDir()
-	if dir == "" {
-		return wazero.NewCompilationCache()
+	parent := cacheDir()
+	if parent == "" {
+		return ""
 	}
-	dir = filepath.Join(dir, compiledDir)
+	dir := filepath.Join(parent, compiledDir)
 	key := fmt.Sprintf("compiled %x", sha256.Sum256(module))
-	once, _ := cacheOf.LoadOrStore(key, sync.OnceValues(func() (wazero.CompilationCache, error) {
+	once, _ := compiledOf.LoadOrStore(key, sync.OnceValue(func() error {
 		_, err := cached(key, func(made string) error { return compileInto(dir, made, module, nil) })
-		if err != nil {
-			return nil, err
-		}
-		return wazero.NewCompilationCacheWithDir(dir)
+		return err
 	}))
-	cache, err := once.(func() (wazero.CompilationCache, error))()
-	if err != nil {
+	if err := once.(func() error)(); err != nil {
 		t.Fatal(err)
 	}
-	return cache // it lives as long as the process, like a module that several tests share
+	return dir
 }
 
-var cacheOf sync.Map // func() (wazero.CompilationCache, error), by module
+var compiledOf sync.Map // func() error, by module
 
 // CompiledFiles returns a directory that contains only the machine code of a module. options are the compiler
 // program's options: "interruptible" allows stopping a guest at its deadline.
