@@ -2,6 +2,7 @@ package invariants_test
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"sync/atomic"
@@ -16,6 +17,7 @@ import (
 	"github.com/verge-id/verge/kvadapters/memory"
 	"github.com/verge-id/verge/kvadapters/postgres"
 	"github.com/verge-id/verge/kvadapters/redis"
+	"github.com/verge-id/verge/testharness/long"
 )
 
 // impatient are options of a Redis URL that close a silent connection soon enough for a test.
@@ -49,6 +51,9 @@ func openMemory(testing.TB) kv.KV { return memory.New(memory.Config{}) }
 
 // startMiniredis starts a server of the Redis protocol that needs no installation.
 func startMiniredis(t testing.TB) *miniredis.Miniredis {
+	if _, err := exec.LookPath("redis-server"); err == nil {
+		long.Skip(t, "TestFaultsOfTheNetwork")
+	}
 	t.Helper()
 	m := miniredis.NewMiniRedis()
 	must(t, m.Start())

@@ -120,7 +120,7 @@ func TestFaultsOfACluster(t *testing.T) {
 // or of its later start, with no restart and no attempt used up.
 func TestKillOfRedisUnderAThousandEvents(t *testing.T) {
 	t.Parallel()
-	events := long.Pick(t, "TestKillOfRedisUnderAThousandEvents", 400, 1000)
+	events := long.Pick(t, "TestKillOfRedisUnderAThousandEvents", 200, 1000)
 	s := stores.StartRedis(t, stores.Durable...)
 	sv := newService(t, setup{Store: openRedis(t, s.URL()), Shared: true, Partitions: 4, Standard: true})
 	// With 25 ms or more, this receiver would count as slow, and its events would be postponed (package

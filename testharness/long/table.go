@@ -403,6 +403,31 @@ var Table = []entry{
 		Short: "on Redis where it is installed, otherwise on miniredis",
 	},
 	{
+		Package: "testharness/invariants", Test: "TestFaultsOfTheNetwork",
+		Only:  "the invariants on miniredis next to Redis",
+		Short: "on Redis where it is installed, otherwise on miniredis",
+	},
+	{
+		Package: "testharness/internal/methodtest", Test: "TestMethods",
+		Only:  "the suite of methods on the harness alone",
+		Short: "on every store and engine (testharness/conformance), and the example Courier",
+	},
+	{
+		Package: "testharness/internal/methodtest", Test: "TestSignedRequests",
+		Only:  "the suite of signed requests on the harness alone",
+		Short: "on every store and engine (testharness/conformance)",
+	},
+	{
+		Package: "core/internal/mdoc", Test: "TestAnswersOfAuth0",
+		Only:  "responses that @auth0/mdl makes during the test",
+		Short: "its recorded responses (core/internal/mdoc)",
+	},
+	{
+		Package: "core/internal/mdoc", Test: "TestAnswersOfAuth0_DCAPI",
+		Only:  "responses of the DC API that @auth0/mdl makes during the test",
+		Short: "its recorded responses (core/internal/mdoc)",
+	},
+	{
 		Package: "kvadapters/kvcheck", Test: "TestCheck",
 		Only:  "a check that finds a store that breaks a promise, on every kind of store",
 		Short: "a check of every store, and of one in memory that breaks each promise in turn",
@@ -527,7 +552,7 @@ var Table = []entry{
 	{
 		Package: "testharness/invariants", Test: "TestKillOfRedisUnderAThousandEvents",
 		Only:  "1,000 events in flight when Redis is killed",
-		Short: "400 events",
+		Short: "200 events",
 	},
 	{
 		Package: "testharness/npmwallet", Test: "TestVerifiers_AcceptWallet",
