@@ -1,5 +1,5 @@
 // Package guestcode shares the machine code of modules among the tests of all packages, so that a module is
-// compiled once. It is not part of package kit, because it takes a linker a second to include wazero in a test.
+// compiled once. It is not part of package kit, because a linker needs a second to include wazero.
 package guestcode
 
 import (
@@ -11,8 +11,8 @@ import (
 	"github.com/verge-id/verge/testharness/kit"
 )
 
-// Cache returns a cache that has the machine code of a module. It is for modules that kit's Module, ModuleWith
-// and Build return. A test that makes hundreds of modules keeps their code to itself.
+// Cache returns a cache that has the machine code of a module. It is for modules that kit's Module,
+// ModuleWith and Build return. A test that makes hundreds of modules keeps their code to itself.
 func Cache(t testing.TB, module []byte) wazero.CompilationCache {
 	t.Helper()
 	dir := kit.CompiledIn(t, module)
