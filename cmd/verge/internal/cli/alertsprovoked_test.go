@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -40,9 +41,18 @@ var notProvoked = map[string]string{
 // fires; with it, exactly the listed ones.
 func TestAlerts_Provoked(t *testing.T) {
 	long.Skip(t, "TestAlerts_Provoked")
+	t.Parallel()
+	// The cases mostly wait, so several run at the same time, whatever -parallel is.
+	places := make(chan struct{}, 4)
+	var running sync.WaitGroup
 	for _, c := range provocations {
-		t.Run(c.name, c.provoke)
+		running.Go(func() {
+			places <- struct{}{}
+			defer func() { <-places }()
+			t.Run(c.name, c.provoke)
+		})
 	}
+	running.Wait()
 }
 
 // TestAlerts_AllCovered: an alert is provoked, or has a reason.
