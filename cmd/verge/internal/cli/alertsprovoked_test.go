@@ -48,7 +48,7 @@ func TestAlerts_Provoked(t *testing.T) {
 	for _, c := range provocations {
 		running.Go(func() {
 			places <- struct{}{}
-			defer func() { <-places }()
+			defer func() { wait.For(places) }()
 			t.Run(c.name, c.provoke)
 		})
 	}
