@@ -170,13 +170,25 @@ func copyFile(ctx context.Context, from, to string) (c Copy, err error) {
 		return c, err
 	}
 	defer db.Close()
+	err = view(db, func(tx *bbolt.Tx, taken time.Time) error {
+		// A Store in use is not a backup, so its file contains no time of a backup.
+		c, err = copyTo(ctx, tx, to, time.Time{})
+		c.Taken = taken
+		return err
+	})
+	return c, err
+}
+
+// view calls read in a transaction of a file of Verge. taken is the time of a backup, and zero for the file of
+// a store. A damaged file is an error.
+func view(db *bbolt.DB, read func(tx *bbolt.Tx, taken time.Time) error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if r := recover(); r != nil {
 			err = damaged(r)
 		}
 	}()
-	err = db.View(func(tx *bbolt.Tx) error {
+	return db.View(func(tx *bbolt.Tx) error {
 		verge := tx.Bucket(bucketVerge)
 		if verge == nil {
 			return errors.New("it is no file of Verge")
@@ -184,14 +196,12 @@ func copyFile(ctx context.Context, from, to string) (c Copy, err error) {
 		if err := checkFormat(verge); err != nil {
 			return err
 		}
-		// A Store in use is not a backup, so its file contains no time of a backup.
-		c, err = copyTo(ctx, tx, to, time.Time{})
+		var taken time.Time
 		if v := verge.Get(keyTaken); len(v) == 8 {
-			c.Taken = fromSortable(binary.BigEndian.Uint64(v))
+			taken = fromSortable(binary.BigEndian.Uint64(v))
 		}
-		return err
+		return read(tx, taken)
 	})
-	return c, err
 }
 
 // copyStep is the number of bytes of keys and values per transaction of a copy.

@@ -98,20 +98,7 @@ func openExclusively(path string) (db *bbolt.DB, err error) {
 
 // compactTo copies all records to a new file.
 func compactTo(ctx context.Context, db *bbolt.DB, to string) (c Copy, err error) {
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		if r := recover(); r != nil {
-			err = damaged(r)
-		}
-	}()
-	err = db.View(func(tx *bbolt.Tx) error {
-		verge := tx.Bucket(bucketVerge)
-		if verge == nil {
-			return errors.New("it is no file of Verge")
-		}
-		if err := checkFormat(verge); err != nil {
-			return err
-		}
+	err = view(db, func(tx *bbolt.Tx, _ time.Time) error {
 		c, err = copyTo(ctx, tx, to, time.Time{})
 		return err
 	})

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime/debug"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -130,92 +129,86 @@ const (
 // ReadBackup calls each with the rows of a backup, partition by partition: first the items, then the tasks.
 // It leaves out items that have expired. It fails if another process has the file open, or if the file is
 // damaged.
-func ReadBackup(
-	ctx context.Context,
-	path string,
-	now time.Time,
-	each func(Records) error,
-) (c Copy, err error) {
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("bolt: %s: %w", path, err)
-		}
-	}()
+func ReadBackup(ctx context.Context, path string, now time.Time, each func(Records) error) (Copy, error) {
+	r := recordReader{now: now, each: func(r Records) error {
+		return errors.Join(context.Cause(ctx), each(r))
+	}}
 	db, err := readOnly(path)
-	if err != nil {
-		return c, err
+	if err == nil {
+		defer db.Close()
+		err = view(db, r.read)
 	}
-	defer db.Close()
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		if r := recover(); r != nil {
-			err = damaged(r)
-		}
-	}()
-	err = db.View(func(tx *bbolt.Tx) error {
-		verge := tx.Bucket(bucketVerge)
-		if verge == nil {
-			return errors.New("it is no file of Verge")
-		}
-		if err := checkFormat(verge); err != nil {
-			return err
-		}
-		if v := verge.Get(keyTaken); len(v) == 8 {
-			c.Taken = fromSortable(binary.BigEndian.Uint64(v))
-		}
-		var r Records
-		size := 0
-		flush := func() error {
-			if len(r.Items)+len(r.Tasks) == 0 {
-				return nil
-			}
-			c.Items, c.Tasks = c.Items+len(r.Items), c.Tasks+len(r.Tasks)
-			err := errors.Join(context.Cause(ctx), each(r))
-			r, size = Records{}, 0
-			return err
-		}
-		add := func(partition kv.Partition, n int) error {
-			var err error
-			if partition != r.Partition || len(r.Items)+len(r.Tasks) >= readRows || size > readBytes {
-				err = flush()
-			}
-			r.Partition = partition
-			size += n
-			return err
-		}
-		err := tx.Bucket(bucketItems).ForEach(func(key, value []byte) error {
-			partition, name := split(key)
-			rec := decodeItem(value)
-			if rec.expired(now) {
-				return nil
-			}
-			if err := add(partition, len(value)); err != nil {
-				return err
-			}
-			r.Items = append(r.Items, rec.export(kv.Key{Partition: partition, Name: name}))
+	if err != nil {
+		err = fmt.Errorf("bolt: %s: %w", path, err)
+	}
+	return r.copied, err
+}
+
+// recordReader collects the rows of a backup into Records, and passes them on.
+type recordReader struct {
+	now    time.Time
+	each   func(Records) error
+	copied Copy
+	next   Records
+	size   int // bytes of the values in next
+}
+
+func (r *recordReader) read(tx *bbolt.Tx, taken time.Time) error {
+	r.copied.Taken = taken
+	err := tx.Bucket(bucketItems).ForEach(func(key, value []byte) error {
+		partition, name := split(key)
+		item := decodeItem(value)
+		if item.expired(r.now) {
 			return nil
-		})
-		if err == nil {
-			err = flush()
 		}
-		if err != nil {
+		if err := r.begin(partition, len(value)); err != nil {
 			return err
 		}
-		err = tx.Bucket(bucketTasks).ForEach(func(key, value []byte) error {
-			partition, id := split(key)
-			if err := add(partition, len(value)); err != nil {
-				return err
-			}
-			at, payload := decodeTask(value)
-			r.Tasks = append(r.Tasks, kv.Task{ID: id, Due: fromSortable(at), Payload: bytes.Clone(payload)})
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-		return flush()
+		r.next.Items = append(r.next.Items, item.export(kv.Key{Partition: partition, Name: name}))
+		return nil
 	})
-	return c, err
+	if err == nil {
+		err = r.flush()
+	}
+	if err != nil {
+		return err
+	}
+	err = tx.Bucket(bucketTasks).ForEach(func(key, value []byte) error {
+		partition, id := split(key)
+		if err := r.begin(partition, len(value)); err != nil {
+			return err
+		}
+		at, payload := decodeTask(value)
+		task := kv.Task{ID: id, Due: fromSortable(at), Payload: bytes.Clone(payload)}
+		r.next.Tasks = append(r.next.Tasks, task)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return r.flush()
+}
+
+// begin prepares for a row with n bytes. It passes on the collected rows if they are of another partition or
+// many.
+func (r *recordReader) begin(partition kv.Partition, n int) (err error) {
+	rows := len(r.next.Items) + len(r.next.Tasks)
+	if partition != r.next.Partition || rows >= readRows || r.size > readBytes {
+		err = r.flush()
+	}
+	r.next.Partition = partition
+	r.size += n
+	return err
+}
+
+func (r *recordReader) flush() error {
+	next := r.next
+	if len(next.Items)+len(next.Tasks) == 0 {
+		return nil
+	}
+	r.copied.Items, r.copied.Tasks = r.copied.Items+len(next.Items), r.copied.Tasks+len(next.Tasks)
+	r.next, r.size = Records{}, 0
+	return r.each(next)
 }
 
 // split returns the partition and the name of the key of an item or a task.
