@@ -79,10 +79,10 @@ type Event struct {
 	CreatedAt      string `json:"created_at"`
 	SchemaVersion  string `json:"schema_version"`
 	PublisherID    string `json:"publisher_id"`         // pub_…
-	IntegrationID  string `json:"integration_id"`       // int_<uuid>; the API uses the UUID without the prefix
+	IntegrationID  string `json:"integration_id"`       // int_<uuid>; the API has the UUID alone
 	SessionID      string `json:"session_id,omitempty"` // "" only in TypeFailing
 	Test           bool   `json:"test"`
-	IdempotencyKey string `json:"idempotency_key"` // <session_id>:<type>; of an alert, the integration, type and time
+	IdempotencyKey string `json:"idempotency_key"` // <session_id>:<type>; an alert has the integration, type and time
 	Data           Data   `json:"data"`
 }
 

@@ -102,7 +102,7 @@ func TestEmptyLineConn(t *testing.T) {
 	}
 }
 
-// Contract 5: the way in which bytes arrive decides nothing.
+// Contract 5: bytes have the same meaning in whatever parts they arrive.
 func FuzzEmptyLineConn(f *testing.F) {
 	f.Add("\r\nGET / HTTP/1.1\r\n\r\nab", uint8(3), uint8(1))
 	f.Add("\r\r\n\n", uint8(1), uint8(9))

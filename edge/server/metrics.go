@@ -156,8 +156,8 @@ func NewMetrics() *Metrics {
 		settingCert: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "verge_setting_certificate_expiry_timestamp_seconds",
 			Help: "When a certificate of this service in a setting expires, in Unix time: those with which " +
-				"wallet methods sign requests, and the client certificate of the store. Of a chain, the " +
-				"earliest.",
+				"wallet methods sign requests, and the client certificate of the store. The earliest one " +
+				"of a chain counts.",
 		}, []string{"setting"}),
 		certRefused: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "verge_tls_certificate_refused",

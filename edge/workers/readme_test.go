@@ -19,7 +19,8 @@ func TestReadme_LogsAndMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	readme := string(b)
-	message := regexp.MustCompile(`message: "([^"]+)"|outbox\.\w+\([^)]*\), "([^"]+)"|returnLease, "([^"]+)"|` +
+	message := regexp.MustCompile(`message: "([^"]+)"|outbox\.\w+\([^)]*\), "([^"]+)"|` +
+		`returnLease, "([^"]+)"|` +
 		`: "(partition [a-z]+)"`)
 	found := 0
 	err = fs.WalkDir(workers.Source, "src", func(path string, d fs.DirEntry, err error) error {

@@ -179,8 +179,8 @@ func copyFile(ctx context.Context, from, to string) (c Copy, err error) {
 	return c, err
 }
 
-// view calls read in a transaction of a file of Verge. taken is the time of a backup, and zero for the file of
-// a store. A damaged file is an error.
+// view calls read in a transaction of a file of Verge. taken is the time of a backup, and zero for the file
+// of a store. A damaged file is an error.
 func view(db *bbolt.DB, read func(tx *bbolt.Tx, taken time.Time) error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os/exec"
 	"slices"
 	"strings"
 	"sync"
@@ -109,7 +108,6 @@ var cases = []struct {
 // check ends early. Afterwards every key must be unchanged.
 func TestCheck(t *testing.T) {
 	full := long.Run(t, "TestCheck")
-	_, noRedis := exec.LookPath("redis-server")
 	for _, store := range checkables {
 		t.Run(store.name, func(t *testing.T) {
 			t.Parallel()
@@ -127,7 +125,7 @@ func TestCheck(t *testing.T) {
 				if (!c.every || c.bend != nil && !full) && store.name != "memory" {
 					continue
 				}
-				if store.name == "miniredis" && (c.bend != nil || !full && noRedis == nil) {
+				if store.name == "miniredis" && (c.bend != nil || !full && stores.RedisInstalled()) {
 					continue // miniredis runs in this process and is slow
 				}
 				running.Go(func() {

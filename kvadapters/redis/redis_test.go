@@ -1,7 +1,6 @@
 package redis_test
 
 import (
-	"os/exec"
 	"testing"
 	"time"
 
@@ -11,6 +10,7 @@ import (
 	"github.com/verge-id/verge/kvadapters/kvtest"
 	"github.com/verge-id/verge/kvadapters/redis"
 	"github.com/verge-id/verge/testharness/long"
+	"github.com/verge-id/verge/testharness/stores"
 )
 
 func open(t *testing.T, url string, c redis.Config) *redis.Store {
@@ -39,7 +39,7 @@ func mini(t *testing.T) (*miniredis.Miniredis, *kvtest.Clock, func(time.Duration
 }
 
 func TestKVOnMiniredis(t *testing.T) {
-	if _, err := exec.LookPath("redis-server"); err == nil {
+	if stores.RedisInstalled() {
 		long.Skip(t, "TestKVOnMiniredis")
 	}
 	kvtest.Run(t, func(t *testing.T) kvtest.Harness {

@@ -2,7 +2,6 @@ package invariants_test
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"sync/atomic"
@@ -18,6 +17,7 @@ import (
 	"github.com/verge-id/verge/kvadapters/postgres"
 	"github.com/verge-id/verge/kvadapters/redis"
 	"github.com/verge-id/verge/testharness/long"
+	"github.com/verge-id/verge/testharness/stores"
 )
 
 // impatient are options of a Redis URL that close a silent connection soon enough for a test.
@@ -51,7 +51,7 @@ func openMemory(testing.TB) kv.KV { return memory.New(memory.Config{}) }
 
 // startMiniredis starts a server of the Redis protocol that needs no installation.
 func startMiniredis(t testing.TB) *miniredis.Miniredis {
-	if _, err := exec.LookPath("redis-server"); err == nil {
+	if stores.RedisInstalled() {
 		long.Skip(t, "TestFaultsOfTheNetwork")
 	}
 	t.Helper()

@@ -28,6 +28,12 @@ type Redis struct {
 	cmd      *exec.Cmd
 }
 
+// RedisInstalled reports whether StartRedis can run a server. Short tests use miniredis only if not.
+func RedisInstalled() bool {
+	_, err := exec.LookPath("redis-server")
+	return err == nil
+}
+
 // Durable are the arguments of a server that survives kill -9.
 var Durable = []string{"--appendonly", "yes", "--appendfsync", "always"}
 

@@ -163,7 +163,7 @@ func (l *Live) look(ctx context.Context, requested bool) error {
 }
 
 // compare uses the file's current content and compares the ring with the store. It does the second even if
-// the file cannot be read: other instances may announce a key meanwhile.
+// the file cannot be read: other instances may announce a key during that time.
 func (l *Live) compare(ctx context.Context, requested bool) error {
 	unread := l.reread(requested)
 	l.unread = unread != nil

@@ -65,7 +65,7 @@ async function carryOut(on, partition, what, input) {
 
 const configured = "configured";
 
-// authorize returns the id of the token that may make a backup, or the guest's response. The guest judges
+// authorize returns the id of the token that may create a backup, or the guest's response. The guest judges
 // every token, because it counts the wrong ones. The configured token is accepted even if the guest fails,
 // unless too many wrong tokens came from the address (contract 42).
 async function authorize(header, client, { ask, token }) {

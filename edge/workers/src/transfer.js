@@ -19,7 +19,7 @@ class Rejected extends Error {}
 
 // The fact "locked" is "1", or "incomplete" from the beginning of an import to its end.
 
-// lock makes the partition reject every effect, also after a restart. It returns whether it has no rows, and
+// lock makes the partition reject every effect, even after a restart. It returns whether it has no rows, and
 // whether an import of it was interrupted.
 function lock(store) {
   endExport(store);

@@ -21,7 +21,7 @@ const (
 	builtInFile   = "module/verge.wasm.gz"
 	builtInSource = "built in"
 
-	// roomMax is the most memory that is allocated before the module is unpacked.
+	// roomMax is the maximum number of bytes that are allocated before the module is unpacked.
 	roomMax = 32 << 20
 )
 

@@ -44,15 +44,10 @@ Examples:
 }
 
 func (c *kvExportCmd) Run(ctx context.Context, p *program) error {
-	client, err := c.client(p)
+	client, _, partitions, err := c.store(ctx, p)
 	if err != nil {
 		return err
 	}
-	n, err := client.StorePartitions(ctx)
-	if err != nil {
-		return err
-	}
-	partitions := core.StorePartitions(n)
 	if c.Lock {
 		for _, partition := range partitions {
 			if _, err := client.ChangeStore(ctx, partition, adminclient.StoreLock); err != nil {
@@ -105,7 +100,7 @@ func (c *kvExportCmd) Run(ctx context.Context, p *program) error {
 }
 
 type kvImportCmd struct {
-	File string `arg:"" type:"existingfile" help:"A backup of a bolt store, or a file of \"verge kv export\"."`
+	File string `arg:"" type:"existingfile" help:"A backup of a bolt store, or a file of verge kv export."`
 
 	Replace bool `help:"Replace the sessions, usage and passkeys that the Worker has."`
 	serverFlags
@@ -132,15 +127,10 @@ Examples:
 }
 
 func (c *kvImportCmd) Run(ctx context.Context, p *program) error {
-	client, err := c.client(p)
+	client, n, partitions, err := c.store(ctx, p)
 	if err != nil {
 		return err
 	}
-	n, err := client.StorePartitions(ctx)
-	if err != nil {
-		return err
-	}
-	partitions := core.StorePartitions(n)
 	counts, err := c.count(ctx, p.Now(), partitions, n)
 	if err != nil {
 		return err
@@ -271,17 +261,25 @@ Example:
 }
 
 func (c *kvUnlockCmd) Run(ctx context.Context, p *program) error {
-	client, err := c.client(p)
+	client, _, partitions, err := c.store(ctx, p)
 	if err != nil {
 		return err
 	}
-	n, err := client.StorePartitions(ctx)
-	if err != nil {
-		return err
-	}
-	if err := unlock(ctx, client, core.StorePartitions(n)); err != nil {
+	if err := unlock(ctx, client, partitions); err != nil {
 		return err
 	}
 	fmt.Fprintln(p.stdout, "The Worker is not locked.")
 	return nil
+}
+
+// store returns a client of the Worker, the number of its partitions of sessions, and all its partitions.
+func (f serverFlags) store(ctx context.Context, p *program) (
+	client *adminclient.Client, n int, all []kv.Partition, err error) {
+	if client, err = f.client(p); err != nil {
+		return nil, 0, nil, err
+	}
+	if n, err = client.StorePartitions(ctx); err != nil {
+		return nil, 0, nil, err
+	}
+	return client, n, core.StorePartitions(n), nil
 }

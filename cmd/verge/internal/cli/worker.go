@@ -19,7 +19,7 @@ type workerCommands struct {
 
 type workerCheckCmd struct {
 	File    string `arg:"" type:"path" default:"wrangler.jsonc" help:"The Worker's configuration."`
-	Secrets string `placeholder:"FILE" help:"The output of \"npx wrangler secret list\", or \"-\" for standard input: report missing secrets."`
+	Secrets string `placeholder:"FILE" help:"Report secrets that this output of \"npx wrangler secret list\" lacks."`
 }
 
 // maxWrangler is the maximum size of a file that `verge worker check` reads.

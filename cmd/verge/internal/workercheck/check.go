@@ -134,7 +134,7 @@ func upper(path string) (string, bool) {
 	return path[:max(i, 0)], i >= 0
 }
 
-// deployment checks what the platform needs to run the Worker.
+// deployment checks the settings that the platform needs to run the Worker.
 func (c *checker) deployment() {
 	f := &c.file
 	if f.Main != "src/worker.js" {
