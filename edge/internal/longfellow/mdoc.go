@@ -9,6 +9,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"time"
 	"unicode/utf8"
@@ -177,6 +178,8 @@ func (c *Circuit) verify(s *Statement, b []byte) Reason {
 	if !hash.committed() || !signature.committed() {
 		return Commitment
 	}
+	// The tables of the previous verification are garbage, and as large as those of this one.
+	runtime.GC()
 	hashReason := hash.check()
 	signatureReason := signature.check()
 	if hashReason != "" {
