@@ -178,7 +178,7 @@ func (c *Circuit) verify(s *Statement, b []byte) Reason {
 	if !hash.committed() || !signature.committed() {
 		return Commitment
 	}
-	// The tables of the previous verification are garbage, and as large as those of this one.
+	// The tables of the previous verification are garbage, and double the memory.
 	runtime.GC()
 	hashReason := hash.check()
 	signatureReason := signature.check()
