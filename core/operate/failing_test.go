@@ -46,7 +46,7 @@ func TestIntegration_Failing(t *testing.T) {
 			}
 			if since.Truncate(time.Second) != c.since.Truncate(time.Second) ||
 				alerted.Truncate(time.Second) != c.alerted.Truncate(time.Second) {
-				t.Errorf("contract 61: %s, shown to %s: since %s, alerted %s", c.rule, who.Name, since, alerted)
+				t.Errorf("contract 61: %s, as %s: since %s, alerted %s", c.rule, who.Name, since, alerted)
 			}
 		}
 	}
