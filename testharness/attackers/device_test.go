@@ -56,8 +56,8 @@ var wallet = foothold{"An attacker who builds a wallet", []row{
 			"core/method/openid4vp:TestWhatIsNoAnswer"},
 	},
 	{
-		tries: "a zero-knowledge proof of another element, time, type, session, circuit or issuer, one " +
-			"that is altered or old, and a document where a proof is required",
+		tries: "a zero-knowledge proof of another element, time, type, session, circuit or issuer, an " +
+			"altered proof, an old proof, and a document where a proof is required",
 		gets: "400 for each, or a failed attempt through the browser",
 		proof: []string{"core/method/openid4vp:TestProofs_Refused",
 			"core/method/openid4vp:TestProofs_DocumentInstead", "core/method/openid4vp:TestProofs_Time",

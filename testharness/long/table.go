@@ -43,9 +43,14 @@ var Table = []entry{
 		Short: "the report of a month whose counts are set (core/operate:TestReport_Content)",
 	},
 	{
+		Package: "cmd/verge/internal/cli", Test: "TestServeWasm",
+		Only:  "a restart of `verge serve --engine wasm` on Redis",
+		Short: "the same on bolt, and guests on miniredis (testharness/conformance:TestEngines)",
+	},
+	{
 		Package: "cmd/verge/internal/cli", Test: "TestEngineWasm",
 		Only:  "a restart of `verge dev --engine wasm` on each other store, and a start that compiles",
-		Short: "a restart on bolt, and a first start on Redis, of a compiled module",
+		Short: "a restart on bolt of a compiled module",
 	},
 	{
 		Package: "cmd/verge/internal/cli", Test: "TestConsoleByKeyboard",
@@ -99,8 +104,8 @@ var Table = []entry{
 	},
 	{
 		Package: "cmd/verge/internal/cli", Test: "TestInstancesShare",
-		Only:  "three processes on a Cluster",
-		Short: "three processes on Redis and PostgreSQL",
+		Only:  "three processes on a Cluster and on PostgreSQL",
+		Short: "three processes on Redis",
 	},
 	{
 		Package: "cmd/verge/internal/cli", Test: "TestKVCheckTakesWhatServeTakes",

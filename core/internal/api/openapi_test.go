@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -398,5 +399,42 @@ func TestTheExamplesOfEvents(t *testing.T) {
 	}
 	if got, want := fmt.Sprint(types), fmt.Sprint(webhook.Types()); got != want {
 		t.Errorf("spec, Event types: %s, want %s", got, want)
+	}
+}
+
+// oapi-codegen drops the schemas that no path uses, and then its client does not compile if a webhook uses them.
+func TestOpenAPI_SchemasOfPaths(t *testing.T) {
+	t.Parallel()
+	var d struct {
+		Paths, Webhooks any
+		Components      struct{ Schemas map[string]any }
+	}
+	if err := yaml.Unmarshal(OpenAPI(), &d); err != nil {
+		t.Fatal(err)
+	}
+	used := map[string]bool{}
+	var use func(part any)
+	use = func(part any) {
+		text, err := json.Marshal(part)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`#/components/schemas/(\w+)`).FindAllSubmatch(text, -1) {
+			if name := string(m[1]); !used[name] {
+				used[name] = true
+				use(d.Components.Schemas[name])
+			}
+		}
+	}
+	use(d.Paths)
+	if len(used) < 20 {
+		t.Errorf("the paths use %d schemas", len(used))
+	}
+	ofPaths := maps.Clone(used)
+	use(d.Webhooks)
+	for name := range used {
+		if !ofPaths[name] {
+			t.Errorf("only webhooks use the schema %s: write it inline", name)
+		}
 	}
 }

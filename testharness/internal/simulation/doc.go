@@ -29,7 +29,5 @@
 // The store keeps the promises of package kv, except in a failover, which loses writes of the last second.
 // After one, the judge only checks the promises that an earlier state of the store leaves (SECURITY.md, a
 // writer to the store). Clocks differ by at most host.ClockMargin. No call to the store begins after the 15 s
-// that a request may take, as with the adapters, and a refresh of the key ring takes 14 s at most. A request
-// that began in time may complete a session in the store some seconds after its 10 minutes; reconcile can
-// return EXPIRED in between. So the judge takes EXPIRED as final only when all such requests have ended.
+// that a request may take, as with the adapters, and a refresh of the key ring takes 14 s at most.
 package simulation
