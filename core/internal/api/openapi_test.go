@@ -402,7 +402,7 @@ func TestTheExamplesOfEvents(t *testing.T) {
 	}
 }
 
-// oapi-codegen drops the schemas that no path uses, and then its client does not compile if a webhook uses them.
+// oapi-codegen drops the schemas that no path uses. If a webhook uses one, its client does not compile.
 func TestOpenAPI_SchemasOfPaths(t *testing.T) {
 	t.Parallel()
 	var d struct {
