@@ -45,7 +45,7 @@ DRIVEN := ./testharness/conformance ./cmd/verge/internal/cli ./cmd/verge/interna
 SLOW   := ./kvadapters/redis ./kvadapters/kvcheck ./testharness/invariants ./edge/wasmhost ./edge/server \
 	./kvadapters/postgres
 OTHERS  = $(shell $(GO) list ./... | grep -v $(patsubst ./%,-e /%$$,$(DRIVEN)))
-TEST    = GOGC=$(if $(VERGE_LONG),200,400) $(GO) run ./testharness/internal/progress $(GO) test -json
+TEST    = GOGC=$(if $(VERGE_LONG),200,800) $(GO) run ./testharness/internal/progress $(GO) test -json
 test: ## run the tests in short, or with VERGE_LONG=1 in full. A missing program says SKIP
 ifdef VERGE_LONG
 	@nice -n 19 $(GO) list -export -test $(RACE) $(SLOW) $(OTHERS) >/dev/null 2>&1 & \

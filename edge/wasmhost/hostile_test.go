@@ -793,7 +793,7 @@ func (r hostility) tx() kv.Tx {
 // process and the same store must always respond. No line of the log may be forged. Afterwards the host
 // must be in the same state as before.
 func TestHostileModule_Random(t *testing.T) {
-	each := long.Pick(t, "TestHostileModule_Random", 50, 150)
+	each := long.Pick(t, "TestHostileModule_Random", 25, 150)
 	seed := faultproxy.Seed(t, 1)
 	store := memory.New(memory.Config{})
 	log := &lines{t: t}

@@ -185,7 +185,7 @@ func TestLoad_ThousandWaitingRequests(t *testing.T) {
 
 // If a request leaked only a hundred bytes, that would be a megabyte by the end of the test.
 func TestLoad_FlatMemory(t *testing.T) {
-	half := long.Pick(t, "TestLoad_FlatMemory", 4_000, 10_000)
+	half := long.Pick(t, "TestLoad_FlatMemory", 2_000, 10_000)
 	c := config(t, goodGuest)
 	p := newPublisher(t, c)
 	c.Instances = 1

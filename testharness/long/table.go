@@ -30,7 +30,7 @@ var Table = []entry{
 	{
 		Package: "cmd/verge/internal/cli", Test: "TestAlerts_Provoked",
 		Only:  "alerts that are provoked against the real binary, evaluated by promtool",
-		Short: "alerts with made-up series (edge/deploy:TestAlertsDoWhatTheirTestsSay)",
+		Short: "a test of each alert (edge/deploy:TestEachAlertHasATest)",
 	},
 	{
 		Package: "cmd/verge/internal/cli", Test: "TestMethodProof",
@@ -41,6 +41,21 @@ var Table = []entry{
 		Package: "cmd/verge/internal/cli", Test: "TestReport_Month",
 		Only:  "the report of a month with 1,000 sessions, verified by openssl",
 		Short: "the report of a month whose counts are set (core/operate:TestReport_Content)",
+	},
+	{
+		Package: "edge/deploy", Test: "TestAlertsDoWhatTheirTestsSay",
+		Only:  "alerts with made-up series",
+		Short: "the syntax of the alerts, and a test of each (TestEachAlertHasATest)",
+	},
+	{
+		Package: "cmd/verge/internal/cli", Test: "TestServe_KeysInAgent",
+		Only:  "a server whose private keys are in a PKCS#11 token",
+		Short: "the same agent without a server (edge/signing)",
+	},
+	{
+		Package: "testharness/invariants", Test: "TestRedisThatLosesEverything",
+		Only:  "a Redis that is emptied",
+		Short: "a Redis that restarts without its data",
 	},
 	{
 		Package: "cmd/verge/internal/cli", Test: "TestServeWasm",
@@ -120,7 +135,7 @@ var Table = []entry{
 	{
 		Package: "edge/wasmhost", Test: "TestHostileModule_Random",
 		Only:  "600 random records of hostile modules",
-		Short: "200 of them",
+		Short: "100 of them",
 	},
 	{
 		Package: "cmd/verge/internal/cli", Test: "TestRotationInAFleet",
@@ -284,8 +299,8 @@ var Table = []entry{
 	},
 	{
 		Package: "core/internal/troubleshooting", Test: "TestReceiversPassTheProbes",
-		Only:  "receivers in Node, Python and PHP",
-		Short: "the receiver in Go",
+		Only:  "receivers in Node, Go and PHP",
+		Short: "the receiver in Python",
 	},
 	{
 		Package: "core/webhook/snippet", Test: "TestChecksAcceptWhatTheVectorsSay",
@@ -551,8 +566,8 @@ var Table = []entry{
 	},
 	{
 		Package: "testharness/invariants", Test: "TestFaultsOfPostgres",
-		Only:  "a PostgreSQL that restarts, is read-only, waits for no replica or is suspended",
-		Short: "a killed server, a failover to a replica, and a network that fails",
+		Only:  "a PostgreSQL that restarts, fails over, is read-only, waits for no replica or is suspended",
+		Short: "a killed server, a network that fails, and a failover in kvadapters/postgres",
 	},
 	{
 		Package: "testharness/invariants", Test: "TestKillOfRedisUnderAThousandEvents",
@@ -647,7 +662,7 @@ var Table = []entry{
 	{
 		Package: "edge/wasmhost", Test: "TestLoad_FlatMemory",
 		Only:  "60,000 requests to one guest",
-		Short: "up to 24,000 requests",
+		Short: "up to 12,000 requests",
 	},
 	{
 		Package: "edge/deploy", Test: "TestRelease_Signature",

@@ -139,7 +139,7 @@ func TestReceiversPassTheProbes(t *testing.T) {
 			if !ok {
 				t.Fatal("there is no command to run it")
 			}
-			if l.ID != "go" {
+			if l.ID != "python" {
 				long.Skip(t, "TestReceiversPassTheProbes")
 			}
 			kit.Program(t, how.needs)
