@@ -37,8 +37,7 @@ run: $(if $(wildcard $(MODULE)),build,command) ## run everything on this machine
 # suite on one engine. All parts at the same time load the machine so much that browsers stop responding.
 # Longfellow's proofs take ten times as long with the detector, which sees its short tests. A simulated history
 # runs one coroutine at a time, so the detector would see nothing in it. The driven tests leave the processors idle
-# half of the time, so three packages run at once, and the packages for the detector are compiled meanwhile, at the
-# lowest priority.
+# half of the time, so the packages for the detector are compiled meanwhile, at the lowest priority.
 DRIVEN := ./testharness/conformance ./cmd/verge/internal/cli ./cmd/verge/internal/demo ./edge/workers \
 	./edge/internal/longfellow \
 	./testharness/internal/simulation
@@ -49,12 +48,12 @@ TEST    = GOGC=$(if $(VERGE_LONG),200,800) $(GO) run ./testharness/internal/prog
 test: ## run the tests in short, or with VERGE_LONG=1 in full. A missing program says SKIP
 ifdef VERGE_LONG
 	@nice -n 19 $(GO) list -export -test $(RACE) $(SLOW) $(OTHERS) >/dev/null 2>&1 & \
-	code=0; $(TEST) -count=1 -p 3 -timeout 60m $(DRIVEN) || code=1; \
+	code=0; $(TEST) -count=1 -timeout 60m $(DRIVEN) || code=1; \
 	$(TEST) $(RACE) -count=1 -timeout 60m $(SLOW) $(OTHERS) || code=1; \
 	$(TEST) $(RACE) -count=1 -short -parallel 4 -skip '^TestEngines$$' -timeout 30m ./testharness/conformance \
 		./edge/internal/longfellow || code=1; exit $$code
 else
-	@$(TEST) -short -p 8 -parallel 4 -timeout 30m $(DRIVEN) $(SLOW) ./...
+	@$(TEST) -short -p 6 -parallel 4 -timeout 30m $(DRIVEN) $(SLOW) ./...
 endif
 
 mutants: ## break the code, one small way at a time, and see that a test notices each

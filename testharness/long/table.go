@@ -110,7 +110,7 @@ var Table = []entry{
 	{
 		Package: "cmd/verge/internal/cli", Test: "TestKill",
 		Only:  "200 kills of a process on each of bolt and Redis",
-		Short: "4 kills on each",
+		Short: "2 kills on each",
 	},
 	{
 		Package: "cmd/verge/internal/cli", Test: "TestI15IdleConnectionsCostNobodyElseAnything",

@@ -31,7 +31,7 @@ func TestKill(t *testing.T) {
 	} {
 		t.Run(c.store, func(t *testing.T) {
 			t.Parallel()
-			kills := long.Pick(t, "TestKill", 4, 200)
+			kills := long.Pick(t, "TestKill", 2, 200)
 			seed := faultproxy.Seed(t, rand.Uint64())
 			killing(t, c.open(t), kills, c.lease, rand.New(rand.NewPCG(seed, 0)))
 		})
