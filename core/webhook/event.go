@@ -82,7 +82,7 @@ type Event struct {
 	IntegrationID  string `json:"integration_id"`       // int_<uuid>; the API has the UUID alone
 	SessionID      string `json:"session_id,omitempty"` // "" only in TypeFailing
 	Test           bool   `json:"test"`
-	IdempotencyKey string `json:"idempotency_key"` // <session_id>:<type>; an alert has the integration, type and time
+	IdempotencyKey string `json:"idempotency_key"` // <session_id>:<type>, or <integration_id>:<type>:<time>
 	Data           Data   `json:"data"`
 }
 

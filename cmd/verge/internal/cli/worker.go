@@ -19,7 +19,7 @@ type workerCommands struct {
 
 type workerCheckCmd struct {
 	File    string `arg:"" type:"path" default:"wrangler.jsonc" help:"The Worker's configuration."`
-	Secrets string `placeholder:"FILE" help:"Report secrets that this output of \"npx wrangler secret list\" lacks."`
+	Secrets string `placeholder:"FILE" help:"Output of wrangler secret list. Report missing secrets."`
 }
 
 // maxWrangler is the maximum size of a file that `verge worker check` reads.
