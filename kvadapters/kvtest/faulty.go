@@ -51,6 +51,8 @@ type Call struct {
 	N      int    // number of the call in this store, from 1
 	Method string // "Get", "Commit", "Claim" or "List"
 
+	Context context.Context // of the call, so that a test can distinguish its own calls from others
+
 	Key       kv.Key // of Get; the prefix of List
 	Tx        *kv.Tx // of Commit; must not be modified
 	Partition kv.Partition
@@ -104,7 +106,7 @@ func Script(faults ...Fault) func(Call) Fault {
 
 // Get implements kv.KV.
 func (f *Faulty) Get(ctx context.Context, key kv.Key) (kv.Item, error) {
-	fault := f.decide(Call{Method: "Get", Key: key, Partition: key.Partition})
+	fault := f.decide(Call{Method: "Get", Context: ctx, Key: key, Partition: key.Partition})
 	if fault == Pass {
 		return f.KV.Get(ctx, key)
 	}
@@ -116,7 +118,7 @@ func (f *Faulty) Get(ctx context.Context, key kv.Key) (kv.Item, error) {
 
 // List implements kv.KV.
 func (f *Faulty) List(ctx context.Context, prefix kv.Key, after string, n int) ([]kv.Item, error) {
-	fault := f.decide(Call{Method: "List", Key: prefix, Partition: prefix.Partition})
+	fault := f.decide(Call{Method: "List", Context: ctx, Key: prefix, Partition: prefix.Partition})
 	if fault == Pass {
 		return f.KV.List(ctx, prefix, after, n)
 	}
@@ -130,7 +132,7 @@ func (f *Faulty) List(ctx context.Context, prefix kv.Key, after string, n int) (
 func (f *Faulty) Claim(
 	ctx context.Context, p kv.Partition, now time.Time, lease time.Duration, n int,
 ) ([]kv.Task, time.Time, error) {
-	fault := f.decide(Call{Method: "Claim", Partition: p})
+	fault := f.decide(Call{Method: "Claim", Context: ctx, Partition: p})
 	if fault == Pass {
 		return f.KV.Claim(ctx, p, now, lease, n)
 	}
@@ -142,7 +144,7 @@ func (f *Faulty) Claim(
 
 // Commit implements kv.KV.
 func (f *Faulty) Commit(ctx context.Context, tx kv.Tx) error {
-	fault := f.decide(Call{Method: "Commit", Tx: &tx, Partition: tx.Partition})
+	fault := f.decide(Call{Method: "Commit", Context: ctx, Tx: &tx, Partition: tx.Partition})
 	switch fault {
 	case Pass:
 		return f.KV.Commit(ctx, tx)
