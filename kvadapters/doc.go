@@ -94,11 +94,11 @@
 // items by a minute.
 //
 // On a Cluster sessions are spread over 16 partitions (store.partitions), each on the node of its slot.
-// The configuration is in one partition, and the rate counters are in another, because a request changes
-// all its counters in one step. So they load one node. Give every primary a replica. While a primary is down
-// and no replica has taken over, its sessions are rejected. If it holds the counters or the configuration,
-// all requests are rejected. And if cluster-require-full-coverage is yes, which is the default, the whole
-// Cluster rejects requests. While a slot is moved, its partitions can answer ErrUnavailable.
+// The rate counters are on all nodes, and the configuration is in one partition, because one change can
+// concern all of it. Give every primary a replica. While a primary is down and no replica has taken over,
+// its sessions are rejected, and so are requests that it counts. If it holds the configuration, all requests
+// are rejected. And if cluster-require-full-coverage is yes, which is the default, the whole Cluster rejects
+// requests. While a slot is moved, its partitions can answer ErrUnavailable.
 //
 // A Redis that lost its data has also lost publishers, integrations and keys, so requests are rejected (401).
 // Restart the instances, which restore the publishers and integrations of their configuration, and create new

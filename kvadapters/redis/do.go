@@ -38,14 +38,17 @@ var (
 	sweepText string
 	//go:embed spend.lua
 	spendText string
+	//go:embed giveback.lua
+	giveBackText string
 	//go:embed probe.lua
 	probeText string
 
-	commitScript = newScript(commitText)
-	claimScript  = newScript(claimText)
-	sweepScript  = newScript(sweepText)
-	spendScript  = newScript(spendText)
-	probeScript  = newScript(probeText)
+	commitScript   = newScript(commitText)
+	claimScript    = newScript(claimText)
+	sweepScript    = newScript(sweepText)
+	spendScript    = newScript(spendText)
+	giveBackScript = newScript(giveBackText)
+	probeScript    = newScript(probeText)
 )
 
 // request is a command or a script for the primary that owns a partition.

@@ -62,6 +62,7 @@
 //	{verge:p}t          hash:   =<id> due time and payload, @<id> the latest lease
 //	{verge:p}r:<name>   string: a rate counter in microseconds; with a TTL
 //
+// On a Cluster, the tag of a rate counter also has the number of a shard, as in {verge:p%s17}r:<name>.
 // verge is Config.Prefix and p is the partition, with "}" and "%" escaped. Commits and claims remove
 // expired names from n and x, a few at a time. The store never scans the keyspace.
 package redis

@@ -86,12 +86,10 @@ func (s *scratchStore) Commit(ctx context.Context, tx kv.Tx) error {
 func (s *scratchStore) Spend(
 	ctx context.Context, p kv.Partition, now time.Time, charges []kv.Charge,
 ) ([]time.Time, error) {
-	base := s.base(p)
-	keys := make([]string, len(charges))
-	for i, c := range charges {
-		keys[i] = base + "r:" + c.Name
+	for _, c := range charges {
+		base := s.counterBase(p, c.Name)
+		s.scratch.note(base, []string{base + "r:" + c.Name})
 	}
-	s.scratch.note(base, keys)
 	return s.Store.Spend(ctx, p, now, charges)
 }
 
