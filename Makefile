@@ -40,7 +40,8 @@ run: $(if $(wildcard $(MODULE)),build,command) ## run everything on this machine
 # half of the time, so the packages for the detector are compiled meanwhile, at the lowest priority.
 DRIVEN := ./testharness/conformance ./cmd/verge/internal/cli ./cmd/verge/internal/demo ./edge/workers \
 	./edge/internal/longfellow \
-	./testharness/internal/simulation
+	./testharness/internal/simulation ./testharness/mutants ./core/internal/mdoc ./core/internal/sdjwt \
+	./core/internal/webauthn
 SLOW   := ./kvadapters/redis ./kvadapters/kvcheck ./testharness/invariants ./edge/wasmhost ./edge/server \
 	./kvadapters/postgres
 OTHERS  = $(shell $(GO) list ./... | grep -v $(patsubst ./%,-e /%$$,$(DRIVEN)))

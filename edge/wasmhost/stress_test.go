@@ -46,7 +46,7 @@ func TestStress_AllEvents(t *testing.T) {
 	for range 3 {
 		cfg := config(t, badGuest)
 		cfg.Module, cfg.Compiled, cfg.Instances = nil, modules[0], 2
-		cfg.MemoryFull, cfg.Probation = 16<<20, 20*time.Millisecond
+		cfg.MemoryFull, cfg.Probation, cfg.Grace = 16<<20, 20*time.Millisecond, patience
 		e := start(t, cfg)
 		over := make(chan struct{})
 		var all sync.WaitGroup
