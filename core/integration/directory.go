@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -23,6 +24,10 @@ const Partition kv.Partition = "c"
 // (contract 12).
 const cacheLife = 5 * time.Second
 
+// cacheMost is how long a read may be used if the generation shows that it is still current. Without a limit,
+// a change by a program that does not write the generation would never be noticed.
+const cacheMost = time.Minute
+
 // Prefixes of the directory's items.
 const (
 	publisherItems   = "c/pub/"
@@ -30,6 +35,10 @@ const (
 	keyItems         = "c/key/"
 	readinessItems   = "c/ready/"
 )
+
+// generationItem is written by every commit of records. While its version is the same, all records are. So an
+// instance reads one item every few seconds, and not each publisher, integration and key that is in use.
+const generationItem = "c/generation"
 
 // ErrNotFound: there is no such publisher, integration or key.
 var ErrNotFound = errors.New("integration: not found")
@@ -43,11 +52,21 @@ type Directory struct {
 	log    *slog.Logger
 	count  func(string)
 	cache  *lru.Cache[string, cached]
+
+	generation atomic.Pointer[generation] // nil before the first read
 }
 
 type cached struct {
-	value any
-	read  time.Time
+	value      any
+	checked    time.Time // when it was certainly current
+	read       time.Time // when it was read; for current
+	generation string    // the generation before it was read; for current
+}
+
+// generation is the version of all records together.
+type generation struct {
+	version string // "" if no record was ever written
+	read    time.Time
 }
 
 // allOrigins is the name in the cache for the browser origins of all integrations.
@@ -55,7 +74,7 @@ const allOrigins = "origins"
 
 // NewDirectory returns the directory that h's KV holds.
 func NewDirectory(h host.Host) *Directory {
-	cache, err := lru.New[string, cached](4096)
+	cache, err := lru.New[string, cached](8192)
 	if err != nil {
 		panic(err) // only for a size below 1
 	}
@@ -72,19 +91,78 @@ func NewDirectory(h host.Host) *Directory {
 	return d
 }
 
-// lookup reads one JSON item, through the cache.
+// lookup reads one JSON item, through the cache. It checks the item again every cacheLife, because a key of
+// its MAC may have been retired.
 func lookup[T any](ctx context.Context, d *Directory, name string) (*T, error) {
 	now := d.now()
-	if c, ok := d.cache.Get(name); ok && now.Sub(c.read).Abs() < cacheLife {
+	if c, ok := d.cache.Get(name); ok && now.Sub(c.checked).Abs() < cacheLife {
 		return c.value.(*T), nil
 	}
-	v, _, err := read[T](ctx, d, name)
+	item, checked, err := current(ctx, d, itemOf+name, func() (kv.Item, error) {
+		return d.kv.Get(ctx, itemKey(name))
+	})
+	if errors.Is(err, kv.ErrNotFound) {
+		return nil, ErrNotFound
+	}
 	if err != nil {
 		return nil, err
 	}
-	// The age counts from before the read was sent, so that its own duration is included.
-	d.cache.Add(name, cached{v, now})
+	v, err := decode[T](d, item)
+	if err != nil {
+		return nil, err
+	}
+	d.cache.Add(name, cached{value: v, checked: checked})
 	return v, nil
+}
+
+// itemOf is the prefix of the cache key of an item; its name follows.
+const itemOf = "item "
+
+// current returns the value of that name from the cache, or else from read. checked is when the value was
+// certainly current, less than cacheLife ago.
+func current[T any](ctx context.Context, d *Directory, name string, read func() (T, error)) (
+	v T, checked time.Time, err error) {
+	now := d.now()
+	c, ok := d.cache.Get(name)
+	if ok && now.Sub(c.checked).Abs() < cacheLife {
+		return c.value.(T), c.checked, nil
+	}
+	g, err := d.currentGeneration(ctx)
+	if err != nil {
+		return v, now, err
+	}
+	if ok && c.generation == g.version && now.Sub(c.read).Abs() < cacheMost {
+		c.checked = g.read
+		d.cache.Add(name, c)
+		return c.value.(T), g.read, nil
+	}
+	if v, err = read(); err != nil {
+		return v, now, err
+	}
+	// The age counts from before the read was sent, so that its own duration is included.
+	d.cache.Add(name, cached{v, now, now, g.version})
+	return v, now, nil
+}
+
+// forget removes a record from the cache.
+func (d *Directory) forget(name string) {
+	d.cache.Remove(name)
+	d.cache.Remove(itemOf + name)
+}
+
+// currentGeneration returns a generation that is at most cacheLife old.
+func (d *Directory) currentGeneration(ctx context.Context) (*generation, error) {
+	now := d.now()
+	if g := d.generation.Load(); g != nil && now.Sub(g.read).Abs() < cacheLife {
+		return g, nil
+	}
+	item, err := d.kv.Get(ctx, itemKey(generationItem))
+	if err != nil && !errors.Is(err, kv.ErrNotFound) {
+		return nil, err
+	}
+	g := &generation{item.Tx, now}
+	d.generation.Store(g)
+	return g, nil
 }
 
 // read bypasses the cache. It returns the item's version besides the value. The error is
@@ -174,13 +252,13 @@ func (d *Directory) commit(ctx context.Context, version *string, along []kv.Put,
 		}
 		tx.Puts = append(tx.Puts, put)
 	}
-	tx.Puts = append(tx.Puts, along...)
+	tx.Puts = append(append(tx.Puts, along...), kv.Put{Name: generationItem})
 	if version != nil {
 		tx.Checks = []kv.Check{{Name: records[0].name, Tx: *version}}
 	}
 	defer func() {
 		for _, r := range records {
-			d.cache.Remove(r.name)
+			d.forget(r.name)
 		}
 		d.cache.Remove(allOrigins)
 	}()
@@ -264,13 +342,8 @@ func (d *Directory) Integrations(ctx context.Context) ([]Integration, error) {
 
 // BrowserOrigin reports whether any integration allows pages of that origin to use its public key.
 func (d *Directory) BrowserOrigin(ctx context.Context, origin string) (bool, error) {
-	now := d.now()
-	c, ok := d.cache.Get(allOrigins)
-	if !ok || now.Sub(c.read).Abs() >= cacheLife {
+	origins, _, err := current(ctx, d, allOrigins, func() (map[string]bool, error) {
 		all, err := d.Integrations(ctx)
-		if err != nil {
-			return false, err
-		}
 		origins := make(map[string]bool)
 		for _, i := range all {
 			if i.Archived != nil {
@@ -280,10 +353,9 @@ func (d *Directory) BrowserOrigin(ctx context.Context, origin string) (bool, err
 				origins[o] = true
 			}
 		}
-		c = cached{origins, now}
-		d.cache.Add(allOrigins, c)
-	}
-	return c.value.(map[string]bool)[origin], nil
+		return origins, err
+	})
+	return origins[origin], err
 }
 
 // PutIntegration adds or replaces an integration, without a version check. A secret that is not empty is

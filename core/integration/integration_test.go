@@ -297,7 +297,7 @@ func TestARevocationHoldsEverywhereWithinFiveSeconds(t *testing.T) {
 	}
 }
 
-func TestTheCacheLivesFiveSecondsExactly(t *testing.T) {
+func TestCache_Life(t *testing.T) {
 	w := newWorld(t)
 	w.seed(t)
 	d := w.another()
@@ -312,12 +312,13 @@ func TestTheCacheLivesFiveSecondsExactly(t *testing.T) {
 		advance time.Duration
 		want    int64
 	}{
-		{"the first read asks the KV", 0, 1},
+		{"the first read asks the KV twice", 0, 2},
 		{"the next does not", 0, 0},
 		{"nor an instant before 5 s", 5*time.Second - 1, 0},
-		{"at 5 s it does", 1, 1},
-		{"and believes that for another 5 s", 5*time.Second - 1, 0},
+		{"at 5 s it reads the generation", 1, 1},
+		{"which is valid for another 5 s", 5*time.Second - 1, 0},
 		{"a clock that went back makes no entry younger", -(5*time.Second - 1) - 5*time.Second, 1},
+		{"after a minute the entry is read again", time.Minute, 2},
 	} {
 		w.Clock.Advance(step.advance)
 		if got := reads(); got != step.want {
@@ -331,6 +332,131 @@ func TestTheCacheLivesFiveSecondsExactly(t *testing.T) {
 	coretest.Must(t, w.PutPublisher(ctx, Publisher{ID: "pub_new"}))
 	if _, err := d.Publisher(ctx, "pub_new"); err != nil {
 		t.Errorf("a publisher that was just added: %v", err)
+	}
+}
+
+// While nothing changes, the generation is the only item that an instance reads again. Any change is noticed
+// within 5 seconds of it, and at the first read after them.
+func TestCache_Generation(t *testing.T) {
+	w := newWorld(t)
+	w.seed(t)
+	d := w.another()
+	look := func() (gets, lists int64) {
+		t.Helper()
+		w.gets.Store(0)
+		w.lists.Store(0)
+		w.integration(t, d)
+		if _, err := d.Publisher(ctx, "pub_a"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := d.BrowserOrigin(ctx, "https://shop.example"); err != nil {
+			t.Fatal(err)
+		}
+		return w.gets.Load(), w.lists.Load()
+	}
+	want := func(title string, gets, lists int64) {
+		t.Helper()
+		if g, l := look(); g != gets || l != lists {
+			t.Errorf("contract 12: %s: %d gets and %d lists, want %d and %d", title, g, l, gets, lists)
+		}
+	}
+	want("at first", 3, 1)
+	for range 3 {
+		w.Clock.Advance(5 * time.Second)
+		want("no change", 1, 0)
+	}
+	w.Clock.Advance(5*time.Second - 1)
+	coretest.Must(t, w.PutPublisher(ctx, Publisher{ID: "pub_new"}))
+	want("before the 5 s end", 0, 0)
+	w.Clock.Advance(1)
+	want("after another publisher has changed", 3, 1)
+	w.Clock.Advance(5 * time.Second)
+	w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
+		if c.Key.Name == generationItem {
+			return kvtest.Refuse
+		}
+		return kvtest.Pass
+	}
+	if _, err := d.Publisher(ctx, "pub_a"); !errors.Is(err, kv.ErrUnavailable) {
+		t.Errorf("contract 12: without the generation: %v, want an error", err)
+	}
+}
+
+// A record whose key was retired is rejected within 5 seconds, even if the store did not change.
+func TestCache_RetiredKey(t *testing.T) {
+	w := newWorld(t)
+	w.seed(t)
+	d := w.another()
+	w.integration(t, d)
+	d.sealer = ring(t, 1)
+	w.Clock.Advance(5 * time.Second)
+	if _, err := d.Integration(ctx, testUUID); !errors.Is(err, token.ErrRecord) {
+		t.Errorf("contract 16: %v, want the record rejected", err)
+	}
+}
+
+// A writer to the store who restores the generation hides a revocation for a minute at most.
+func TestCache_GenerationRestored(t *testing.T) {
+	w := newWorld(t)
+	w.seed(t)
+	d := w.another()
+	text, key, err := w.CreateKey(ctx, "pub_a", "", nil)
+	coretest.Must(t, err)
+	if _, err := d.Key(ctx, SecretPrefix, text); err != nil {
+		t.Fatal(err)
+	}
+	before, err := w.Memory.Get(ctx, itemKey(generationItem))
+	coretest.Must(t, err)
+	_, err = w.RevokeKey(ctx, key.ID)
+	coretest.Must(t, err)
+	coretest.Must(t, w.Memory.Commit(ctx, kv.Tx{ID: before.Tx, Partition: Partition,
+		Puts: []kv.Put{{Name: generationItem}}}))
+	w.Clock.Advance(cacheMost)
+	if k, err := d.Key(ctx, SecretPrefix, text); err != nil || k.Active(w.Clock.Now()) {
+		t.Errorf("contract 12: %+v, %v, want the revoked key", k, err)
+	}
+}
+
+// Another instance notices a webhook whose test has failed.
+func TestCache_Readiness(t *testing.T) {
+	w := newWorld(t)
+	w.seed(t)
+	d := w.another()
+	secret, err := w.WebhookSecret(w.integration(t, w.Directory))
+	coretest.Must(t, err)
+	for _, passed := range []bool{true, false} {
+		coretest.Must(t, w.RecordReadiness(ctx, w.integration(t, w.Directory), secret, passed))
+		w.Clock.Advance(5 * time.Second)
+		if ready, err := d.Ready(ctx, w.integration(t, d)); err != nil || ready != passed {
+			t.Errorf("contract 29: ready is %v, %v, want %v", ready, err, passed)
+		}
+	}
+}
+
+// A change between the reads of the generation and of a record must not leave the old record valid.
+func TestCache_ChangeBetweenReads(t *testing.T) {
+	w := newWorld(t)
+	w.seed(t)
+	for _, name := range []string{generationItem, publisherItems + "pub_a"} {
+		d := w.another()
+		change := true
+		w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
+			if c.Method == "Get" && c.Key.Name == name && change {
+				change = false
+				coretest.Must(t, w.PutPublisher(ctx, Publisher{ID: "pub_a", Name: "before " + name}))
+			}
+			return kvtest.Pass
+		}
+		if _, err := d.Publisher(ctx, "pub_a"); err != nil {
+			t.Fatal(err)
+		}
+		w.Store.Decide = nil
+		coretest.Must(t, w.PutPublisher(ctx, Publisher{ID: "pub_a", Name: "after " + name}))
+		w.Clock.Advance(5 * time.Second)
+		p, err := d.Publisher(ctx, "pub_a")
+		if err != nil || p.Name != "after "+name {
+			t.Errorf("contract 12: %+v, %v, want the latest change", p, err)
+		}
 	}
 }
 

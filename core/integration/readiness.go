@@ -41,7 +41,7 @@ func (d *Directory) Ready(ctx context.Context, i *Integration) (bool, error) {
 		return ready, err
 	}
 	// Another instance may have put a staged change into place since the readiness was read.
-	d.cache.Remove(name)
+	d.forget(name)
 	return d.readyBy(ctx, i, name)
 }
 
@@ -123,9 +123,10 @@ func (d *Directory) recordIf(ctx context.Context, id, version string, r Readines
 	if err != nil {
 		return err
 	}
-	defer d.cache.Remove(put.Name)
+	defer d.forget(put.Name)
 	return kv.CommitSurely(ctx, d.kv, kv.Tx{ID: tx, Partition: Partition,
-		Checks: []kv.Check{{Name: integrationItems + id, Tx: version}}, Puts: []kv.Put{put}})
+		Checks: []kv.Check{{Name: integrationItems + id, Tx: version}},
+		Puts:   []kv.Put{put, {Name: generationItem}}})
 }
 
 // succeed returns the readiness of i after its staged webhook, which was tested with that secret, has
@@ -139,7 +140,7 @@ func (d *Directory) succeed(ctx context.Context, i *Integration, secret string) 
 	if err != nil {
 		return r, nil // nothing could be signed with it, so nothing was ready
 	}
-	d.cache.Remove(readinessItems + i.ID)
+	d.forget(readinessItems + i.ID)
 	ready, err := d.Ready(ctx, i)
 	if err == nil && ready && !i.Webhook.Off {
 		r.Before, err = d.fingerprint(i.Webhook.URL, old)

@@ -174,7 +174,7 @@ const openedSecret = "opened "
 // unseal opens what text holds sealed, and keeps it as long as a read is kept. Each delivery asks for it.
 func (d *Directory) unseal(id, text string, sealed []byte) (c secretClaims, err error) {
 	now := d.now()
-	if kept, ok := d.cache.Get(openedSecret + text); ok && now.Sub(kept.read).Abs() < cacheLife {
+	if kept, ok := d.cache.Get(openedSecret + text); ok && now.Sub(kept.checked).Abs() < cacheLife {
 		return kept.value.(secretClaims), nil
 	}
 	b, _, err := d.sealer.Open(token.Secret, sealed)
@@ -186,6 +186,6 @@ func (d *Directory) unseal(id, text string, sealed []byte) (c secretClaims, err 
 		return secretClaims{},
 			fmt.Errorf("integration %s: the sealed webhook secret is damaged; set it again", id)
 	}
-	d.cache.Add(openedSecret+text, cached{c, now})
+	d.cache.Add(openedSecret+text, cached{value: c, checked: now})
 	return c, nil
 }
