@@ -15,8 +15,7 @@ import (
 func TestSignals_SwallowedByPooler(t *testing.T) {
 	t.Parallel()
 	server := stores.StartPostgres(t)
-	pooler := stores.StartPgBouncer(t, server)
-	url := strings.Replace(server.URL("verge"), server.Addr(), pooler, 1) + "&pooler=transaction"
+	url := stores.StartPgBouncer(t, server).URL(server, "verge")
 	s, err := Open(t.Context(), url, Config{Timeout: 2 * time.Second})
 	if err != nil {
 		t.Fatal(err)

@@ -1,7 +1,6 @@
 package postgres_test
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -15,9 +14,7 @@ import (
 func TestPooler_TransactionMode(t *testing.T) {
 	t.Parallel()
 	server := stores.StartPostgres(t)
-	pooler := stores.StartPgBouncer(t, server)
-	url := strings.Replace(server.URL("verge"), server.Addr(), pooler, 1) + "&pooler=transaction"
-	s := open(t, url, postgres.Config{})
+	s := open(t, stores.StartPgBouncer(t, server).URL(server, "verge"), postgres.Config{})
 	kvtest.Linearizable(t, s, 3)
 	commit(t, s, kv.Tx{ID: "task",
 		Schedule: []kv.Task{{ID: "t", Due: time.Unix(1, 0), Payload: []byte("x")}}})

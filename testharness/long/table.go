@@ -138,6 +138,11 @@ var Table = []entry{
 		Short: "100 of them",
 	},
 	{
+		Package: "cmd/verge/internal/cli", Test: "TestSeries",
+		Only:  "a series of kills, rotations and a failover on each store as it is recommended",
+		Short: "kills (TestKill), and failovers of each adapter in its package",
+	},
+	{
 		Package: "cmd/verge/internal/cli", Test: "TestRotationInAFleet",
 		Only:  "a rotation under full load, by each way to hand out the file, on Redis and PostgreSQL",
 		Short: "rotations of instances in one process (core/keyset:TestRotation_NoFailures)",

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -13,13 +14,56 @@ import (
 	"github.com/verge-id/verge/testharness/kit"
 )
 
-// StartPgBouncer runs a PgBouncer in transaction mode in front of p, with few connections to it. It returns
-// its address, and ends with the test.
-func StartPgBouncer(t testing.TB, p *Postgres) (addr string) {
+// pgBouncer is a PgBouncer in transaction mode, with few connections to its server.
+type pgBouncer struct {
+	t      testing.TB
+	port   int
+	config string
+	cmd    *exec.Cmd
+}
+
+// StartPgBouncer runs a PgBouncer in front of p. It ends with the test.
+func StartPgBouncer(t testing.TB, p *Postgres) *pgBouncer {
 	t.Helper()
 	program := kit.Program(t, "pgbouncer", "/usr/sbin/pgbouncer")
-	port := FreePort(t)
-	config := filepath.Join(p.dir, "pgbouncer.ini")
+	b := &pgBouncer{t: t, port: FreePort(t), config: filepath.Join(p.dir, "pgbouncer.ini")}
+	b.write(p)
+	b.cmd = exec.Command(program, "-q", b.config)
+	b.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: p.as}
+	out, err := os.Create(filepath.Join(p.dir, "pgbouncer.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	b.cmd.Stdout, b.cmd.Stderr = out, out
+	if err := b.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.cmd.Process.Kill(); b.cmd.Wait() })
+	for start := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		c, err := net.Dial("tcp", b.Addr())
+		if err == nil {
+			c.Close()
+			return b
+		}
+		if time.Since(start) > 10*time.Second {
+			text, _ := os.ReadFile(out.Name())
+			t.Fatalf("pgbouncer does not answer: %v\n%s", err, text)
+		}
+	}
+}
+
+// Route sends all later connections to p, as an operator does after a failover.
+func (b *pgBouncer) Route(p *Postgres) {
+	b.t.Helper()
+	b.write(p)
+	if err := b.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *pgBouncer) write(p *Postgres) {
+	b.t.Helper()
 	text := fmt.Sprintf(`[databases]
 verge = host=127.0.0.1 port=%d dbname=verge user=verge
 [pgbouncer]
@@ -29,32 +73,16 @@ unix_socket_dir =
 auth_type = any
 pool_mode = transaction
 default_pool_size = 4
-`, p.Port, port)
-	if err := os.WriteFile(config, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
+`, p.Port, b.port)
+	if err := os.WriteFile(b.config, []byte(text), 0o644); err != nil {
+		b.t.Fatal(err)
 	}
-	cmd := exec.Command(program, "-q", config)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: p.as}
-	out, err := os.Create(filepath.Join(p.dir, "pgbouncer.log"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer out.Close()
-	cmd.Stdout, cmd.Stderr = out, out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-	addr = fmt.Sprintf("127.0.0.1:%d", port)
-	for start := time.Now(); ; time.Sleep(10 * time.Millisecond) {
-		c, err := net.Dial("tcp", addr)
-		if err == nil {
-			c.Close()
-			return addr
-		}
-		if time.Since(start) > 10*time.Second {
-			text, _ := os.ReadFile(out.Name())
-			t.Fatalf("pgbouncer does not answer: %v\n%s", err, text)
-		}
-	}
+}
+
+// Addr is host and port.
+func (b *pgBouncer) Addr() string { return fmt.Sprintf("127.0.0.1:%d", b.port) }
+
+// URL returns the URL of p with the address of the PgBouncer.
+func (b *pgBouncer) URL(p *Postgres, schema string) string {
+	return strings.Replace(p.URL(schema), p.Addr(), b.Addr(), 1) + "&pooler=transaction"
 }

@@ -71,8 +71,19 @@ func killing(t *testing.T, kv string, kills int, lease time.Duration, rng *rand.
 		wait.For(in.ended)
 	}
 
-	in := site.start()
-	var started, completed, validated int
+	started, completed, validated := settle(t, site.start(), all, sink, lease)
+	if started < kills || completed == 0 || validated == 0 {
+		t.Errorf("the test did too little: %d started, %d completed, %d validated",
+			started, completed, validated)
+	}
+	t.Logf("%d kills: %d sessions started, %d completed, %d validated", kills, started, completed, validated)
+}
+
+// settle checks all walks at the end: no event of them is lost (I3) or changed (I4), and no token has
+// validated twice (I1). lease is how long an instance that was killed keeps its tasks from others.
+func settle(t *testing.T, in *served, all []*walked, sink *events, lease time.Duration) (
+	started, completed, validated int) {
+	t.Helper()
 	for _, w := range all {
 		if w.token != "" {
 			// The tokens whose validation the kill interrupted are validated again at the end.
@@ -109,9 +120,5 @@ func killing(t *testing.T, kv string, kills int, lease time.Duration, rng *rand.
 	for _, what := range sink.complaints() {
 		t.Errorf("I4: %s", what)
 	}
-	if started < kills || completed == 0 || validated == 0 {
-		t.Errorf("the test did too little: %d started, %d completed, %d validated",
-			started, completed, validated)
-	}
-	t.Logf("%d kills: %d sessions started, %d completed, %d validated", kills, started, completed, validated)
+	return started, completed, validated
 }

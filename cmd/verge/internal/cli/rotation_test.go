@@ -29,67 +29,62 @@ const load, sealsIn = time.Minute, 20 * time.Second
 func TestRotationInAFleet(t *testing.T) {
 	t.Parallel()
 	long.Skip(t, "TestRotationInAFleet")
-	for _, store := range []struct {
-		name string
-		open func(t *testing.T) string
+	for _, c := range []struct {
+		name   string
+		open   func(t *testing.T) string
+		copied []time.Duration // of the file to each instance, after the rotation
 	}{
-		{"redis", func(t *testing.T) string { return stores.StartRedis(t).URL() }},
-		{"postgres", func(t *testing.T) string { return stores.StartPostgres(t).URL("verge") }},
+		{"redis, one file", func(t *testing.T) string { return stores.StartRedis(t).URL() }, nil},
+		{"postgres, files copied seconds apart",
+			func(t *testing.T) string { return stores.StartPostgres(t).URL("verge") },
+			[]time.Duration{0, 3 * time.Second, 6 * time.Second}},
 	} {
-		for _, files := range []struct {
-			name   string
-			copied []time.Duration // to each instance, after the rotation
-		}{
-			{"one file", nil},
-			{"files copied seconds apart", []time.Duration{0, 3 * time.Second, 6 * time.Second}},
-		} {
-			t.Run(store.name+", "+files.name, func(t *testing.T) {
-				t.Parallel()
-				sink := newEvents(t)
-				sink.trust(testSecret)
-				site := newSite(t, store.open(t), sink.URL, unlimited)
-				fleet := site.fleet(3, files.copied != nil)
-				w := &walkers{fleet: fleet, rest: 5 * time.Second}
-				w.begin(4)
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			sink := newEvents(t)
+			sink.trust(testSecret)
+			site := newSite(t, c.open(t), sink.URL, unlimited)
+			fleet := site.fleet(3, c.copied != nil)
+			w := &walkers{fleet: fleet, rest: 5 * time.Second}
+			w.begin(4)
 
-				time.Sleep(load / 8)
-				p := onDisk()
-				args := []string{"keyring", "rotate", site.ring, "--seals-in", sealsIn.String()}
-				if code := run(t.Context(), args, p); code != exitOK {
-					t.Fatal("rotate: exit code ", code)
-				}
-				for n, after := range files.copied {
-					time.AfterFunc(after, func() { copyFile(t, site.ring, fleet[n].ring) })
-				}
-				time.Sleep(load * 7 / 8)
-				w.end()
+			time.Sleep(load / 8)
+			p := onDisk()
+			args := []string{"keyring", "rotate", site.ring, "--seals-in", sealsIn.String()}
+			if code := run(t.Context(), args, p); code != exitOK {
+				t.Fatal("rotate: exit code ", code)
+			}
+			for n, after := range c.copied {
+				time.AfterFunc(after, func() { copyFile(t, site.ring, fleet[n].ring) })
+			}
+			time.Sleep(load * 7 / 8)
+			w.end()
 
-				for _, what := range w.failed() {
-					t.Errorf("I12: %s", what)
-				}
-				sessions := w.sessions()
-				wait.Until(t, "every event", func() bool {
-					for _, id := range sessions {
-						if !sink.has(id, "started") || !sink.has(id, "completed") {
-							return false
-						}
-					}
-					return true
-				})
-				for n, in := range fleet {
-					sealing := in.metric(t, "verge_keyring_sealing_key")
-					if !strings.Contains(sealing, newest(t, site.ring)) {
-						t.Errorf("I12: instance %d seals with the key of %q, not with the new one", n,
-							sealing)
+			for _, what := range w.failed() {
+				t.Errorf("I12: %s", what)
+			}
+			sessions := w.sessions()
+			wait.Until(t, "every event", func() bool {
+				for _, id := range sessions {
+					if !sink.has(id, "started") || !sink.has(id, "completed") {
+						return false
 					}
 				}
-				for _, what := range sink.complaints() {
-					t.Error(what)
-				}
-				t.Logf("%d requests, %d of them failed; %d sessions, no event missing",
-					w.requests.Load(), len(w.failed()), len(sessions))
+				return true
 			})
-		}
+			for n, in := range fleet {
+				sealing := in.metric(t, "verge_keyring_sealing_key")
+				if !strings.Contains(sealing, newest(t, site.ring)) {
+					t.Errorf("I12: instance %d seals with the key of %q, not with the new one", n,
+						sealing)
+				}
+			}
+			for _, what := range sink.complaints() {
+				t.Error(what)
+			}
+			t.Logf("%d requests, %d of them failed; %d sessions, no event missing",
+				w.requests.Load(), len(w.failed()), len(sessions))
+		})
 	}
 }
 

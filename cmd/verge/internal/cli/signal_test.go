@@ -23,8 +23,8 @@ import (
 
 // TestTerminateUnderLoad sends SIGTERM while clients use every endpoint. Half of them keep their
 // connections, and half open a new one for each request. Every client that gets a connection gets an
-// answer, and the process exits with 0. A refused connection afterwards is no failure, and the kernel may reset
-// one connection that arrives exactly when the listener closes (stopAccepting in edge/server).
+// answer, and the process exits with 0. A refused connection afterwards is no failure, and the kernel may
+// reset one connection that arrives exactly when the listener closes (stopAccepting in edge/server).
 func TestTerminateUnderLoad(t *testing.T) {
 	t.Parallel()
 	sink := newEvents(t)
