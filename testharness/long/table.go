@@ -108,6 +108,11 @@ var Table = []entry{
 		Short: "the check that the samples ask, without a proxy (edge/server:TestHealth_ReadyWithoutStore)",
 	},
 	{
+		Package: "cmd/verge/internal/cli", Test: "TestFleet_Cluster",
+		Only:  "limits and a revocation across three instances on a Redis Cluster",
+		Short: "the counters of one adapter (kvadapters/redis:TestCluster_ChargeGivenBack)",
+	},
+	{
 		Package: "cmd/verge/internal/cli", Test: "TestKill",
 		Only:  "200 kills of a process on each of bolt and Redis",
 		Short: "2 kills on each",

@@ -177,7 +177,9 @@ func provokeStore(t *testing.T) {
 	restart := func(maxmemory int64) {
 		redis.Do("CONFIG", "SET", "maxmemory", maxmemory)
 		w.instances["a"].ends()
-		w.instances["a"] = s.start()
+		in := s.start()
+		w.instances["a"] = in
+		wait.Until(t, "the measurement", func() bool { return in.metric(t, "verge_store_size_bytes") != "" })
 		w.scrape(60)
 	}
 	used := usedMemory(t, redis)
