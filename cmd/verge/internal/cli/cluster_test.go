@@ -12,9 +12,9 @@ import (
 	"github.com/verge-id/verge/testharness/stores"
 )
 
-// TestFleet_Cluster runs three instances on a Redis Cluster, whose nodes share the rate counters. A limit holds
-// across the instances, requests that it denies use up no other limit (contract 30), and a revocation holds
-// everywhere within 5 seconds (contract 12).
+// TestFleet_Cluster runs three instances on a Redis Cluster, whose nodes share the rate counters. A limit
+// holds across the instances, requests that it denies use up no other limit (contract 30), and a revocation
+// holds everywhere within 5 seconds (contract 12).
 func TestFleet_Cluster(t *testing.T) {
 	t.Parallel()
 	long.Skip(t, "TestFleet_Cluster")
