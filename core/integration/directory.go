@@ -36,8 +36,9 @@ const (
 	readinessItems   = "c/ready/"
 )
 
-// generationItem is written by every commit of records. While its version is the same, all records are. So an
-// instance reads one item every few seconds, and not each publisher, integration and key that is in use.
+// generationItem is written with every change of a record. While its version is the same, no record has
+// changed. So an instance reads one item every few seconds, and not each publisher, integration and key that
+// is in use.
 const generationItem = "c/generation"
 
 // ErrNotFound: there is no such publisher, integration or key.
@@ -95,7 +96,7 @@ func NewDirectory(h host.Host) *Directory {
 // its MAC may have been retired.
 func lookup[T any](ctx context.Context, d *Directory, name string) (*T, error) {
 	now := d.now()
-	if c, ok := d.cache.Get(name); ok && now.Sub(c.checked).Abs() < cacheLife {
+	if c, ok := d.cache.Get(name); ok && fresh(c.checked, now) {
 		return c.value.(*T), nil
 	}
 	item, checked, err := current(ctx, d, itemOf+name, func() (kv.Item, error) {
@@ -108,12 +109,20 @@ func lookup[T any](ctx context.Context, d *Directory, name string) (*T, error) {
 		return nil, err
 	}
 	v, err := decode[T](d, item)
+	if errors.Is(err, token.ErrRecord) { // it may have been signed again since the generation was read
+		d.forget(name)
+		v, _, err = read[T](ctx, d, name)
+		checked = now
+	}
 	if err != nil {
 		return nil, err
 	}
 	d.cache.Add(name, cached{value: v, checked: checked})
 	return v, nil
 }
+
+// fresh reports whether a read at that time may be used at now, whose clock may have gone back.
+func fresh(read, now time.Time) bool { return now.Sub(read).Abs() < cacheLife }
 
 // itemOf is the prefix of the cache key of an item; its name follows.
 const itemOf = "item "
@@ -124,7 +133,7 @@ func current[T any](ctx context.Context, d *Directory, name string, read func() 
 	v T, checked time.Time, err error) {
 	now := d.now()
 	c, ok := d.cache.Get(name)
-	if ok && now.Sub(c.checked).Abs() < cacheLife {
+	if ok && fresh(c.checked, now) {
 		return c.value.(T), c.checked, nil
 	}
 	g, err := d.currentGeneration(ctx)
@@ -153,7 +162,7 @@ func (d *Directory) forget(name string) {
 // currentGeneration returns a generation that is at most cacheLife old.
 func (d *Directory) currentGeneration(ctx context.Context) (*generation, error) {
 	now := d.now()
-	if g := d.generation.Load(); g != nil && now.Sub(g.read).Abs() < cacheLife {
+	if g := d.generation.Load(); g != nil && fresh(g.read, now) {
 		return g, nil
 	}
 	item, err := d.kv.Get(ctx, itemKey(generationItem))
@@ -240,11 +249,22 @@ func (d *Directory) write(ctx context.Context, name string, v any, version *stri
 // record replaces only that version; "" means a new item. The new version is returned.
 func (d *Directory) commit(ctx context.Context, version *string, along []kv.Put, records ...record) (
 	string, error) {
+	var checks []kv.Check
+	if version != nil {
+		checks = []kv.Check{{Name: records[0].name, Tx: *version}}
+	}
+	return d.commitIf(ctx, checks, along, records...)
+}
+
+// commitIf is commit under any conditions. Every change of a record comes here, so that the generation
+// changes with it.
+func (d *Directory) commitIf(ctx context.Context, checks []kv.Check, along []kv.Put, records ...record) (
+	string, error) {
 	id, err := kv.NewTxID(d.random)
 	if err != nil {
 		return "", err
 	}
-	tx := kv.Tx{ID: id, Partition: Partition}
+	tx := kv.Tx{ID: id, Partition: Partition, Checks: checks}
 	for _, r := range records {
 		put, err := d.signed(r)
 		if err != nil {
@@ -253,9 +273,6 @@ func (d *Directory) commit(ctx context.Context, version *string, along []kv.Put,
 		tx.Puts = append(tx.Puts, put)
 	}
 	tx.Puts = append(append(tx.Puts, along...), kv.Put{Name: generationItem})
-	if version != nil {
-		tx.Checks = []kv.Check{{Name: records[0].name, Tx: *version}}
-	}
 	defer func() {
 		for _, r := range records {
 			d.forget(r.name)

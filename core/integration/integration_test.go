@@ -433,6 +433,28 @@ func TestCache_Readiness(t *testing.T) {
 	}
 }
 
+// If a record was signed again, an instance that has only its old signature must read it immediately. The
+// generation that it knows may be older than the new signature.
+func TestCache_SignedAgain(t *testing.T) {
+	w := newWorld(t)
+	w.seed(t)
+	d := w.another()
+	publisher := func() error {
+		_, err := d.Publisher(ctx, "pub_a")
+		return err
+	}
+	coretest.Must(t, publisher())
+	w.Clock.Advance(3 * time.Second)
+	w.integration(t, d)
+	w.Clock.Advance(2 * time.Second)
+	coretest.Must(t, publisher()) // the generation is now valid for 5 seconds
+	w.Directory.sealer = ring(t, 1, 0)
+	coretest.Must(t, w.Reseal(ctx))
+	d.sealer = ring(t, 1)
+	w.Clock.Advance(3 * time.Second)
+	w.integration(t, d)
+}
+
 // A change between the reads of the generation and of a record must not leave the old record valid.
 func TestCache_ChangeBetweenReads(t *testing.T) {
 	w := newWorld(t)

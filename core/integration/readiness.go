@@ -115,18 +115,9 @@ func (d *Directory) RecordReadiness(ctx context.Context, i *Integration, secret 
 // recordIf writes a readiness if the integration has that version, so that the late result of an old webhook
 // does not replace the one of a new webhook.
 func (d *Directory) recordIf(ctx context.Context, id, version string, r Readiness) error {
-	put, err := d.signed(record{readinessItems + id, r})
-	if err != nil {
-		return err
-	}
-	tx, err := kv.NewTxID(d.random)
-	if err != nil {
-		return err
-	}
-	defer d.forget(put.Name)
-	return kv.CommitSurely(ctx, d.kv, kv.Tx{ID: tx, Partition: Partition,
-		Checks: []kv.Check{{Name: integrationItems + id, Tx: version}},
-		Puts:   []kv.Put{put, {Name: generationItem}}})
+	_, err := d.commitIf(ctx, []kv.Check{{Name: integrationItems + id, Tx: version}}, nil,
+		record{readinessItems + id, r})
+	return err
 }
 
 // succeed returns the readiness of i after its staged webhook, which was tested with that secret, has

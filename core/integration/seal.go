@@ -174,7 +174,7 @@ const openedSecret = "opened "
 // unseal opens what text holds sealed, and keeps it as long as a read is kept. Each delivery asks for it.
 func (d *Directory) unseal(id, text string, sealed []byte) (c secretClaims, err error) {
 	now := d.now()
-	if kept, ok := d.cache.Get(openedSecret + text); ok && now.Sub(kept.checked).Abs() < cacheLife {
+	if kept, ok := d.cache.Get(openedSecret + text); ok && fresh(kept.checked, now) {
 		return kept.value.(secretClaims), nil
 	}
 	b, _, err := d.sealer.Open(token.Secret, sealed)
