@@ -36,20 +36,21 @@ run: $(if $(wildcard $(MODULE)),build,command) ## run everything on this machine
 # would see only their own process. So it sees the packages that those processes consist of, and the conformance
 # suite on one engine. All parts at the same time load the machine so much that browsers stop responding.
 # Longfellow's proofs take ten times as long with the detector, which sees its short tests. A simulated history
-# runs one coroutine at a time, so the detector would see nothing in it. The driven tests leave the processors idle
+# runs one coroutine at a time, so the detector would see nothing in it. The tests of SERIAL start no
+# goroutines, and take up to forty times as long with it. The driven tests leave the processors idle
 # half of the time, so the packages for the detector are compiled meanwhile, at the lowest priority.
 DRIVEN := ./testharness/conformance ./cmd/verge/internal/cli ./cmd/verge/internal/demo ./edge/workers \
 	./edge/internal/longfellow \
-	./testharness/internal/simulation ./testharness/mutants ./core/internal/mdoc ./core/internal/sdjwt \
-	./core/internal/webauthn
+	./testharness/internal/simulation
+SERIAL := ./testharness/mutants ./core/internal/mdoc ./core/internal/sdjwt ./core/internal/webauthn
 SLOW   := ./kvadapters/redis ./kvadapters/kvcheck ./testharness/invariants ./edge/wasmhost ./edge/server \
 	./kvadapters/postgres
-OTHERS  = $(shell $(GO) list ./... | grep -v $(patsubst ./%,-e /%$$,$(DRIVEN)))
+OTHERS  = $(shell $(GO) list ./... | grep -v $(patsubst ./%,-e /%$$,$(DRIVEN) $(SERIAL)))
 TEST    = GOGC=$(if $(VERGE_LONG),200,800) $(GO) run ./testharness/internal/progress $(GO) test -json
 test: ## run the tests in short, or with VERGE_LONG=1 in full. A missing program says SKIP
 ifdef VERGE_LONG
 	@nice -n 19 $(GO) list -export -test $(RACE) $(SLOW) $(OTHERS) >/dev/null 2>&1 & \
-	code=0; $(TEST) -count=1 -timeout 60m $(DRIVEN) || code=1; \
+	code=0; $(TEST) -count=1 -timeout 60m $(DRIVEN) $(SERIAL) || code=1; \
 	$(TEST) $(RACE) -count=1 -timeout 60m $(SLOW) $(OTHERS) || code=1; \
 	$(TEST) $(RACE) -count=1 -short -parallel 4 -skip '^TestEngines$$' -timeout 30m ./testharness/conformance \
 		./edge/internal/longfellow || code=1; exit $$code

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -88,13 +86,7 @@ func TestScript_SentAgain(t *testing.T) {
 
 func TestOpen_Replica(t *testing.T) {
 	primary := stores.StartRedis(t)
-	replica := stores.StartRedis(t, "--replicaof", "127.0.0.1 "+fmt.Sprint(primary.Port))
-	for range 500 {
-		if strings.Contains(fmt.Sprint(replica.Do("info", "replication")), "master_link_status:up") {
-			break
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+	replica := primary.Replica()
 	_, err := redis.Open(t.Context(), replica.URL(), redis.Config{})
 	wantRefused(t, err, "is a replica", "point the URL at the primary")
 
@@ -594,30 +586,12 @@ func TestOpen_SingleClientOnCluster(t *testing.T) {
 
 func TestSentinelFailover(t *testing.T) {
 	primary := stores.StartRedis(t)
-	replica := stores.StartRedis(t, "--replicaof", "127.0.0.1 "+fmt.Sprint(primary.Port))
-	for range 500 {
-		if strings.Contains(fmt.Sprint(replica.Do("info", "replication")), "master_link_status:up") {
-			break
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	conf := filepath.Join(t.TempDir(), "sentinel.conf")
-	text := fmt.Sprintf("sentinel monitor verge 127.0.0.1 %d 1\nsentinel down-after-milliseconds verge "+
-		"500\nsentinel failover-timeout verge 2000\n", primary.Port)
-	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	sentinel := stores.StartSentinel(t, conf)
+	primary.Replica()
+	sentinel := stores.StartSentinel(t, primary)
 	url := "redis+sentinel://" + sentinel.Addr() + "/?master_name=verge"
 	// opened before the failover, because no replica is left to wait for after it
 	store := open(t, url, redis.Config{})
 	commit(t, open(t, url, redis.Config{Replicas: 1}), mark("1", "a"))
-	for range 1000 {
-		if strings.Contains(fmt.Sprint(sentinel.Do("info", "sentinel")), "slaves=1") {
-			break
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
 	primary.Kill()
 	var conflict *kv.Conflict
 	deadline := time.Now().Add(30 * time.Second)

@@ -97,7 +97,8 @@ func (s *Store) spendPart(ctx context.Context, g *part, at int64, tats []time.Ti
 
 // giveBack reverses the charges of parts, even if ctx is done. A failure leaves them applied.
 func (s *Store) giveBack(ctx context.Context, parts []*part, at int64) {
-	ctx = context.WithoutCancel(ctx)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
+	defer cancel()
 	for _, g := range parts {
 		r := request{base: g.base, script: giveBackScript, args: []any{decimal(at)}}
 		for i, c := range g.charges {

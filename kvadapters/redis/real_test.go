@@ -79,11 +79,21 @@ func TestCluster_PartitionsSpread(t *testing.T) {
 	}
 }
 
-// The counters of the one partition "limits" must not all be on one node.
-func TestCluster_CountersSpread(t *testing.T) {
+// TestCluster_Counters charges rate counters on a Cluster, whose nodes share those of a partition.
+func TestCluster_Counters(t *testing.T) {
 	t.Parallel()
 	nodes := stores.StartCluster(t, 3)
-	s := open(t, "redis+cluster://"+nodes[0].Addr(), redis.Config{})
+	for _, n := range nodes {
+		n.Do("config", "set", "cluster-require-full-coverage", "no")
+	}
+	s := open(t, "redis+cluster://"+nodes[0].Addr()+"?addr="+nodes[1].Addr(), redis.Config{})
+	t.Run("spread", func(t *testing.T) { countersSpread(t, nodes, s) })
+	t.Run("given back together", func(t *testing.T) { chargesGivenBackTogether(t, s) })
+	t.Run("given back", func(t *testing.T) { chargesGivenBack(t, nodes[2], s) })
+}
+
+// The counters of one partition must not all be on one node.
+func countersSpread(t *testing.T, nodes []*stores.Redis, s kv.Meter) {
 	const counters = 300
 	for i := range counters {
 		charge := []kv.Charge{{Name: fmt.Sprint("c", i), Cost: time.Second, Burst: time.Minute}}
@@ -104,14 +114,8 @@ func TestCluster_CountersSpread(t *testing.T) {
 	}
 }
 
-// A charge that another node denies, or that it cannot apply, is given back.
-func TestCluster_ChargeGivenBack(t *testing.T) {
-	t.Parallel()
-	nodes := stores.StartCluster(t, 3)
-	for _, n := range nodes {
-		n.Do("config", "set", "cluster-require-full-coverage", "no")
-	}
-	s := open(t, "redis+cluster://"+nodes[0].Addr()+"?addr="+nodes[1].Addr(), redis.Config{})
+// A charge that another node denies, or that it cannot apply, is given back. The last node ends.
+func chargesGivenBack(t *testing.T, last *stores.Redis, s kv.Meter) {
 	now := time.Now().Truncate(time.Microsecond)
 	spend := func(charges ...kv.Charge) ([]time.Time, error) {
 		return s.Spend(t.Context(), "limits", now, charges)
@@ -133,7 +137,7 @@ func TestCluster_ChargeGivenBack(t *testing.T) {
 			t.Fatalf("after the denial: %v, %v", tats, err)
 		}
 	}
-	nodes[2].Kill()
+	last.Kill()
 	failures := 0
 	for i := range 60 {
 		up, other := wide(fmt.Sprint("up", i)), wide(fmt.Sprint("other", i))
@@ -154,13 +158,10 @@ func TestCluster_ChargeGivenBack(t *testing.T) {
 }
 
 // A counter that others charge meanwhile has their charges and no others.
-func TestCluster_ChargeGivenBackTogether(t *testing.T) {
-	t.Parallel()
-	nodes := stores.StartCluster(t, 3)
-	s := open(t, "redis+cluster://"+nodes[0].Addr(), redis.Config{})
+func chargesGivenBackTogether(t *testing.T, s kv.Meter) {
 	now := time.Now().Truncate(time.Microsecond)
 	shared := kv.Charge{Name: "shared", Cost: time.Second, Burst: time.Hour}
-	full := kv.Charge{Name: "full", Cost: time.Second, Burst: time.Second}
+	full := kv.Charge{Name: "spent", Cost: time.Second, Burst: time.Second}
 	spend := func(charges ...kv.Charge) []time.Time {
 		tats, err := s.Spend(t.Context(), "limits", now, charges)
 		if err != nil {

@@ -27,13 +27,7 @@ func atOnce(t *testing.T, s kv.KV, n int, tx func(i int) kv.Tx) []error {
 
 func TestBatch_WaitsForReplicas(t *testing.T) {
 	primary := stores.StartRedis(t)
-	replica := stores.StartRedis(t, "--replicaof", "127.0.0.1 "+fmt.Sprint(primary.Port))
-	for range 500 {
-		if strings.Contains(fmt.Sprint(primary.Do("info", "replication")), "state=online") {
-			break
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+	replica := primary.Replica()
 	s := open(t, primary.URL(), redis.Config{Replicas: 1, WaitTimeout: time.Second})
 	commit(t, s, mark("first", "taken"))
 	// Every third commit is rejected because of its own check.

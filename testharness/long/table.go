@@ -110,7 +110,7 @@ var Table = []entry{
 	{
 		Package: "cmd/verge/internal/cli", Test: "TestFleet_Cluster",
 		Only:  "limits and a revocation across three instances on a Redis Cluster",
-		Short: "the counters of one adapter (kvadapters/redis:TestCluster_ChargeGivenBack)",
+		Short: "the counters of one adapter (kvadapters/redis:TestCluster_Counters)",
 	},
 	{
 		Package: "cmd/verge/internal/cli", Test: "TestKill",

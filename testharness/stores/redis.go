@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/verge-id/verge/testharness/kit"
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 // Redis is a redis-server, or a Sentinel, on a loopback port.
@@ -47,12 +48,38 @@ func StartRedis(t testing.TB, args ...string) *Redis {
 	return r
 }
 
-// StartSentinel runs a Sentinel on a file that it may rewrite.
-func StartSentinel(t testing.TB, file string) *Redis {
+// Replica runs a server that follows r, and returns when it does.
+func (r *Redis) Replica(args ...string) *Redis {
+	r.t.Helper()
+	replica := StartRedis(r.t, append([]string{"--replicaof", fmt.Sprint("127.0.0.1 ", r.Port)}, args...)...)
+	replica.WaitForPrimary()
+	return replica
+}
+
+// WaitForPrimary returns when a replica has a connection to its primary.
+func (r *Redis) WaitForPrimary() {
+	r.t.Helper()
+	wait.Until(r.t, "a connection to the primary", func() bool {
+		return strings.Contains(fmt.Sprint(r.Do("info", "replication")), "master_link_status:up")
+	})
+}
+
+// StartSentinel runs a Sentinel that replaces the primary, named verge, by its replica half a second after it
+// has ended. It returns when the Sentinel knows the replica.
+func StartSentinel(t testing.TB, primary *Redis) *Redis {
 	t.Helper()
-	r := &Redis{t: t, Port: FreePort(t), Dir: t.TempDir(), sentinel: file}
+	r := &Redis{t: t, Port: FreePort(t), Dir: t.TempDir()}
+	r.sentinel = filepath.Join(r.Dir, "sentinel.conf") // which it rewrites
+	text := fmt.Sprintf("sentinel monitor verge 127.0.0.1 %d 1\nsentinel down-after-milliseconds verge "+
+		"500\nsentinel failover-timeout verge 2000\n", primary.Port)
+	if err := os.WriteFile(r.sentinel, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	r.Start()
 	t.Cleanup(r.Kill)
+	wait.Until(t, "a Sentinel that knows the replica", func() bool {
+		return strings.Contains(fmt.Sprint(r.Do("info", "sentinel")), "slaves=1")
+	})
 	return r
 }
 

@@ -3,7 +3,6 @@ package cli
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -100,7 +99,7 @@ func (s *series) under(do func()) {
 	}
 }
 
-// kill kills an instance n times, and starts another one in its place.
+// kill kills an instance and starts another one, n times.
 func (s *series) kill(n int) {
 	s.t.Helper()
 	for range n {
@@ -139,21 +138,8 @@ func (s *series) rotate() {
 // that ended comes back as a replica.
 func redisWithSentinel(t *testing.T) seriesStore {
 	primary := stores.StartRedis(t, stores.Durable...)
-	replica := stores.StartRedis(t, append([]string{"--replicaof", fmt.Sprint("127.0.0.1 ", primary.Port)},
-		stores.Durable...)...)
-	conf := filepath.Join(t.TempDir(), "sentinel.conf")
-	text := fmt.Sprintf("sentinel monitor verge 127.0.0.1 %d 1\nsentinel down-after-milliseconds verge "+
-		"500\nsentinel failover-timeout verge 2000\n", primary.Port)
-	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	sentinel := stores.StartSentinel(t, conf)
-	follows := func(r *stores.Redis) bool {
-		return strings.Contains(fmt.Sprint(r.Do("info", "replication")), "master_link_status:up")
-	}
-	wait.Until(t, "the replica", func() bool {
-		return follows(replica) && strings.Contains(fmt.Sprint(sentinel.Do("info", "sentinel")), "slaves=1")
-	})
+	replica := primary.Replica(stores.Durable...)
+	sentinel := stores.StartSentinel(t, primary)
 	return seriesStore{
 		url:       "redis+sentinel://" + sentinel.Addr() + "/?master_name=verge",
 		config:    "[store]\nreplicas = 1\nwait = \"2s\"\n",
@@ -164,7 +150,7 @@ func redisWithSentinel(t *testing.T) seriesStore {
 				return strings.Contains(fmt.Sprint(replica.Do("info", "replication")), "role:master")
 			})
 			primary.Start()
-			wait.Until(t, "the new replica", func() bool { return follows(primary) })
+			primary.WaitForPrimary() // it is the replica now
 		},
 	}
 }
