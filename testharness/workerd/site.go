@@ -52,7 +52,7 @@ type Site struct {
 
 	server *Server
 	t      testing.TB
-	made   []byte // what make sends
+	made   map[string]any // what make sends
 	client *http.Client
 
 	entering entering
@@ -96,13 +96,10 @@ func (s *Site) Configure(c Config) {
 	if c.Store != nil {
 		elsewhere = s.entering.carryOut(s.t, c.Store)
 	}
-	made, err := json.Marshal(map[string]any{
+	made := map[string]any{
 		"store": elsewhere, "guest": c.Guest, "module": c.Module, "handle_ms": c.HandleTimeout.Milliseconds(),
 		"fetch_ms": c.FetchTimeout.Milliseconds(), "usage_ms": c.UsageEach.Milliseconds(),
 		"places": c.Places, "memory": c.Memory, "keys": c.Keys,
-	})
-	if err != nil {
-		s.t.Fatal(err)
 	}
 	s.mu.Lock()
 	s.made, s.now, s.offset = made, c.Now, c.Offset
@@ -114,10 +111,19 @@ func (s *Site) Configure(c Config) {
 	s.make()
 }
 
-// make tells the server of the site and its clock.
+// make sends the site and its clock to the server. They are sent together, because an alarm may fire as soon
+// as the server has the site.
 func (s *Site) make() {
 	s.t.Helper()
-	s.must(s.server.control(context.Background(), "PUT", s.ID, s.made))
+	clock := s.clock()
+	s.mu.Lock()
+	s.made["clock"] = clock
+	b, err := json.Marshal(s.made)
+	s.mu.Unlock()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.must(s.server.control(context.Background(), "PUT", s.ID, b))
 	s.tellClock()
 }
 
@@ -196,16 +202,20 @@ func (s *Site) Advance(d time.Duration) {
 	s.tellClock()
 }
 
+// clock returns the clock as the server expects it.
+func (s *Site) clock() map[string]any {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.now.IsZero() {
+		return map[string]any{"at": strconv.FormatInt(s.now.UnixNano(), 10)}
+	}
+	return map[string]any{"offset": strconv.FormatInt(int64(s.offset), 10), "partitions": s.keeps[2:]}
+}
+
+// tellClock sends the clock to the server, and sets the alarms by it.
 func (s *Site) tellClock() {
 	s.t.Helper()
-	s.mu.Lock()
-	now, offset := s.now, s.offset
-	s.mu.Unlock()
-	clock := map[string]any{"offset": strconv.FormatInt(int64(offset), 10), "partitions": s.keeps[2:]}
-	if !now.IsZero() {
-		clock = map[string]any{"at": strconv.FormatInt(now.UnixNano(), 10)}
-	}
-	b, err := json.Marshal(clock)
+	b, err := json.Marshal(s.clock())
 	if err != nil {
 		s.t.Fatal(err)
 	}
