@@ -385,10 +385,10 @@ type observer struct {
 // About adds to the log line of a request.
 func (o observer) About(ctx context.Context, a host.RequestInfo) { server.About(ctx, a) }
 
-// Tally counts usage that the core reports.
-func (o observer) Tally(t host.Tally) {
+// CountUsage counts usage that the core reports.
+func (o observer) CountUsage(t host.UsageEvent) {
 	o.s.usage.Add(t)
-	o.Metrics.Tally(t)
+	o.Metrics.CountUsage(t)
 }
 
 // backlog returns the runner's number and age of waiting tasks.

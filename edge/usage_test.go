@@ -19,7 +19,7 @@ const anIntegration = "694069ac-4d4e-475f-906b-2f11c5eca7bd"
 
 // note has a core note a start.
 func note(s *edge.Service) {
-	s.Host().Tally(host.Tally{Integration: anIntegration, Outcome: host.OutcomeStarted})
+	s.Host().CountUsage(host.UsageEvent{Integration: anIntegration, Outcome: host.OutcomeStarted})
 }
 
 func started(t *testing.T, s *edge.Service) uint64 {

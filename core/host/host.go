@@ -60,8 +60,8 @@ type Observer interface {
 	// Measure receives an event of a verification method, for a metric.
 	Measure(m Measurement)
 
-	// Tally receives usage. The host adds it up and has the core record the sums.
-	Tally(t Tally)
+	// CountUsage receives usage. The host adds it up and has the core record the sums.
+	CountUsage(t UsageEvent)
 
 	// Wake is a hint that a task of p falls due at due, so that a sleeping runner can look again. If a hint
 	// is lost, the task runs later.
@@ -74,7 +74,7 @@ type discard struct{}
 func (discard) About(context.Context, RequestInfo) {}
 func (discard) Count(string)                       {}
 func (discard) Measure(Measurement)                {}
-func (discard) Tally(Tally)                        {}
+func (discard) CountUsage(UsageEvent)              {}
 func (discard) Wake(kv.Partition, time.Time)       {}
 
 // VerifyFunc reports whether a signature of a message is by the private key of publicKey. False: it is not.

@@ -12,7 +12,7 @@ func TestWithDefaults(t *testing.T) {
 	h.About(t.Context(), RequestInfo{})
 	h.Count(CountLateAnswer)
 	h.Measure(Measurement{})
-	h.Tally(Tally{})
+	h.CountUsage(UsageEvent{})
 	h.Wake("p0", time.Time{})
 	h.Log.Info("discarded")
 	if ok, err := h.Verify(context.Background(), "ES256", nil, nil, nil); ok || err == nil {

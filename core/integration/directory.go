@@ -240,25 +240,25 @@ type record struct {
 }
 
 // write puts one JSON item. If version is given, it replaces only that version; "" means a new item.
-func (d *Directory) write(ctx context.Context, name string, v any, version *string, along ...kv.Put) error {
-	_, err := d.commit(ctx, version, along, record{name, v})
+func (d *Directory) write(ctx context.Context, name string, v any, version *string, extra ...kv.Put) error {
+	_, err := d.commit(ctx, version, extra, record{name, v})
 	return err
 }
 
-// commit writes records and the items in along, all or nothing. If version is given, the first
+// commit writes records and the items in extra, all or nothing. If version is given, the first
 // record replaces only that version; "" means a new item. The new version is returned.
-func (d *Directory) commit(ctx context.Context, version *string, along []kv.Put, records ...record) (
+func (d *Directory) commit(ctx context.Context, version *string, extra []kv.Put, records ...record) (
 	string, error) {
 	var checks []kv.Check
 	if version != nil {
 		checks = []kv.Check{{Name: records[0].name, Tx: *version}}
 	}
-	return d.commitIf(ctx, checks, along, records...)
+	return d.commitIf(ctx, checks, extra, records...)
 }
 
 // commitIf is commit under any conditions. Every change of a record comes here, so that the generation
 // changes with it.
-func (d *Directory) commitIf(ctx context.Context, checks []kv.Check, along []kv.Put, records ...record) (
+func (d *Directory) commitIf(ctx context.Context, checks []kv.Check, extra []kv.Put, records ...record) (
 	string, error) {
 	id, err := kv.NewTxID(d.random)
 	if err != nil {
@@ -272,7 +272,7 @@ func (d *Directory) commitIf(ctx context.Context, checks []kv.Check, along []kv.
 		}
 		tx.Puts = append(tx.Puts, put)
 	}
-	tx.Puts = append(append(tx.Puts, along...), kv.Put{Name: generationItem})
+	tx.Puts = append(append(tx.Puts, extra...), kv.Put{Name: generationItem})
 	defer func() {
 		for _, r := range records {
 			d.forget(r.name)
@@ -461,10 +461,10 @@ func (d *Directory) SeenIntegration(id string) *Integration {
 // CreateKey creates a key of the publisher, a public one if integrationID is not empty. It returns the
 // key's text, which is not stored.
 //
-// The items in along are written in the same commit. The error is ErrArchived if the publisher or the
+// The items in extra are written in the same commit. The error is ErrArchived if the publisher or the
 // integration is archived.
 func (d *Directory) CreateKey(
-	ctx context.Context, publisherID, integrationID string, expires *time.Time, along ...kv.Put,
+	ctx context.Context, publisherID, integrationID string, expires *time.Time, extra ...kv.Put,
 ) (string, Key, error) {
 	p, err := d.Publisher(ctx, publisherID)
 	if err != nil {
@@ -494,7 +494,7 @@ func (d *Directory) CreateKey(
 	k := Key{ID: keyID(text), PublisherID: publisherID, IntegrationID: integrationID,
 		Last4: text[len(text)-4:], Created: d.now().UTC().Truncate(time.Second), Expires: expires}
 	// The key is written as a new item, so that a commit that arrives late cannot undo a revocation.
-	return text, k, d.putKey(ctx, text, k, new(string), along...)
+	return text, k, d.putKey(ctx, text, k, new(string), extra...)
 }
 
 // ImportKey stores a key whose text GenerateKey made elsewhere.
@@ -510,9 +510,9 @@ func (d *Directory) ImportKey(ctx context.Context, text string, k Key) error {
 	return d.putKey(ctx, text, k, nil)
 }
 
-func (d *Directory) putKey(ctx context.Context, text string, k Key, version *string, along ...kv.Put) error {
+func (d *Directory) putKey(ctx context.Context, text string, k Key, version *string, extra ...kv.Put) error {
 	name := itemName(text)
-	return d.write(ctx, name, k, version, append([]kv.Put{indexKey(name, k)}, along...)...)
+	return d.write(ctx, name, k, version, append([]kv.Put{indexKey(name, k)}, extra...)...)
 }
 
 func keyID(text string) string { return keyIDOf(itemName(text)) }
@@ -552,8 +552,8 @@ func (d *Directory) findKey(ctx context.Context, id string) (name string, k Key,
 }
 
 // RevokeKey ends a key by its id. It takes effect here immediately, and everywhere within 5 seconds. The
-// items in along are written in the same commit, unless the key was revoked before.
-func (d *Directory) RevokeKey(ctx context.Context, id string, along ...kv.Put) (Key, error) {
+// items in extra are written in the same commit, unless the key was revoked before.
+func (d *Directory) RevokeKey(ctx context.Context, id string, extra ...kv.Put) (Key, error) {
 	name, k, version, err := d.findKey(ctx, id)
 	if err != nil {
 		return Key{}, err
@@ -561,7 +561,7 @@ func (d *Directory) RevokeKey(ctx context.Context, id string, along ...kv.Put) (
 	if k.Revoked == nil {
 		now := d.now().UTC().Truncate(time.Second)
 		k.Revoked = &now
-		if err := d.write(ctx, name, k, &version, along...); err != nil {
+		if err := d.write(ctx, name, k, &version, extra...); err != nil {
 			return Key{}, err
 		}
 	}

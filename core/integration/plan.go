@@ -323,7 +323,7 @@ func (d *Directory) take(ctx context.Context, s step) error {
 
 // reach writes the new state of a record, and the audit entry.
 func (d *Directory) reach(ctx context.Context, t *target, told bool) error {
-	along := t.index
+	extra := t.index
 	if told {
 		entry, err := audit.Entry{Actor: audit.Actor{Kind: audit.File}, Publisher: t.Publisher,
 			Operation: t.Kind + "." + t.Action, Target: t.ID, Changes: t.Changes}.Puts(d.sealer, d.random,
@@ -331,7 +331,7 @@ func (d *Directory) reach(ctx context.Context, t *target, told bool) error {
 		if err != nil {
 			return err
 		}
-		along = append(entry, along...)
+		extra = append(entry, extra...)
 	}
-	return d.write(ctx, t.record.name, t.record.value, &t.replace, along...)
+	return d.write(ctx, t.record.name, t.record.value, &t.replace, extra...)
 }

@@ -53,13 +53,13 @@ func (d *Directory) PublisherArchived(ctx context.Context, id string) (bool, err
 }
 
 // SavePublisher creates a publisher, if version is "", or changes the publisher with this version. It returns
-// the new version. The items in along are written in the same commit. To archive a publisher, set Archived;
+// the new version. The items in extra are written in the same commit. To archive a publisher, set Archived;
 // to restore it, clear Archived. Created, Managed and Removed are ignored.
 //
 // Besides errors of the store, it returns ErrExists if the publisher exists and version is ""; ErrNotFound if
 // it does not exist; ErrStale if it has another version; ErrManaged; and ErrArchived if it is archived and
 // stays so.
-func (d *Directory) SavePublisher(ctx context.Context, p Publisher, version string, along ...kv.Put) (
+func (d *Directory) SavePublisher(ctx context.Context, p Publisher, version string, extra ...kv.Put) (
 	string, error) {
 	if err := p.Validate(); err != nil {
 		return "", err
@@ -74,14 +74,14 @@ func (d *Directory) SavePublisher(ctx context.Context, p Publisher, version stri
 	}
 	p.Created, p.Archived = d.dates(version, old.Created, p.Archived)
 	p.Managed, p.Removed = false, false // a record saved by hand is no matter of the file
-	return d.save(ctx, version, along, record{name, p})
+	return d.save(ctx, version, extra, record{name, p})
 }
 
 // SaveIntegration is SavePublisher for an integration, which the caller has validated. A new one needs a
 // publisher that is not archived. An integration stays with its publisher. Sealed and Hidden of its webhooks
 // are not for the caller to set.
 func (d *Directory) SaveIntegration(ctx context.Context, i Integration, s Secrets, version string,
-	along ...kv.Put) (string, error) {
+	extra ...kv.Put) (string, error) {
 	if u, err := uuid.Parse(i.ID); err != nil || uuid.Format(u) != i.ID {
 		return "", fmt.Errorf("integration %q: id must be a UUID in lower case", i.ID)
 	}
@@ -109,7 +109,7 @@ func (d *Directory) SaveIntegration(ctx context.Context, i Integration, s Secret
 	if i, err = d.sealed(i, old, s); err != nil {
 		return "", err
 	}
-	return d.save(ctx, version, append([]kv.Put{indexIntegration(i)}, along...), record{name, i})
+	return d.save(ctx, version, append([]kv.Put{indexIntegration(i)}, extra...), record{name, i})
 }
 
 // savedBefore returns the stored record of that name and version, or a zero value for version "".
@@ -147,9 +147,9 @@ func (d *Directory) dates(version string, created, archived *time.Time) (*time.T
 }
 
 // save commits records whose first one has that version.
-func (d *Directory) save(ctx context.Context, version string, along []kv.Put, records ...record) (
+func (d *Directory) save(ctx context.Context, version string, extra []kv.Put, records ...record) (
 	string, error) {
-	next, err := d.commit(ctx, &version, along, records...)
+	next, err := d.commit(ctx, &version, extra, records...)
 	switch {
 	case err == nil:
 		return next, nil
@@ -164,7 +164,7 @@ func (d *Directory) save(ctx context.Context, version string, along []kv.Put, re
 // Promote puts the staged change of an integration into place, after its test has reported Ready, and records
 // that: both or nothing (contract 25). v is the integration as it was tested. It returns the new version.
 // It returns the errors of SaveIntegration, and ErrNotStaged.
-func (d *Directory) Promote(ctx context.Context, v Versioned[Integration], along ...kv.Put) (string, error) {
+func (d *Directory) Promote(ctx context.Context, v Versioned[Integration], extra ...kv.Put) (string, error) {
 	i, err := savedBefore[Integration](ctx, d, integrationItems+v.Value.ID, v.Version)
 	if err != nil {
 		return "", err
@@ -185,6 +185,6 @@ func (d *Directory) Promote(ctx context.Context, v Versioned[Integration], along
 	if next, err = d.sealed(next, nil, Secrets{Set: &secret}); err != nil {
 		return "", err
 	}
-	return d.save(ctx, v.Version, along, record{integrationItems + i.ID, next},
+	return d.save(ctx, v.Version, extra, record{integrationItems + i.ID, next},
 		record{readinessItems + i.ID, readiness})
 }

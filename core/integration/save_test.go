@@ -63,7 +63,7 @@ func TestSavePublisher(t *testing.T) {
 		t.Errorf("contract 42: %+v, version %q", got, version)
 	}
 	if len(w.audited(t)) != 1 {
-		t.Errorf("what goes along was not written: %+v", w.audited(t))
+		t.Errorf("the extra items were not written: %+v", w.audited(t))
 	}
 	if _, err := w.SavePublisher(ctx, Publisher{ID: "pub_a", Name: "Other"}, ""); !errors.Is(err, ErrExists) {
 		t.Errorf("a publisher that is there was made again: %v", err)
@@ -338,7 +338,7 @@ func TestWhatTheFileManagesIsReadOnly(t *testing.T) {
 }
 
 // Every commit is tried with a reply that is lost, a request that is lost, and one that arrives late. The
-// change is made once, what goes along is written once, and nothing happens later.
+// change is made once, the extra items are written once, and nothing happens later.
 func TestLostReplies(t *testing.T) {
 	at := time.Unix(1_800_000_000, 0)
 	for name, c := range map[string]struct {

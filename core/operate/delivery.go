@@ -129,7 +129,7 @@ func (o *Operations) ResendEvent(ctx context.Context, who Actor, event string) e
 func (o *Operations) tell(
 	ctx context.Context, who Actor, op Operation, publisher, target string, changes ...change,
 ) {
-	entry, err := o.along(who, op, publisher, target, changes...)
+	entry, err := o.auditEntry(who, op, publisher, target, changes...)
 	if err == nil {
 		err = o.enter(ctx, entry)
 	}

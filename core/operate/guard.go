@@ -18,18 +18,18 @@ type TokenGuard struct {
 
 // Wait returns how long no token of an address is judged. Zero: it is judged now.
 func (g *TokenGuard) Wait(ctx context.Context, client netip.Addr) (time.Duration, error) {
-	tally, err := g.window().Look(ctx, g.Operations.Now(), client)
-	return tally.Wait, err
+	count, err := g.window().Look(ctx, g.Operations.Now(), client)
+	return count.Wait, err
 }
 
 // Wrong counts a wrong token, and enters the first one of the period into the audit. It returns the wait as
 // Wait does, for a token that came while the limit was reached.
 func (g *TokenGuard) Wrong(ctx context.Context, client netip.Addr) (time.Duration, error) {
-	tally, err := g.window().Add(ctx, g.Operations.Now(), client)
-	if err == nil && tally.Used == 0 {
+	count, err := g.window().Add(ctx, g.Operations.Now(), client)
+	if err == nil && count.Used == 0 {
 		g.Operations.TellWrongToken(ctx, client)
 	}
-	return tally.Wait, err
+	return count.Wait, err
 }
 
 func (g *TokenGuard) window() ratelimit.Window {

@@ -102,7 +102,7 @@ func (o *Operations) CreateIntegration(ctx context.Context, who Actor, in Integr
 		return Changed{}, err
 	}
 	secrets := integration.Secrets{Set: secret}
-	entry, err := o.along(who, integrationCreate, i.PublisherID, i.ID,
+	entry, err := o.auditEntry(who, integrationCreate, i.PublisherID, i.ID,
 		i.Changes(integration.Integration{}, secrets)...)
 	if err != nil {
 		return Changed{}, err
@@ -185,7 +185,7 @@ func (o *Operations) alterOnce(ctx context.Context, who Actor, op Operation, id,
 	if err != nil {
 		return Integration{}, err
 	}
-	entry, err := o.along(who, op, i.PublisherID, i.ID, i.Changes(was.Value, secrets)...)
+	entry, err := o.auditEntry(who, op, i.PublisherID, i.ID, i.Changes(was.Value, secrets)...)
 	if err != nil {
 		return Integration{}, err
 	}

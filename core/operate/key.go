@@ -55,7 +55,7 @@ func (o *Operations) CreateKey(ctx context.Context, who Actor, in KeyInput) (Cre
 	if in.Integration != "" {
 		kind = "public"
 	}
-	entry, err := o.along(who, keyCreate, in.Publisher, in.Integration, change{Field: "kind", To: kind})
+	entry, err := o.auditEntry(who, keyCreate, in.Publisher, in.Integration, change{Field: "kind", To: kind})
 	if err != nil {
 		return CreatedKey{}, err
 	}
@@ -94,7 +94,7 @@ func (o *Operations) RevokeKey(ctx context.Context, who Actor, id string) (Key, 
 	if err := who.may(keyRevoke, k.PublisherID); err != nil {
 		return Key{}, err
 	}
-	entry, err := o.along(who, keyRevoke, k.PublisherID, id, change{Field: "last4", To: k.Last4})
+	entry, err := o.auditEntry(who, keyRevoke, k.PublisherID, id, change{Field: "last4", To: k.Last4})
 	if err != nil {
 		return Key{}, err
 	}

@@ -84,8 +84,8 @@ func (o *Operations) readable() error {
 // change is one field before and after, for the audit.
 type change = audit.Change
 
-// along returns the audit entry of an operation, to be written in the commit that carries it out.
-func (o *Operations) along(who Actor, op Operation, publisher, target string, changes ...change) (
+// auditEntry returns the audit entry of an operation, to be written in the commit that carries it out.
+func (o *Operations) auditEntry(who Actor, op Operation, publisher, target string, changes ...change) (
 	[]kv.Put, error) {
 	if err := o.readable(); err != nil { // even if the operation does not look itself
 		return nil, err

@@ -44,7 +44,7 @@ func (o *Operations) EndPasskeys(ctx context.Context, who Actor, publisher strin
 	if _, err := o.Directory.ReadPublisher(ctx, publisher); err != nil {
 		return UserPasskeys{}, o.apiError(err)
 	}
-	entry, err := o.along(who, passkeysEnd, publisher, publisher)
+	entry, err := o.auditEntry(who, passkeysEnd, publisher, publisher)
 	if err != nil {
 		return UserPasskeys{}, err
 	}

@@ -77,7 +77,7 @@ func (o *Operations) Invite(ctx context.Context, who Actor, publisher, name stri
 	}
 	secret, made, err := o.People.Invite(ctx, member.Actor(who), publisher, name, role,
 		func(i member.Invitation) ([]kv.Put, error) {
-			return o.alongIn(ctx, who, memberInvite, publisher, i.ID, name, role)
+			return o.auditEntryIn(ctx, who, memberInvite, publisher, i.ID, name, role)
 		})
 	if err != nil {
 		return Invitation{}, o.apiError(err)
@@ -87,11 +87,11 @@ func (o *Operations) Invite(ctx context.Context, who Actor, publisher, name stri
 	return v, nil
 }
 
-// alongIn is along for a new role at a publisher, which must be in use. Package member calls it after it has
-// checked the values, so that invalid values are reported before a missing publisher.
-func (o *Operations) alongIn(ctx context.Context, who Actor, op Operation, publisher, target, name string,
-	role Role) ([]kv.Put, error) {
-	entry, err := o.along(who, op, publisher, target, change{Field: "name", To: name},
+// auditEntryIn is auditEntry for a new role at a publisher, which must be in use. Package member calls it
+// after it has checked the values, so that invalid values are reported before a missing publisher.
+func (o *Operations) auditEntryIn(ctx context.Context, who Actor, op Operation, publisher, target,
+	name string, role Role) ([]kv.Put, error) {
+	entry, err := o.auditEntry(who, op, publisher, target, change{Field: "name", To: name},
 		change{Field: "role", To: string(role)})
 	if err == nil && publisher != "" {
 		err = o.inUse(ctx, publisher)
@@ -130,7 +130,7 @@ func (o *Operations) WithdrawInvitation(ctx context.Context, who Actor, publishe
 	if err := who.may(memberInvite, publisher); err != nil {
 		return err
 	}
-	entry, err := o.along(who, memberInvite, publisher, id, change{Field: "withdrawn", To: "yes"})
+	entry, err := o.auditEntry(who, memberInvite, publisher, id, change{Field: "withdrawn", To: "yes"})
 	if err != nil {
 		return err
 	}
@@ -156,7 +156,7 @@ func (o *Operations) ChangeRole(ctx context.Context, who Actor, id string, role 
 		return Member{}, err
 	}
 	m, err := o.People.ChangeRole(ctx, member.Actor(who), id, role, func(is member.Member) ([]kv.Put, error) {
-		return o.along(who, memberChange, is.Publisher, id,
+		return o.auditEntry(who, memberChange, is.Publisher, id,
 			change{Field: "role", From: string(was.Role), To: string(role)})
 	})
 	return shownMember(m), o.apiError(err)
@@ -171,7 +171,7 @@ func (o *Operations) SignOutMember(ctx context.Context, who Actor, id string) (M
 	}
 	m, err := o.People.SignOutEverywhere(ctx, member.Actor(who), id,
 		func(is member.Member) ([]kv.Put, error) {
-			return o.along(who, memberChange, is.Publisher, id,
+			return o.auditEntry(who, memberChange, is.Publisher, id,
 				change{Field: "sessions", To: "signed out everywhere"})
 		})
 	return shownMember(m), o.apiError(err)
@@ -184,7 +184,7 @@ func (o *Operations) RemoveMember(ctx context.Context, who Actor, id string) err
 	}
 	return o.apiError(o.People.Remove(ctx, member.Actor(who), id,
 		func(was member.Member) ([]kv.Put, error) {
-			return o.along(who, memberRemove, was.Publisher, id, change{Field: "name", From: was.Name})
+			return o.auditEntry(who, memberRemove, was.Publisher, id, change{Field: "name", From: was.Name})
 		}))
 }
 
@@ -200,7 +200,7 @@ func (o *Operations) CreateLink(ctx context.Context, who Actor, publisher, name 
 	}
 	secret, made, err := o.People.MakeLink(ctx, member.Actor(who), publisher, name, role,
 		func(l member.Link) ([]kv.Put, error) {
-			return o.alongIn(ctx, who, linkCreate, publisher, l.ID, name, role)
+			return o.auditEntryIn(ctx, who, linkCreate, publisher, l.ID, name, role)
 		})
 	if err != nil {
 		return SignInLink{}, o.apiError(err)
@@ -246,7 +246,7 @@ func (o *Operations) CreateOperatorToken(ctx context.Context, who Actor, name st
 	}
 	text, made, err := o.People.CreateOperator(ctx, name, role, expires,
 		func(made member.Operator) ([]kv.Put, error) {
-			return o.along(who, operatorCreate, "", made.ID, change{Field: "name", To: name},
+			return o.auditEntry(who, operatorCreate, "", made.ID, change{Field: "name", To: name},
 				change{Field: "role", To: string(role)})
 		})
 	if err != nil {
@@ -260,7 +260,7 @@ func (o *Operations) RevokeOperatorToken(ctx context.Context, who Actor, id stri
 	if err := who.may(operatorRevoke, ""); err != nil {
 		return OperatorToken{}, err
 	}
-	entry, err := o.along(who, operatorRevoke, "", id)
+	entry, err := o.auditEntry(who, operatorRevoke, "", id)
 	if err != nil {
 		return OperatorToken{}, err
 	}

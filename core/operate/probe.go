@@ -67,7 +67,7 @@ func (o *Operations) TestWebhook(ctx context.Context, who Actor, id string, stag
 func (o *Operations) promote(ctx context.Context, who Actor, i stored) error {
 	is := i.Value
 	is.Webhook, is.Staged = *is.Staged, nil
-	entry, err := o.along(who, webhookChange, is.PublisherID, is.ID,
+	entry, err := o.auditEntry(who, webhookChange, is.PublisherID, is.ID,
 		is.Changes(i.Value, integration.Secrets{})...)
 	if err != nil {
 		return err

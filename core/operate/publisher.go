@@ -72,7 +72,7 @@ func (o *Operations) CreatePublisher(ctx context.Context, who Actor, in Publishe
 	if err != nil {
 		return Publisher{}, o.apiError(err)
 	}
-	entry, err := o.along(who, publisherCreate, p.ID, p.ID, p.Changes(integration.Publisher{})...)
+	entry, err := o.auditEntry(who, publisherCreate, p.ID, p.ID, p.Changes(integration.Publisher{})...)
 	if err != nil {
 		return Publisher{}, err
 	}
@@ -185,7 +185,7 @@ func (o *Operations) changePublisherOnce(ctx context.Context, who Actor, op Oper
 	if err != nil {
 		return Publisher{}, o.apiError(err)
 	}
-	entry, err := o.along(who, op, id, id, p.Changes(was.Value)...)
+	entry, err := o.auditEntry(who, op, id, id, p.Changes(was.Value)...)
 	if err != nil {
 		return Publisher{}, err
 	}

@@ -176,7 +176,7 @@ func (o *Operations) LoadTrustList(ctx context.Context, who Actor, in TrustListI
 	})
 	list.Skipped += len(certificates) - len(usable)
 	stored, err := o.Lists.Load(ctx, e.Name, l, list, usable, func(before *liststore.List) ([]kv.Put, error) {
-		return o.along(who, trustListLoad, "", e.Name+"/"+l.Name, listChanges(before, list)...)
+		return o.auditEntry(who, trustListLoad, "", e.Name+"/"+l.Name, listChanges(before, list)...)
 	})
 	if err != nil {
 		return TrustList{}, listError(err)

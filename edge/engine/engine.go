@@ -41,7 +41,7 @@ type Engine interface {
 	// Apply checks a site, integration.Site as JSON, and puts it into the store.
 	Apply(ctx context.Context, site []byte) error
 
-	// Record writes sums of the core's usage (host.Tally). It may be given the same ones
+	// Record writes sums of the core's usage (host.UsageEvent). It may be given the same ones
 	// again, and after an error it must be. If the core is of a release that keeps no usage, the error is
 	// ErrNoUsage.
 	Record(ctx context.Context, t host.Totals) error

@@ -34,8 +34,8 @@ func newSessionMetrics() sessionMetrics {
 		}, []string{"integration", "outcome"})}
 }
 
-// Tally counts a session that has started or ended. It expects a valid tally, as host.Observer does.
-func (m *Metrics) Tally(t host.Tally) {
+// CountUsage counts a session that has started or ended. The event must be valid, as host.Observer requires.
+func (m *Metrics) CountUsage(t host.UsageEvent) {
 	if t.Key != "" || !slices.Contains(host.Outcomes(), t.Outcome) { // a key's use, or of an untimed session
 		return
 	}

@@ -15,11 +15,11 @@ func TestSessionMetrics_Limit(t *testing.T) {
 	id := func(n int) string { return fmt.Sprintf("0a4e1f7c-1b2d-4c3e-8f4a-%012d", n) }
 	for n := range maxIntegrations + 7 {
 		for range 2 {
-			m.Tally(host.Tally{Integration: id(n), Outcome: host.OutcomeStarted})
+			m.CountUsage(host.UsageEvent{Integration: id(n), Outcome: host.OutcomeStarted})
 		}
 	}
-	m.Tally(host.Tally{Integration: id(0), Outcome: host.OutcomeExpired})
-	m.Tally(host.Tally{Key: "key_0a4e1f7c1b2d4c3e"})
+	m.CountUsage(host.UsageEvent{Integration: id(0), Outcome: host.OutcomeExpired})
+	m.CountUsage(host.UsageEvent{Key: "key_0a4e1f7c1b2d4c3e"})
 	lines := strings.Split(scraped(m, "verge_sessions_total"), "; ")
 	if len(lines) != maxIntegrations+2 {
 		t.Errorf("%d series, want the series of %d integrations, one more outcome and the rest", len(lines),

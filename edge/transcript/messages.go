@@ -121,12 +121,12 @@ var kinds = map[abi.Kind]kind{
 		of(readProven),
 		nil,
 	),
-	abi.Log:     {"log", text, nil},
-	abi.Count:   {"count", text, nil},
-	abi.Wake:    {"wake", of(readWake), nil},
-	abi.Measure: {"measure", of(abi.Read.MethodEvent), nil},
-	abi.Tally:   {"tally", of(abi.Read.Tally), nil},
-	abi.About:   {"about", of(abi.Read.About), nil},
+	abi.Log:        {"log", text, nil},
+	abi.Count:      {"count", text, nil},
+	abi.Wake:       {"wake", of(readWake), nil},
+	abi.Measure:    {"measure", of(abi.Read.MethodEvent), nil},
+	abi.UsageEvent: {"usage_event", of(abi.Read.UsageEvent), nil},
+	abi.About:      {"about", of(abi.Read.About), nil},
 }
 
 // proven is the reply about a proof.

@@ -72,8 +72,10 @@ func (s *stage) About(_ context.Context, a host.RequestInfo) {
 	s.notice(abi.About, abi.Append.About(nil, a))
 }
 
-// Tally implements host.Observer.
-func (s *stage) Tally(t host.Tally) { s.notice(abi.Tally, abi.Append.Tally(nil, t)) }
+// CountUsage implements host.Observer.
+func (s *stage) CountUsage(t host.UsageEvent) {
+	s.notice(abi.UsageEvent, abi.Append.UsageEvent(nil, t))
+}
 
 // Write implements io.Writer: a line of the log is a notice.
 func (s *stage) Write(line []byte) (int, error) {

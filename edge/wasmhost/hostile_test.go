@@ -56,7 +56,7 @@ type heard struct {
 	mu       sync.Mutex
 	counts   []string
 	measured []host.Measurement
-	tallies  []host.Tally
+	usage    []host.UsageEvent
 	wakes    []kv.Partition
 }
 
@@ -74,10 +74,10 @@ func (h *heard) Measure(m host.Measurement) {
 	h.measured = append(h.measured, m)
 }
 
-func (h *heard) Tally(t host.Tally) {
+func (h *heard) CountUsage(t host.UsageEvent) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.tallies = append(h.tallies, t)
+	h.usage = append(h.usage, t)
 }
 
 func (h *heard) Wake(p kv.Partition, _ time.Time) {
@@ -95,7 +95,7 @@ func told(method, event, reason string) []byte {
 		abi.MethodEvent{Method: method, Event: event, Reason: reason}))
 }
 
-func tally(t host.Tally) []byte { return record(abi.Tally, abi.Append.Tally(nil, t)) }
+func usage(t host.UsageEvent) []byte { return record(abi.UsageEvent, abi.Append.UsageEvent(nil, t)) }
 
 func sign(key, algorithm string, message int) []byte {
 	q := abi.SignRequest{Key: key, Algorithm: algorithm, Message: make([]byte, message)}
@@ -127,8 +127,8 @@ type guestSays struct {
 	counts string // the counted names
 	wakes  string // the woken partitions
 	tells  host.Measurement
-	tally  host.Tally // the tally that counts as usage
-	signs  int32      // number of signatures; at most that many if the guest fails
+	usage  host.UsageEvent // the usage that counts as usage
+	signs  int32           // number of signatures; at most that many if the guest fails
 }
 
 // testSays makes a guest send each case. The host accepts output that the core could have sent. A guest
@@ -172,9 +172,9 @@ func testSays(t *testing.T, cases []guestSays) {
 				len(told.measured) == 0 && c.tells != (host.Measurement{}) {
 				t.Errorf("measured %+v, want %+v", told.measured, c.tells)
 			}
-			if len(told.tallies) > 1 || len(told.tallies) == 1 && told.tallies[0] != c.tally ||
-				len(told.tallies) == 0 && c.tally != (host.Tally{}) {
-				t.Errorf("counted as usage: %+v, want %+v", told.tallies, c.tally)
+			if len(told.usage) > 1 || len(told.usage) == 1 && told.usage[0] != c.usage ||
+				len(told.usage) == 0 && c.usage != (host.UsageEvent{}) {
+				t.Errorf("counted as usage: %+v, want %+v", told.usage, c.usage)
 			}
 			if got := signed.Load(); got > c.signs || got < c.signs && !c.fails {
 				t.Errorf("%d signatures were made, want %d", got, c.signs)
@@ -206,30 +206,31 @@ func TestGuestOutput_Usage(t *testing.T) {
 	testSays(t, []guestSays{
 		{
 			name: "a session that started",
-			says: [][]byte{tally(host.Tally{Integration: anIntegration, Outcome: host.OutcomeStarted}),
+			says: [][]byte{usage(host.UsageEvent{Integration: anIntegration, Outcome: host.OutcomeStarted}),
 				good},
 			status: 200,
-			tally:  host.Tally{Integration: anIntegration, Outcome: host.OutcomeStarted},
+			usage:  host.UsageEvent{Integration: anIntegration, Outcome: host.OutcomeStarted},
 		},
 		{
-			name:   "an outcome that this host does not know",
-			says:   [][]byte{tally(host.Tally{Integration: anIntegration, Outcome: "svc_sk_secret"}), good},
+			name: "an outcome that this host does not know",
+			says: [][]byte{usage(host.UsageEvent{Integration: anIntegration,
+				Outcome: "svc_sk_secret"}), good},
 			status: 200,
 		},
 		{
 			name: "an integration whose name would escape from its items",
-			says: [][]byte{tally(host.Tally{Integration: "../" + anIntegration,
+			says: [][]byte{usage(host.UsageEvent{Integration: "../" + anIntegration,
 				Outcome: host.OutcomeStarted}), good},
 			status: 200,
 		},
 		{
 			name:   "a key of a megabyte",
-			says:   [][]byte{tally(host.Tally{Key: "key_" + strings.Repeat("a", 1<<20)}), good},
+			says:   [][]byte{usage(host.UsageEvent{Key: "key_" + strings.Repeat("a", 1<<20)}), good},
 			status: 200,
 		},
 		{
 			name:   "usage that cannot be read",
-			says:   [][]byte{record(abi.Tally, []byte("usage")), good},
+			says:   [][]byte{record(abi.UsageEvent, []byte("usage")), good},
 			status: 503,
 			fails:  true,
 		},
@@ -657,7 +658,7 @@ func (l *lines) Write(p []byte) (int, error) {
 // hostileKinds are kinds of records, some of which do not exist.
 var hostileKinds = []abi.Kind{0, abi.KVGet, abi.KVCommit, abi.KVClaim, abi.KVList, abi.KVSpend, abi.Fetch,
 	abi.Sign, abi.Verify, abi.VerifyProof, 10,
-	abi.Respond, abi.Log, abi.Count, abi.Wake, abi.Measure, abi.Tally, 22, 255}
+	abi.Respond, abi.Log, abi.Count, abi.Wake, abi.Measure, abi.UsageEvent, 22, 255}
 
 // hostile returns output that a guest could send: every kind of record, well formed or malformed, in any
 // order and for any request.
@@ -763,11 +764,12 @@ func (r hostility) body(k abi.Kind) []byte {
 			l.Attrs = append(l.Attrs, abi.LogAttr{Key: r.text(), Value: value})
 		})
 		return abi.Append.Log(nil, l)
-	case abi.Tally:
+	case abi.UsageEvent:
 		ids := []string{"0a4e1f7c-1b2d-4c3e-8f4a-5b6c7d8e9f00", r.text()}
 		what := []string{host.OutcomeStarted, r.text()}
-		return abi.Append.Tally(nil, host.Tally{Integration: ids[r.IntN(2)], Outcome: what[r.IntN(2)],
-			Key: r.text()})
+		return abi.Append.UsageEvent(nil, host.UsageEvent{Integration: ids[r.IntN(2)],
+			Outcome: what[r.IntN(2)],
+			Key:     r.text()})
 	case abi.Wake:
 		return abi.Append.Wake(nil, r.partition(), r.when())
 	}
@@ -841,9 +843,9 @@ func TestHostileModule_Random(t *testing.T) {
 		s := bad.Stats()
 		return s.InFlight == 0 && s.Queued == 0
 	})
-	for _, tally := range told.tallies {
-		if !tally.Valid() {
-			t.Errorf("%+v counted as usage", tally)
+	for _, usage := range told.usage {
+		if !usage.Valid() {
+			t.Errorf("%+v counted as usage", usage)
 		}
 	}
 	for _, event := range told.counts {

@@ -115,13 +115,13 @@ func (in *instance) handleNotice(c *call, rec abi.Record) error {
 			return err
 		}
 		p.Measure(host.NewMeasurement(cut(t.Method, maxKey), t.Event, t.Reason))
-	case abi.Tally:
-		t, err := abi.Read.Tally(rec.Body)
+	case abi.UsageEvent:
+		t, err := abi.Read.UsageEvent(rec.Body)
 		if err != nil {
 			return err
 		}
-		if t.Valid() { // an invalid tally comes from a module that is newer than this host, or hostile
-			p.Tally(t)
+		if t.Valid() { // an invalid usage event comes from a module that is newer than this host, or hostile
+			p.CountUsage(t)
 		}
 	case abi.About:
 		a, err := abi.Read.About(rec.Body)

@@ -203,10 +203,10 @@ func FuzzOutbox(f *testing.F) {
 		abi.Respond: abi.Append.Response(nil, &web.Response{Status: 200, Header: web.Header{"A": {"b"}}}),
 		abi.Log: abi.Append.Log(nil,
 			abi.LogRecord{Message: "m", Attrs: []abi.LogAttr{{Key: "a", Value: []byte(`{"b":[1]}`)}}}),
-		abi.About: abi.Append.About(nil, host.RequestInfo{Key: "key_0a4e1f7c1b2d4c3e", Code: "EXPIRED"}),
-		abi.Count: []byte(host.CountLateAnswer),
-		abi.Wake:  abi.Append.Wake(nil, "p0", now),
-		abi.Tally: abi.Append.Tally(nil, host.Tally{Key: "key_0a4e1f7c1b2d4c3e"}),
+		abi.About:      abi.Append.About(nil, host.RequestInfo{Key: "key_0a4e1f7c1b2d4c3e", Code: "EXPIRED"}),
+		abi.Count:      []byte(host.CountLateAnswer),
+		abi.Wake:       abi.Append.Wake(nil, "p0", now),
+		abi.UsageEvent: abi.Append.UsageEvent(nil, host.UsageEvent{Key: "key_0a4e1f7c1b2d4c3e"}),
 	} {
 		add(abi.Record{Request: 1, Op: 1, Kind: kind, Body: body})
 		add(abi.Record{Request: 1, Kind: abi.Count, Body: []byte{0xff}},
@@ -284,9 +284,9 @@ func (o strictObserver) Measure(m host.Measurement) {
 	}
 }
 
-func (o strictObserver) Tally(tally host.Tally) {
-	if !tally.Valid() {
-		o.t.Errorf("the host counted %+v", tally)
+func (o strictObserver) CountUsage(usage host.UsageEvent) {
+	if !usage.Valid() {
+		o.t.Errorf("the host counted %+v", usage)
 	}
 }
 

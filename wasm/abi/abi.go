@@ -46,8 +46,8 @@ const (
 	SelfTest Entry = 8 // the guest's randomness, time and rejected signature: nothing → Self
 	Apply    Entry = 9 // write publishers and integrations to the KV, unless they exist: JSON → Outcome
 
-	// RecordUsage writes sums of the tallies that guests have reported: Totals → Outcome. A guest that
-	// reports tallies has this entry, and a host that receives none does not need it. So both were added
+	// RecordUsage writes sums of the usage events that guests have reported: Totals → Outcome. A guest that
+	// reports usage events has this entry, and a host that receives none does not need it. So both were added
 	// without a new version.
 	RecordUsage Entry = 10
 
@@ -78,13 +78,13 @@ const (
 
 // Notices. They have no reply.
 const (
-	Respond Kind = 16 // the request has ended: the result of its entry
-	Log     Kind = 17 // a line for the log: LogRecord
-	Count   Kind = 18 // an event worth a metric: its name, the whole body
-	Wake    Kind = 19 // a task now falls due: Wake
-	Measure Kind = 20 // an event of a verification method: MethodEvent
-	Tally   Kind = 21 // counts as usage: Tally
-	About   Kind = 22 // request info for the host's log: About
+	Respond    Kind = 16 // the request has ended: the result of its entry
+	Log        Kind = 17 // a line for the log: LogRecord
+	Count      Kind = 18 // an event worth a metric: its name, the whole body
+	Wake       Kind = 19 // a task now falls due: Wake
+	Measure    Kind = 20 // an event of a verification method: MethodEvent
+	UsageEvent Kind = 21 // counts as usage: UsageEvent
+	About      Kind = 22 // request info for the host's log: About
 )
 
 // Status is the outcome of an effect: an argument of verge_complete. It is also the outcome of a request

@@ -675,8 +675,8 @@ func (parser) MethodEvent(b []byte) (MethodEvent, error) {
 	return MethodEvent{Method: r.str(), Event: r.str(), Reason: r.str()}, r.end()
 }
 
-// Tally appends the notice Tally.
-func (appender) Tally(b []byte, t host.Tally) []byte {
+// UsageEvent appends the notice UsageEvent.
+func (appender) UsageEvent(b []byte, t host.UsageEvent) []byte {
 	w := writer{b}
 	w.str(t.Integration)
 	w.str(t.Outcome)
@@ -684,10 +684,10 @@ func (appender) Tally(b []byte, t host.Tally) []byte {
 	return w.b
 }
 
-// Tally reads the notice Tally. host.Tally's Valid reports whether a core can have sent it.
-func (parser) Tally(b []byte) (host.Tally, error) {
+// UsageEvent reads the notice UsageEvent. host.UsageEvent's Valid reports whether a core can have sent it.
+func (parser) UsageEvent(b []byte) (host.UsageEvent, error) {
 	r := read(b)
-	return host.Tally{Integration: r.str(), Outcome: r.str(), Key: r.str()}, r.end()
+	return host.UsageEvent{Integration: r.str(), Outcome: r.str(), Key: r.str()}, r.end()
 }
 
 // About appends the notice About.

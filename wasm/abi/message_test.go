@@ -160,9 +160,9 @@ var messages = []message{
 		func(b []byte) (v wakeUp, err error) { v.Partition, v.Due, err = Read.Wake(b); return v, err }),
 	form("told", MethodEvent{Method: "bankid", Event: host.MethodRefused, Reason: "other"},
 		Append.MethodEvent, Read.MethodEvent),
-	form("tally", host.Tally{Integration: "0a4e1f7c-1b2d-4c3e-8f4a-5b6c7d8e9f00",
-		Outcome: host.OutcomeStarted}, Append.Tally, Read.Tally),
-	form("key_tally", host.Tally{Key: "key_0a4e1f7c1b2d4c3e"}, Append.Tally, Read.Tally),
+	form("usage_event", host.UsageEvent{Integration: "0a4e1f7c-1b2d-4c3e-8f4a-5b6c7d8e9f00",
+		Outcome: host.OutcomeStarted}, Append.UsageEvent, Read.UsageEvent),
+	form("key_usage_event", host.UsageEvent{Key: "key_0a4e1f7c1b2d4c3e"}, Append.UsageEvent, Read.UsageEvent),
 	form("about", host.RequestInfo{Session: "svc_sess_1", Integration: "0a4e1f7c-1b2d-4c3e-8f4a-5b6c7d8e9f00",
 		Publisher: "pub_shop", Key: "key_0a4e1f7c1b2d4c3e", Code: "EXPIRED"}, Append.About, Read.About),
 	form("totals", host.Totals{

@@ -283,8 +283,10 @@ func (g *guest) log(l abi.LogRecord) { g.notice(abi.Log, abi.Append.Log(nil, l))
 // Count implements host.Observer.
 func (g *guest) Count(event string) { g.notice(abi.Count, []byte(event)) }
 
-// Tally implements host.Observer.
-func (g *guest) Tally(t host.Tally) { g.notice(abi.Tally, abi.Append.Tally(g.body(), t)) }
+// CountUsage implements host.Observer.
+func (g *guest) CountUsage(t host.UsageEvent) {
+	g.notice(abi.UsageEvent, abi.Append.UsageEvent(g.body(), t))
+}
 
 // About implements host.Observer.
 func (g *guest) About(_ context.Context, a host.RequestInfo) {

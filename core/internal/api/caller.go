@@ -97,7 +97,7 @@ func (c *call) publicCaller() (*integration.Key, *fields, error) {
 func (c *call) used(key *integration.Key, err error) error {
 	if err == nil {
 		c.about.Key, c.about.Publisher = key.ID, key.PublisherID
-		c.Tally(host.Tally{Key: key.ID})
+		c.CountUsage(host.UsageEvent{Key: key.ID})
 	}
 	return err
 }

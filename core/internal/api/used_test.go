@@ -32,13 +32,14 @@ func TestKey_UseIsRecorded(t *testing.T) {
 		{"an unknown key", (*API).Start, bearer(w.newKey(t, integration.SecretPrefix)), startBody(), ""},
 		{"no key", (*API).Start, nil, startBody(), ""},
 	} {
-		var noted []host.Tally
-		w.API.Host.Observer = testhost.Observer{OnTally: func(t host.Tally) { noted = append(noted, t) }}
+		var noted []host.UsageEvent
+		w.API.Host.Observer = testhost.Observer{
+			OnCountUsage: func(t host.UsageEvent) { noted = append(noted, t) }}
 		w.ask(c.h, "/", c.header, c.body)
 		if c.want == "" && len(noted) == 0 {
 			continue
 		}
-		if len(noted) != 1 || noted[0] != (host.Tally{Key: c.want}) {
+		if len(noted) != 1 || noted[0] != (host.UsageEvent{Key: c.want}) {
 			t.Errorf("%s: %+v was noted, want %q", c.name, noted, c.want)
 		}
 	}

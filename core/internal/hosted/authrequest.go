@@ -144,7 +144,8 @@ func (v *visit) keepRequest(s token.StepClaims) page {
 	}
 	value := text + "." + v.flow
 	if len(value) > maxRequestBytes {
-		return v.unavailable(errors.New("hosted: the errand of " + s.Method + " is too long for cookies"))
+		return v.unavailable(errors.New("hosted: the pending request of " + s.Method +
+			" is too long for cookies"))
 	}
 	p := v.seeOther(v.url(requestParam, s.Handle))
 	p.cookies = v.oldRequests(maxRequestBytes - len(value))

@@ -57,7 +57,7 @@ func (w *world) longFlow(t testing.TB) string {
 
 // The longest request comes back. The cookies of the requests that a browser keeps leave room in a header of
 // 48 KiB.
-func TestErrand_LongestValues(t *testing.T) {
+func TestPendingRequest_LongestValues(t *testing.T) {
 	w, _, _ := bankWorld(t, "bank")
 	b := w.browser(t)
 	flow := w.longFlow(t)
@@ -99,7 +99,7 @@ func TestSandbox_Leaves(t *testing.T) {
 }
 
 // A cookie needs room for the whole of a request, so a longer one is rejected before the browser leaves.
-func TestErrand_WithoutCookie(t *testing.T) {
+func TestPendingRequest_WithoutCookie(t *testing.T) {
 	w, _, _ := bankWorld(t, "bank")
 	handle := handleOf("1")
 	w.provider.decision = method.Decision{Verdict: method.Pending,

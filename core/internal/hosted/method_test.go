@@ -92,7 +92,7 @@ func bankWorld(t testing.TB, offers ...string) (*world, *bank, *bank) {
 type browser struct {
 	*world
 	t       testing.TB
-	cookies map[string]string // of errands
+	cookies map[string]string // of requests
 	left    map[string]string // those that say that the browser has left on one
 }
 
@@ -175,7 +175,7 @@ func handleOf(tab string) string { return strings.Repeat("h", handleLength-1) + 
 
 func returnURL(tab string) string { return "/verify/return/bank?code=c&state=" + handleOf(tab) }
 
-func TestErrand_LeaveAndReturn(t *testing.T) {
+func TestPendingRequest_LeaveAndReturn(t *testing.T) {
 	w, bank, _ := bankWorld(t, "bank")
 	b := w.browser(t)
 	state := "order-7"
@@ -232,7 +232,7 @@ func TestWhoMayComeBack(t *testing.T) {
 				b.cookies[name] = value[:40] + "A" + value[41:]
 			}
 		}, "", 403},
-		{"a cookie whose errand is another's", func(b *browser) {
+		{"a cookie whose request is another's", func(b *browser) {
 			for name, value := range maps.Clone(b.cookies) {
 				b.cookies["__Host-verge-"+handleOf("3")] = value
 				delete(b.cookies, name)
@@ -241,8 +241,8 @@ func TestWhoMayComeBack(t *testing.T) {
 		{"a cookie with another session's flow token", func(b *browser) {
 			_, other := b.flow(b.t, nil)
 			for name, value := range b.cookies {
-				errand, _, _ := strings.Cut(value, ".")
-				b.cookies[name] = errand + "." + other
+				request, _, _ := strings.Cut(value, ".")
+				b.cookies[name] = request + "." + other
 			}
 		}, "", 403},
 		{"contract 35: the browser that left", nil, "", 303},
@@ -273,21 +273,21 @@ func TestWhoMayComeBack(t *testing.T) {
 }
 
 // The content of a cookie is only for the return. It is not valid as the step of a form.
-func TestErrand_IsNotAForm(t *testing.T) {
+func TestPendingRequest_IsNotAForm(t *testing.T) {
 	w, bank, _ := bankWorld(t, "bank")
 	b := w.browser(t)
 	_, flow := w.flow(t, nil)
 	b.leaves(flow)
 	for _, value := range b.cookies {
-		errand, _, _ := strings.Cut(value, ".")
-		resp := b.post(flow, b.header(), "provider", errand, "attempt", "0", "outcome", "begin", tabField,
+		request, _, _ := strings.Cut(value, ".")
+		resp := b.post(flow, b.header(), "provider", request, "attempt", "0", "outcome", "begin", tabField,
 			"2")
 		if resp.Status != 400 || kind(resp) != "damaged" || len(b.cookies) != 1 {
-			t.Errorf("contract 34: %d, a %s page, %d errands", resp.Status, kind(resp), len(b.cookies))
+			t.Errorf("contract 34: %d, a %s page, %d requests", resp.Status, kind(resp), len(b.cookies))
 		}
 	}
 	if bank.back.Verdict = method.Approved; b.open(returnURL("1")).Status != 303 || bank.returned != 1 {
-		t.Error("the errand itself no longer returns")
+		t.Error("the request itself no longer returns")
 	}
 }
 
@@ -371,7 +371,7 @@ func TestAFailureIsLoggedInOneLine(t *testing.T) {
 	}
 }
 
-func TestReturn_WithoutErrand(t *testing.T) {
+func TestReturn_WithoutRequest(t *testing.T) {
 	w, bank, _ := bankWorld(t, "bank")
 	b := w.browser(t)
 	_, flow := w.flow(t, nil)
@@ -480,7 +480,7 @@ func TestTabsAndLateReturns(t *testing.T) {
 	b.leaves(flow)
 	b.leaves(flow, tabField, "2")
 	if len(b.cookies) != 2 {
-		t.Fatalf("contract 34: two errands have %d cookies", len(b.cookies))
+		t.Fatalf("contract 34: two requests have %d cookies", len(b.cookies))
 	}
 	bank.back = method.Decision{Verdict: method.AttemptFailed}
 	b.open(returnURL("2"))
@@ -499,7 +499,7 @@ func TestTabsAndLateReturns(t *testing.T) {
 	}
 }
 
-func TestErrand_Maximum(t *testing.T) {
+func TestPendingRequest_Maximum(t *testing.T) {
 	w, _, _ := bankWorld(t, "bank")
 	b := w.browser(t)
 	long := strings.Repeat("s", 1024)
@@ -510,10 +510,10 @@ func TestErrand_Maximum(t *testing.T) {
 			t.Fatalf("tab %s: a %s page", tab, kind(page))
 		}
 	}
-	if errands := w.requestsOf(&web.Request{Header: b.header()}); len(errands) != maxRequests ||
-		errands[handleOf("5")] == "" || errands[handleOf("3")] == "" ||
+	if requests := w.requestsOf(&web.Request{Header: b.header()}); len(requests) != maxRequests ||
+		requests[handleOf("5")] == "" || requests[handleOf("3")] == "" ||
 		len(b.header().Get("Cookie")) > 12<<10 {
-		t.Errorf("contract 34: %d errands in %d bytes", len(errands), len(b.header().Get("Cookie")))
+		t.Errorf("contract 34: %d requests in %d bytes", len(requests), len(b.header().Get("Cookie")))
 	}
 }
 
@@ -770,7 +770,7 @@ func TestLeavePage_ShownOnce(t *testing.T) {
 	if page := b.open(at); kind(page) != "leaving" {
 		t.Errorf("a browser that has not left gets a %s page (%d)", kind(page), page.Status)
 	}
-	for _, tab := range []string{"2", "3", "4"} { // only the three newest errands are kept
+	for _, tab := range []string{"2", "3", "4"} { // only the three newest requests are kept
 		w.Clock.Advance(time.Second)
 		b.leaves(flow, tabField, tab)
 	}

@@ -495,12 +495,12 @@ func outcomeOf(r session.Record) string {
 // countUsage counts an outcome of the integration. It is called only after this instance's own commit has
 // decided the outcome, so that each outcome counts once across all instances.
 func (l *Lifecycle) countUsage(s Session, outcome string) {
-	l.Tally(host.Tally{Integration: s.ID.Integration, Outcome: outcome})
+	l.CountUsage(host.UsageEvent{Integration: s.ID.Integration, Outcome: outcome})
 	if !s.Integration.Webhook.Sends() { // without a timer
 		untimed := host.OutcomeUntimedEnded
 		if outcome == host.OutcomeStarted {
 			untimed = host.OutcomeUntimed
 		}
-		l.Tally(host.Tally{Integration: s.ID.Integration, Outcome: untimed})
+		l.CountUsage(host.UsageEvent{Integration: s.ID.Integration, Outcome: untimed})
 	}
 }

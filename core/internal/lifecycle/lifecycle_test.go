@@ -39,19 +39,19 @@ type fixture struct {
 	mu     sync.Mutex
 	counts map[string]int
 	woken  []time.Time
-	tally  map[host.Tally]int
+	usage  map[host.UsageEvent]int
 }
 
 func newFixture(t testing.TB) *fixture {
 	t.Helper()
 	h := testhost.New(t)
-	w := &fixture{Host: h, counts: map[string]int{}, tally: map[host.Tally]int{}}
+	w := &fixture{Host: h, counts: map[string]int{}, usage: map[host.UsageEvent]int{}}
 	w.script()
 	w.Lifecycle = &Lifecycle{Host: h.Host, Attempts: 3, OutcomeLife: outcomeLife}
 	w.Lifecycle.Observer = testhost.Observer{
-		OnCount: func(event string) { w.mu.Lock(); w.counts[event]++; w.mu.Unlock() },
-		OnTally: func(t host.Tally) { w.mu.Lock(); w.tally[t]++; w.mu.Unlock() },
-		OnWake:  func(due time.Time) { w.mu.Lock(); w.woken = append(w.woken, due); w.mu.Unlock() },
+		OnCount:      func(event string) { w.mu.Lock(); w.counts[event]++; w.mu.Unlock() },
+		OnCountUsage: func(t host.UsageEvent) { w.mu.Lock(); w.usage[t]++; w.mu.Unlock() },
+		OnWake:       func(due time.Time) { w.mu.Lock(); w.woken = append(w.woken, due); w.mu.Unlock() },
 	}
 	return w
 }
@@ -825,9 +825,9 @@ func TestRandomFaults(t *testing.T) {
 				t.Errorf("seed %d: session %d is %+v and its event %q", seed, n, r, terminal[s.Text])
 			}
 		}
-		for tally, n := range w.tally {
-			if n > len(sessions) || tally.Outcome == host.OutcomeStarted && n != len(sessions) {
-				t.Errorf("seed %d: %+v counts %d times, of %d sessions", seed, tally, n, len(sessions))
+		for usage, n := range w.usage {
+			if n > len(sessions) || usage.Outcome == host.OutcomeStarted && n != len(sessions) {
+				t.Errorf("seed %d: %+v counts %d times, of %d sessions", seed, usage, n, len(sessions))
 			}
 		}
 		if n := w.ended(); n > len(sessions) {

@@ -222,11 +222,11 @@ func (s *Store) fetch(ctx context.Context, of string, l method.TrustList, list L
 	}
 }
 
-// Load stores a list that the host has verified, unless the stored one is newer. along returns the audit
+// Load stores a list that the host has verified, unless the stored one is newer. extra returns the audit
 // entry of a list whose content differs from the stored one; before is nil for the first. The error is one of
 // this package, or of the store.
 func (s *Store) Load(ctx context.Context, of string, l method.TrustList, list List, certificates [][]byte,
-	along func(before *List) ([]kv.Put, error)) (List, error) {
+	extra func(before *List) ([]kv.Put, error)) (List, error) {
 	now := s.Now().UTC()
 	all, number := join(certificates)
 	switch {
@@ -245,7 +245,7 @@ func (s *Store) Load(ctx context.Context, of string, l method.TrustList, list Li
 	list.Entries, list.Content, list.Pieces = number, contentOf(all), (len(all)+pieceSize-1)/pieceSize
 	var err error
 	for range maxRaces {
-		if err = s.replace(ctx, of, l, list, all, along); !kv.IsConflict(err) {
+		if err = s.replace(ctx, of, l, list, all, extra); !kv.IsConflict(err) {
 			break
 		}
 	}
@@ -254,7 +254,7 @@ func (s *Store) Load(ctx context.Context, of string, l method.TrustList, list Li
 
 // replace is Load for the version of the stored list that is there now.
 func (s *Store) replace(ctx context.Context, of string, l method.TrustList, list List, all []byte,
-	along func(before *List) ([]kv.Put, error)) error {
+	extra func(before *List) ([]kv.Put, error)) error {
 	stored, version, err := s.read(ctx, of, l)
 	before := &stored
 	switch {
@@ -292,7 +292,7 @@ func (s *Store) replace(ctx context.Context, of string, l method.TrustList, list
 		tx.Deletes = append(tx.Deletes, piece(of, l, n).Name)
 	}
 	if before == nil || before.Document != list.Document {
-		entry, err := along(before)
+		entry, err := extra(before)
 		if err != nil {
 			return err
 		}

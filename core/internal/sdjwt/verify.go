@@ -28,10 +28,10 @@ const (
 const margin = 30 * time.Second
 
 // bindingAge is the maximum age of a key binding token, and how far the clock of a phone may be ahead. The
-// nonce already binds the token to one question.
+// nonce already binds the token to one request.
 const bindingAge = 5 * time.Minute
 
-// Ask is a question, and the trust anchors. If any field but Claims is empty, every presentation is rejected.
+// Ask is a request, and the trust anchors. If any field but Claims is empty, every presentation is rejected.
 type Ask struct {
 	// Types are the accepted types (vct). A type that ends in a colon accepts all types that begin with it.
 	Types  []string
@@ -104,7 +104,7 @@ func Verify(ctx context.Context, presentation string, a Ask) (Proof, error) {
 	if !errors.As(err, &refusal) || faultOf(refusal.Reason) == "" {
 		return proof, err
 	}
-	// Anyone who has the question can make such a document, so this is no proof about a person.
+	// Anyone who has the request can make such a document, so this is no proof about a person.
 	failed := a.verifyBinding(ctx, d)
 	switch {
 	case failed == nil:
@@ -251,7 +251,7 @@ func readStatus(v web.Value) mdoc.Status {
 	return mdoc.StatusIn(uri, index)
 }
 
-// verifyBinding verifies that the wallet has the key of the document, and signed this question with it
+// verifyBinding verifies that the wallet has the key of the document, and signed this request with it
 // (RFC 9901, 7.3).
 func (a Ask) verifyBinding(ctx context.Context, d document) error {
 	key, ok := bindingKey(d.payload)

@@ -366,8 +366,8 @@ func TestVerify_Forms(t *testing.T) {
 	}
 }
 
-// With an empty field of a question, nothing is accepted.
-func TestVerify_EmptyQuestion(t *testing.T) {
+// With an empty field of a request, nothing is accepted.
+func TestVerify_EmptyField(t *testing.T) {
 	w := newWorld(t)
 	for name, c := range map[string]struct {
 		empty   func(*sdjwt.Ask)
@@ -390,7 +390,7 @@ func TestVerify_EmptyQuestion(t *testing.T) {
 	}
 }
 
-// A document at fault names its fault only if the wallet has signed this question with it.
+// A document at fault names its fault only if the wallet has signed this request with it.
 func TestVerify_Faults(t *testing.T) {
 	w := newWorld(t)
 	foreign := func(p *wallettest.Presentation) { p.Issuer = w.stranger }

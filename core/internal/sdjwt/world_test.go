@@ -24,7 +24,7 @@ var (
 	bornPath = []string{"birthdate"}
 )
 
-// world is an issuer, a wallet with its document, and the question that it answers.
+// world is an issuer, a wallet with its document, and the request that it answers.
 type world struct {
 	testing.TB
 	issuer, stranger *wallettest.Issuer
@@ -41,7 +41,7 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
-// ask returns the question, for a document of the issuer.
+// ask returns the request, for a document of the issuer.
 func (w *world) ask() sdjwt.Ask {
 	w.Helper()
 	anchors, err := mdoc.ParseAnchors(w.issuer.PEM())

@@ -10,10 +10,10 @@ import (
 
 // Observer is a host.Observer that calls the functions that are not nil.
 type Observer struct {
-	OnCount   func(event string)
-	OnMeasure func(host.Measurement)
-	OnTally   func(host.Tally)
-	OnWake    func(due time.Time)
+	OnCount      func(event string)
+	OnMeasure    func(host.Measurement)
+	OnCountUsage func(host.UsageEvent)
+	OnWake       func(due time.Time)
 }
 
 // About implements host.Observer.
@@ -33,10 +33,10 @@ func (o Observer) Measure(m host.Measurement) {
 	}
 }
 
-// Tally implements host.Observer.
-func (o Observer) Tally(t host.Tally) {
-	if o.OnTally != nil {
-		o.OnTally(t)
+// CountUsage implements host.Observer.
+func (o Observer) CountUsage(t host.UsageEvent) {
+	if o.OnCountUsage != nil {
+		o.OnCountUsage(t)
 	}
 }
 

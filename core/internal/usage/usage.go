@@ -2,7 +2,7 @@
 // and the day of each API key's last use.
 //
 // No request waits for it, and no two instances write the same item. The core emits each event as a
-// host.Tally, the host adds the tallies up in memory and passes the sums to [Usage.Record] at intervals. Each
+// host.UsageEvent, the host adds them up in memory and passes the sums to [Usage.Record] at intervals. Each
 // instance has its own item for each integration and day, with its sums so far. An instance may therefore
 // record the same sums again after a lost reply without counting twice. [Usage.Read] adds the instances up.
 //

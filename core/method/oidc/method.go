@@ -207,7 +207,7 @@ func (c *client) back(ctx context.Context, s method.Session, step method.Step) (
 
 // foreign rejects a return that cannot belong to this request: the page has no such step.
 func foreign(reason string) error {
-	return fmt.Errorf("oidc: the return does not belong to this errand: %w, %w", method.ErrStep,
+	return fmt.Errorf("oidc: the return does not belong to this request: %w, %w", method.ErrStep,
 		refused(reason))
 }
 

@@ -39,7 +39,7 @@ func (o *openID) Receive(ctx context.Context, s method.Session, state []byte, c 
 	if !c.Same && !o.settings.crossDevice {
 		return nil, refused(acrossDevices)
 	}
-	q, err := readQuestion(state)
+	q, err := readPendingRequest(state)
 	if err != nil {
 		return nil, err
 	}
@@ -269,12 +269,12 @@ func (o *openID) verify(
 func (o *openID) verifyDocument(ctx context.Context, document presentation, ask mdoc.Ask, types []string,
 	elements []element, by signed) (proof mdoc.Proof, values []value, circuit string, err error) {
 	if document.format == sdJWTFormat {
-		question := sdjwt.Ask{Types: types, Audience: by.audience, Nonce: by.nonce, Issuers: ask,
+		wanted := sdjwt.Ask{Types: types, Audience: by.audience, Nonce: by.nonce, Issuers: ask,
 			TextBools: ask.DocType == ""} // Swiss issuers write them so
 		for _, e := range elements {
-			question.Claims = append(question.Claims, e.path)
+			wanted.Claims = append(wanted.Claims, e.path)
 		}
-		p, err := sdjwt.Verify(ctx, string(document.bytes), question)
+		p, err := sdjwt.Verify(ctx, string(document.bytes), wanted)
 		for _, v := range p.Claims {
 			values = append(values, v)
 		}

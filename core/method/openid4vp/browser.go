@@ -21,9 +21,9 @@ const (
 
 var protocols = []string{isoProtocol, unsignedProtocol, signedProtocol}
 
-// signForBrowser signs the requests of the page that waits, when the question is drawn. The page is shown
-// often while it waits, and shows the signatures that the question has.
-func (o *openID) signForBrowser(ctx context.Context, s method.Session, q *question) error {
+// signForBrowser signs the requests of the page that waits, when its pending request is drawn. The page is
+// shown often while it waits, and shows the signatures that the pending request has.
+func (o *openID) signForBrowser(ctx context.Context, s method.Session, q *pendingRequest) error {
 	for _, protocol := range o.protocols() {
 		key, message, err := o.signedBy(s, *q, protocol)
 		if err == nil && key != "" {
@@ -51,7 +51,7 @@ func (o *openID) protocols() (names []string) {
 
 // signedBy returns the signed part of a request by a protocol, and the key. The key is "" if the request is
 // not signed.
-func (o *openID) signedBy(s method.Session, q question, protocol string) (key string, message []byte,
+func (o *openID) signedBy(s method.Session, q pendingRequest, protocol string) (key string, message []byte,
 	err error) {
 	switch {
 	case protocol == signedProtocol:
@@ -70,7 +70,7 @@ func (o *openID) signedBy(s method.Session, q question, protocol string) (key st
 
 // credentials returns the requests to the browser, one for each protocol. The browser chooses. A request
 // whose signature no longer fits, because a setting has changed since, is left out.
-func (o *openID) credentials(s method.Session, q question) (all []method.Credential) {
+func (o *openID) credentials(s method.Session, q pendingRequest) (all []method.Credential) {
 	for _, protocol := range o.protocols() {
 		key, message, err := o.signedBy(s, q, protocol)
 		if err != nil {
@@ -90,7 +90,8 @@ func (o *openID) credentials(s method.Session, q question) (all []method.Credent
 }
 
 // credential returns the data of a request by a protocol.
-func (o *openID) credential(s method.Session, q question, protocol string, message, signature []byte) []byte {
+func (o *openID) credential(s method.Session, q pendingRequest, protocol string, message,
+	signature []byte) []byte {
 	switch protocol {
 	case isoProtocol:
 		var reader *mdoc.ReaderSignature
@@ -124,13 +125,13 @@ func (o *openID) items(s method.Session) mdoc.Items {
 }
 
 // encryptionInfo tells a wallet that responds by org-iso-mdoc what to encrypt to.
-func (q question) encryptionInfo() string {
+func (q pendingRequest) encryptionInfo() string {
 	return encoded(mdoc.EncryptionInfo(q.nonce(isoProtocol), q.key(isoProtocol).PublicKey()))
 }
 
 // requestToBrowser returns the signing input of a request by openid4vp-v1-signed. It names the origins that
 // may send it, so a page of another site cannot send it on.
-func (o *openID) requestToBrowser(s method.Session, q question) ([]byte, error) {
+func (o *openID) requestToBrowser(s method.Session, q pendingRequest) ([]byte, error) {
 	from, err := origin(s)
 	if err != nil {
 		return nil, err
@@ -173,7 +174,7 @@ func origin(s method.Session) (string, error) {
 // that does not verify fails the attempt, since the user's own browser has sent it. method.ErrStep means that
 // the response is for another request than the page's.
 func (o *openID) fromBrowser(
-	ctx context.Context, s method.Session, q question, text string,
+	ctx context.Context, s method.Session, q pendingRequest, text string,
 ) (method.Decision, error) {
 	answer, err := web.ReadForeign([]byte(text))
 	if err != nil {
@@ -205,7 +206,7 @@ func (o *openID) fromBrowser(
 
 // readISO decrypts a response by org-iso-mdoc and verifies what is inside. It returns the kept form.
 func (o *openID) readISO(
-	ctx context.Context, s method.Session, q question, _ string, data web.Object, from string,
+	ctx context.Context, s method.Session, q pendingRequest, _ string, data web.Object, from string,
 ) (string, error) {
 	text, _ := data.Value("response").Text()
 	encrypted, ok := decoded(text)
@@ -226,7 +227,7 @@ func (o *openID) readISO(
 
 // readVPToken reads a response by OpenID4VP, and verifies what is inside. It returns the kept form.
 func (o *openID) readVPToken(
-	ctx context.Context, s method.Session, q question, protocol string, data web.Object, from string,
+	ctx context.Context, s method.Session, q pendingRequest, protocol string, data web.Object, from string,
 ) (string, error) {
 	var a posted
 	var err error

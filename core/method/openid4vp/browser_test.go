@@ -172,7 +172,7 @@ func TestAttacksByTheBrowser(t *testing.T) {
 			func(*world) url.Values { return url.Values{"credential": {"{"}} }},
 		"a method that does not ask browsers": {config(t, "eu-av", settings{"browser": false}),
 			func(*world) url.Values { return credentialForm("org-iso-mdoc", `{"response":"AA"}`) }},
-		"a page without a question": {config(t, "eu-av", nil), func(w *world) url.Values {
+		"a page without a request": {config(t, "eu-av", nil), func(w *world) url.Values {
 			form := w.inBrowser(service)
 			w.state = nil
 			return form

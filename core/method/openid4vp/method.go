@@ -4,7 +4,7 @@
 //
 // # The walk
 //
-//  1. The user begins. Act draws a question: a nonce, and keys for responses. The core opens a pending
+//  1. The user begins. Act draws a pending request: nonces, and keys for responses. The core opens a pending
 //     response.
 //  2. The page has the request as a link that opens a wallet on this device, as a code for a wallet on
 //     another device, and for the browser's own dialog where it has one: once for each protocol that the
@@ -178,7 +178,7 @@ func (o *openID) Show(s method.Session, state []byte) method.View {
 		return v
 	}
 	v.Choices = []string{cancel}
-	q, err := readQuestion(state)
+	q, err := readPendingRequest(state)
 	if err != nil {
 		v.Outdated = true
 		return v
@@ -199,10 +199,10 @@ func (o *openID) Act(ctx context.Context, s method.Session, step method.Step) (m
 		return o.decide(s, string(step.Response))
 	}
 	if step.Form.Has(method.CredentialField) {
-		if len(step.State) == 0 { // the page has no such form before a question is drawn
+		if len(step.State) == 0 { // the page has no such form before a pending request is drawn
 			return method.Decision{}, method.ErrStep
 		}
-		q, err := readQuestion(step.State)
+		q, err := readPendingRequest(step.State)
 		if err != nil {
 			return method.Decision{}, err
 		}
@@ -210,7 +210,7 @@ func (o *openID) Act(ctx context.Context, s method.Session, step method.Step) (m
 	}
 	switch step.Form.Get("outcome") {
 	case begin:
-		q, err := newQuestion(o.host.Random)
+		q, err := newPendingRequest(o.host.Random)
 		if err == nil {
 			err = o.signForBrowser(ctx, s, &q)
 		}

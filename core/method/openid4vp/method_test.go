@@ -683,7 +683,7 @@ var noAnswers = []struct {
 			p.Session.ResponseURI = "https://evil.example/"
 		}).Form.Encode()
 	}, "device_signature"},
-	{"a replay from the question before", plain, func(w *world, m wallettest.Message) string {
+	{"a replay from the request before", plain, func(w *world, m wallettest.Message) string {
 		w.begin() // draws another nonce
 		_, text, _ := strings.Cut(w.shows().Code, "?")
 		query, err := url.ParseQuery(text)
@@ -835,9 +835,9 @@ func TestAnswer_EmptyParameters(t *testing.T) {
 	}
 }
 
-// A signed request is the same question however often it is fetched, and it is not served where none is
+// A signed request is the same one however often it is fetched, and it is not served where none is
 // signed.
-func TestQuestions(t *testing.T) {
+func TestPendingRequest_Fetched(t *testing.T) {
 	w := newWorld(t, config(t, "mdl", nil))
 	claims := func(same bool) string {
 		q, err := w.get(same)
@@ -867,8 +867,8 @@ func TestQuestions(t *testing.T) {
 	}
 }
 
-// Each question has its own nonce, state and keys.
-func TestQuestionsDiffer(t *testing.T) {
+// Each pending request has its own nonce, state and keys.
+func TestPendingRequest_Differs(t *testing.T) {
 	w := newWorld(t, config(t, "eu-av", settings{"encrypted": true}))
 	seen := map[string]bool{}
 	for range 3 {

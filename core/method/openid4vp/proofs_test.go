@@ -228,7 +228,7 @@ func TestProofs_DocumentInstead(t *testing.T) {
 		!strings.Contains(err.Error(), "requires a zero-knowledge proof") {
 		t.Errorf("the request does not require a proof: %v", err)
 	}
-	strict.state = w.state // so a document answers the same question
+	strict.state = w.state // so a document answers the same request
 	for protocol, reason := range map[string]string{isoProtocol: "zk_missing",
 		unsignedProtocol: "vp_token_credential", signedProtocol: "vp_token_credential"} {
 		form := w.answered(w.requestTo(protocol), service)

@@ -20,7 +20,7 @@ const keyID = "1"
 
 // link returns the address that opens a wallet with the request, on this device or, as a QR code, on another.
 // It is "" for a State that is none, which the core never hands out.
-func (o *openID) link(s method.Session, q question, same bool) string {
+func (o *openID) link(s method.Session, q pendingRequest, same bool) string {
 	uri, channel := address(s.ResponseURI, same), linkTo(same)
 	client, err := o.client(uri)
 	if err != nil {
@@ -82,7 +82,7 @@ type parameter struct {
 
 // parameters returns the request by link. Its verifier_info is a part of signed requests only: a QR code has
 // no room for it.
-func (o *openID) parameters(s method.Session, q question, channel, client, uri string) []parameter {
+func (o *openID) parameters(s method.Session, q pendingRequest, channel, client, uri string) []parameter {
 	mode := "direct_post"
 	if o.settings.encrypted {
 		mode = "direct_post.jwt"
@@ -95,7 +95,7 @@ func (o *openID) parameters(s method.Session, q question, channel, client, uri s
 }
 
 // asked returns the parameters that every request has.
-func (o *openID) asked(s method.Session, q question, channel string) []parameter {
+func (o *openID) asked(s method.Session, q pendingRequest, channel string) []parameter {
 	return []parameter{
 		{name: "response_type", text: "vp_token"},
 		{name: "nonce", text: encoded(q.nonce(channel))},
@@ -164,7 +164,7 @@ func (c *credential) ask(elements []element) {
 }
 
 // metadata returns the supported formats, and the key for the encryption of the response.
-func (o *openID) metadata(q question, channel string) []byte {
+func (o *openID) metadata(q pendingRequest, channel string) []byte {
 	formats := map[string]any{}
 	for _, format := range o.settings.formats {
 		if format == sdJWTFormat {
@@ -233,16 +233,16 @@ func (o *openID) Fetches(c method.Call) bool {
 // requestType is the media type of request objects.
 const requestType = "application/oauth-authz-req+jwt"
 
-// Request implements method.Requester: it signs the request (RFC 9101). The nonce is the
-// question's, so a request that is fetched twice is the same, and one response counts. A wallet that fetches
-// it by POST may add its own nonce. Its wallet_metadata is not used: the request is signed by ES256,
-// which every wallet knows, and is not encrypted.
+// Request implements method.Requester: it signs the request (RFC 9101). The nonce is derived from the
+// pending request, so a request that is fetched twice is the same, and one response counts. A wallet that
+// fetches it by POST may add its own nonce. Its wallet_metadata is not used: the request is signed by
+// ES256, which every wallet knows, and is not encrypted.
 func (o *openID) Request(ctx context.Context, s method.Session, state []byte, c method.Call) (
 	method.RequestObject, error) {
 	if !o.settings.byReference || !c.Same && !o.settings.crossDevice {
 		return method.RequestObject{}, method.ErrStep
 	}
-	q, err := readQuestion(state)
+	q, err := readPendingRequest(state)
 	if err != nil {
 		return method.RequestObject{}, err
 	}

@@ -189,7 +189,7 @@ func TestChainWithoutAnchor(t *testing.T) {
 	}
 }
 
-// The page is shown often. Requests are signed once, when the question is drawn.
+// The page is shown often. Requests are signed once, when the pending request is drawn.
 func TestSignedOnce(t *testing.T) {
 	signed := map[string]int{}
 	w := newWorld(t, config(t, "mdl", settings{"browser": allProtocols, "reader_certificate": readerPEM()}))
@@ -276,9 +276,9 @@ func TestSettingChangedWhileWaiting(t *testing.T) {
 	}
 }
 
-// Each request of one question has its own nonce and key, so a public nonce does not reveal
+// Each request of one pending request has its own nonce and key, so a public nonce does not reveal
 // another request.
-func TestRequestsOfOneQuestionDiffer(t *testing.T) {
+func TestPendingRequest_Channels(t *testing.T) {
 	w := newWorld(t, config(t, "eu-av", settings{"browser": allProtocols, "encrypted": true}))
 	seen := map[string]string{}
 	note := func(what, value string) {
@@ -387,7 +387,7 @@ var browserAttacks = []struct {
 			return w.answered(w.requestTo(signedProtocol), service,
 				func(p *wallettest.Presentation) { p.Session.Thumbprint = nil })
 		}, "device_signature"},
-	{"a replay from the question before", nil, func(w *world) url.Values {
+	{"a replay from the request before", nil, func(w *world) url.Values {
 		form := w.answered(w.requestTo(signedProtocol), service)
 		w.begin()
 		return form

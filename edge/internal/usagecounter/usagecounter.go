@@ -95,7 +95,7 @@ func (a *Counter) rename() {
 }
 
 // Add counts one report. It fits host.Observer.
-func (a *Counter) Add(t host.Tally) {
+func (a *Counter) Add(t host.UsageEvent) {
 	today := host.DayOf(a.config.Now())
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -134,7 +134,7 @@ func (a *Counter) count(integration string, day host.Day, outcome string, n int)
 }
 
 // countUntimed counts the start or end of an untimed session. a.mu is held.
-func (a *Counter) countUntimed(t host.Tally) {
+func (a *Counter) countUntimed(t host.UsageEvent) {
 	if t.Outcome != host.OutcomeUntimed && t.Outcome != host.OutcomeUntimedEnded {
 		return
 	}
@@ -299,7 +299,7 @@ func (a *Counter) prune() {
 	}
 	if a.refused > 0 {
 		a.config.Log.Error("usage not counted: too many integrations or keys",
-			"tallies", a.refused, "most", a.config.Most)
+			"usage_events", a.refused, "most", a.config.Most)
 		a.refused = 0
 	}
 }

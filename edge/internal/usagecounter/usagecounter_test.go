@@ -87,7 +87,7 @@ func newFixture(most int) *fixture {
 
 func (w *fixture) start(n int) {
 	for range n {
-		w.Add(host.Tally{Integration: integration, Outcome: host.OutcomeStarted})
+		w.Add(host.UsageEvent{Integration: integration, Outcome: host.OutcomeStarted})
 	}
 }
 
@@ -109,11 +109,11 @@ func TestRecord(t *testing.T) {
 	w := newFixture(0)
 	day := host.DayOf(w.now)
 	w.start(3)
-	w.Add(host.Tally{Key: key})
-	w.Add(host.Tally{Key: key})
+	w.Add(host.UsageEvent{Key: key})
+	w.Add(host.UsageEvent{Key: key})
 	w.must(t)
 	w.start(2)
-	w.Add(host.Tally{Integration: integration, Outcome: "other"})
+	w.Add(host.UsageEvent{Integration: integration, Outcome: "other"})
 	w.must(t)
 	w.want(t, day, 5)
 	if len(w.kept.days) != 1 || w.kept.keys[host.KeyUse{Key: key, Day: day}] != 1 || len(w.kept.keys) != 1 {
@@ -141,7 +141,7 @@ func TestCounter_UntimedSessions(t *testing.T) {
 	}
 	note := func(outcome string, n int) {
 		for range n {
-			w.Add(host.Tally{Integration: integration, Outcome: outcome})
+			w.Add(host.UsageEvent{Integration: integration, Outcome: outcome})
 		}
 	}
 	check := func(name string, untimed, ended uint64, want int) {
@@ -178,7 +178,7 @@ func TestCounter_UntimedEndElsewhere(t *testing.T) {
 	w := newFixture(2)
 	w.config.Expired = func(string, int) { t.Error("a session that never was has expired") }
 	for n := range 5 {
-		w.Add(host.Tally{Integration: fmt.Sprint(n), Outcome: host.OutcomeUntimedEnded})
+		w.Add(host.UsageEvent{Integration: fmt.Sprint(n), Outcome: host.OutcomeUntimedEnded})
 		w.must(t)
 		w.now = w.now.Add(24 * time.Hour)
 		w.must(t)
@@ -193,7 +193,7 @@ func TestRecord_StoreFails(t *testing.T) {
 	day := host.DayOf(w.now)
 	for n := range 6 {
 		w.start(1)
-		w.Add(host.Tally{Key: key})
+		w.Add(host.UsageEvent{Key: key})
 		w.kept.lose, w.kept.refuse = n%3 == 1, nil
 		if n%3 == 2 {
 			w.kept.refuse = kv.ErrUnavailable
@@ -213,10 +213,10 @@ func TestCounter_Midnight(t *testing.T) {
 	w.start(3)
 	w.must(t)
 	w.start(1)
-	w.Add(host.Tally{Key: key})
+	w.Add(host.UsageEvent{Key: key})
 	w.now = w.now.Add(2 * time.Minute)
 	w.start(2)
-	w.Add(host.Tally{Key: key})
+	w.Add(host.UsageEvent{Key: key})
 	w.must(t)
 	w.must(t)
 	w.want(t, day, 4)
@@ -242,8 +242,8 @@ func TestCounter_Limit(t *testing.T) {
 	day := host.DayOf(w.now)
 	name := func(n int) string { return fmt.Sprintf("%08x%s", n, integration[8:]) }
 	for n := range 1_000_000 {
-		w.Add(host.Tally{Integration: name(n), Outcome: host.OutcomeStarted})
-		w.Add(host.Tally{Key: fmt.Sprintf("key_%016x", n)})
+		w.Add(host.UsageEvent{Integration: name(n), Outcome: host.OutcomeStarted})
+		w.Add(host.UsageEvent{Key: fmt.Sprintf("key_%016x", n)})
 	}
 	if len(w.Counter.days) != 100 || len(w.Counter.keys) != 100 {
 		t.Errorf("%d sums and %d keys are kept, want 100", len(w.Counter.days), len(w.Counter.keys))
@@ -251,12 +251,12 @@ func TestCounter_Limit(t *testing.T) {
 	w.must(t)
 	w.want(t, day, 100)
 	if log := w.log.String(); strings.Count(log, "\n") != 1 ||
-		!strings.Contains(log, "tallies=1999800 most=100") {
+		!strings.Contains(log, "usage_events=1999800 most=100") {
 		t.Errorf("the log says: %s", log)
 	}
 	// There is room again, and earlier counts are not counted twice.
 	for n := range 100 {
-		w.Add(host.Tally{Integration: name(n + 50), Outcome: host.OutcomeStarted})
+		w.Add(host.UsageEvent{Integration: name(n + 50), Outcome: host.OutcomeStarted})
 	}
 	w.must(t)
 	w.want(t, day, 200)
@@ -265,7 +265,7 @@ func TestCounter_Limit(t *testing.T) {
 func TestRecord_Batches(t *testing.T) {
 	w := newFixture(0)
 	for n := range 2*batch + 1 {
-		w.Add(host.Tally{Integration: fmt.Sprintf("%08x%s", n, integration[8:]),
+		w.Add(host.UsageEvent{Integration: fmt.Sprintf("%08x%s", n, integration[8:]),
 			Outcome: host.OutcomeStarted})
 	}
 	w.must(t)
@@ -371,6 +371,6 @@ func TestNew_InstanceName(t *testing.T) {
 func BenchmarkNote(b *testing.B) {
 	counter := New(Config{Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 	for b.Loop() {
-		counter.Add(host.Tally{Integration: integration, Outcome: host.OutcomeStarted})
+		counter.Add(host.UsageEvent{Integration: integration, Outcome: host.OutcomeStarted})
 	}
 }

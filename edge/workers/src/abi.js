@@ -17,7 +17,7 @@ export const entry = {
 
 export const kind = {
   get: 1, commit: 2, claim: 3, list: 4, spend: 5, fetch: 6, sign: 7, verify: 8,
-  respond: 16, log: 17, count: 18, wake: 19, measure: 20, tally: 21, about: 22,
+  respond: 16, log: 17, count: 18, wake: 19, measure: 20, usageEvent: 21, about: 22,
 };
 
 export const status = { ok: 0, notFound: 1, conflict: 2, unavailable: 3, unknown: 4, noAnswer: 5, failed: 6 };
@@ -246,7 +246,7 @@ export const jobs = struct({ jobs: list(job), next: time, outcome });
 export const jobUntil = struct({ ...jobFields, again: time });
 export const self = struct({ random: bytes, now: time, signed: statusByte });
 export const told = struct({ method: str, event: str, reason: str });
-export const tally = struct({ integration: str, outcome: str, key: str });
+export const usageEvent = struct({ integration: str, outcome: str, key: str });
 export const about = struct({ session: str, integration: str, publisher: str, key: str, code: str });
 const counts = list(struct({ outcome: str, n: duration }));
 export const totals = struct({

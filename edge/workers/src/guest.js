@@ -35,15 +35,15 @@ export class Engine {
   // log      takes {level, message, …} with plain values
   // count    takes the names of events that metrics count
   // measure  takes events of verification methods, {method, event, reason}
-  // tally    takes usage, {integration, outcome, key}
+  // countUsage takes usage events, {integration, outcome, key}
   // places   the maximum number of concurrent requests
   // memory   bytes of memory; an instance that has more is replaced once it is idle,
   //          and one that has twice as many immediately, while it finishes its requests
   constructor({
     module, config, now, log = () => {}, count = () => {}, measure = () => {},
-    tally = () => {}, places = 1024, memory = 48 << 20,
+    countUsage = () => {}, places = 1024, memory = 48 << 20,
   }) {
-    Object.assign(this, { module, config, now, log, count, measure, tally, places, memory });
+    Object.assign(this, { module, config, now, log, count, measure, countUsage, places, memory });
   }
 
   // run lets the guest work on an entry until it has a result. effects carries out one
@@ -237,7 +237,7 @@ class Guest {
           case abi.kind.log: this.#log(rec.body); break;
           case abi.kind.count: this.engine.count(abi.textOf(rec.body)); break;
           case abi.kind.measure: this.engine.measure(abi.read(abi.told, rec.body)); break;
-          case abi.kind.tally: this.engine.tally(abi.read(abi.tally, rec.body)); break;
+          case abi.kind.usageEvent: this.engine.countUsage(abi.read(abi.usageEvent, rec.body)); break;
           case abi.kind.about:
             if (rec.request === id) this.#about.get(id)?.(abi.read(abi.about, rec.body));
             break;

@@ -30,7 +30,7 @@ export function engineOf(env) {
   return (engine ??= new Engine({
     module, config: guestConfig(env), now: () => BigInt(Date.now()) * millisecond, log,
     count: (event) => env.METRICS?.writeDataPoint({ indexes: [event], doubles: [1] }),
-    measure: measureOf(env), tally: (t) => usage().note(t),
+    measure: measureOf(env), countUsage: (t) => usage().note(t),
   }));
 }
 

@@ -123,7 +123,7 @@ export class UsageCounter {
     if (this.#refused > 0) {
       this.log({
         level: 8, message: "usage not counted: too many integrations or keys",
-        tallies: this.#refused, most,
+        usage_events: this.#refused, most,
       });
       this.#refused = 0;
     }

@@ -54,7 +54,7 @@ class Site {
       module: modules[module || "verge"], config: JSON.stringify(guest),
       now: () => this.now(), log: (line) => this.log(line),
       count: (event) => { this.counts[event] = (this.counts[event] ?? 0) + 1; },
-      measure, tally: (t) => this.usage.note(t),
+      measure, countUsage: (t) => this.usage.note(t),
       places: places || undefined, memory: memory || undefined,
     });
   }
@@ -243,7 +243,8 @@ async function control(request, env, ctx) {
   if (id === "codec") {
     const names = {
       list: "listing", fetch_error: "fetchError", claim_jobs: "claimJobs", job: "jobUntil",
-      method_fetch: "fetch", key_tally: "tally",
+      method_fetch: "fetch", usage_event: "usageEvent",
+      key_usage_event: "usageEvent",
     };
     const type = names[what] ?? what;
     try {

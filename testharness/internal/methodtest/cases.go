@@ -173,7 +173,7 @@ func (w *fixture) foreignSession() {
 	w.finish(tab, theirs)
 }
 
-// handleIn returns the parameter of a step's address with the handle of the browser's errand.
+// handleIn returns the parameter of a step's address with the handle of the browser's request.
 func handleIn(address string) string {
 	if strings.Contains(address, "&errand=") {
 		return "errand"

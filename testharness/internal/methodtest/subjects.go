@@ -107,7 +107,7 @@ func openOIDC(t testing.TB, now func() time.Time) Side {
 		private.add("a nonce", queryOf(t, leaving.Hop, "nonce"))
 		step := Step{Address: leaving.ReturnURL()}
 		private.add("a code", queryOf(t, step.Address, "code"))
-		private.add("the handle of an errand", queryOf(t, step.Address, "state"))
+		private.add("the handle of a pending request", queryOf(t, step.Address, "state"))
 		return step
 	}
 	return side

@@ -112,8 +112,8 @@ func (in *instance) Count(string) {}
 // Measure implements host.Observer.
 func (in *instance) Measure(host.Measurement) {}
 
-// Tally implements host.Observer.
-func (in *instance) Tally(host.Tally) {}
+// CountUsage implements host.Observer.
+func (in *instance) CountUsage(host.UsageEvent) {}
 
 // Wake implements host.Observer.
 func (in *instance) Wake(_ kv.Partition, due time.Time) {

@@ -92,7 +92,7 @@ func (w *walk) cookies() (names []string) {
 			names = append(names, c.Name)
 		}
 	}
-	slices.Sort(names) // the errand before what says that the browser has left
+	slices.Sort(names) // the name of the other cookie ends in ".left"
 	return names
 }
 
@@ -109,7 +109,7 @@ func TestChromiumBank(t *testing.T) {
 		names := w.cookies()
 		if len(names) != 2 || strings.TrimSuffix(names[0], ".left") != strings.TrimSuffix(names[1], ".left") {
 			t.Errorf("contract 34: the browser has %v for the service, want the cookie of the "+
-				"errand, and the one that says that it has left", names)
+				"request, and one with .left", names)
 		}
 		w.reads("PRETEND!", "This is not a real bank")
 		w.click(answer("adult"), backInTheShop)

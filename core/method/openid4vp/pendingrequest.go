@@ -15,14 +15,14 @@ import (
 	"github.com/verge-id/verge/core/method"
 )
 
-// question is the State of the step that waits: a secret from which everything is derived that makes one
-// request unlike every other, and the signatures of the requests on the page.
+// pendingRequest is the State of the step that waits: a secret, from which nonces and keys are derived, and
+// the signatures of the requests on the page.
 //
 // A page offers several requests: one by link for each device, and one for each protocol of the Digital
 // Credentials API. Each has its own nonce and key. A wallet signs the nonce and encrypts to the key, so its
 // response to one request does not count for another one. HKDF keeps the values apart: a nonce, which
 // everyone may know, does not help to find a key. A State has room for the secret, and not for all values.
-type question struct {
+type pendingRequest struct {
 	secret     []byte
 	signatures []byte
 }
@@ -39,27 +39,27 @@ const (
 	entrySize     = digestSize + signatureSize
 )
 
-// newQuestion draws one.
-func newQuestion(random io.Reader) (q question, err error) {
+// newPendingRequest draws the secret.
+func newPendingRequest(random io.Reader) (q pendingRequest, err error) {
 	q.secret = make([]byte, secretSize)
 	if _, err = io.ReadFull(random, q.secret); err != nil {
-		return question{}, fmt.Errorf("openid4vp: reading randomness: %w", err)
+		return pendingRequest{}, fmt.Errorf("openid4vp: reading randomness: %w", err)
 	}
 	return q, nil
 }
 
 // bytes returns the State.
-func (q question) bytes() []byte {
+func (q pendingRequest) bytes() []byte {
 	return append(append([]byte{stateVersion}, q.secret...), q.signatures...)
 }
 
-// readQuestion reads a State. The error is method.ErrOutdated for a State of another release.
-func readQuestion(state []byte) (q question, err error) {
+// readPendingRequest reads a State. The error is method.ErrOutdated for a State of another release.
+func readPendingRequest(state []byte) (q pendingRequest, err error) {
 	const least = 1 + secretSize
 	if len(state) < least || state[0] != stateVersion || (len(state)-least)%entrySize != 0 {
 		return q, method.ErrOutdated
 	}
-	return question{state[1:least], state[least:]}, nil
+	return pendingRequest{state[1:least], state[least:]}, nil
 }
 
 // A request is known by its channel: a link, or a protocol of the Digital Credentials API.
@@ -80,13 +80,13 @@ func linkTo(same bool) string {
 func isLink(channel string) bool { return channel == toWallet || channel == toWalletHere }
 
 // nonce returns the nonce of a request.
-func (q question) nonce(channel string) []byte { return q.derive("nonce", channel, randomSize) }
+func (q pendingRequest) nonce(channel string) []byte { return q.derive("nonce", channel, randomSize) }
 
 // state returns the parameter state of a request by link.
-func (q question) state() string { return encoded(q.derive("state", toWallet, randomSize)) }
+func (q pendingRequest) state() string { return encoded(q.derive("state", toWallet, randomSize)) }
 
 // key returns the key to which the response to a request is encrypted.
-func (q question) key(channel string) *ecdh.PrivateKey {
+func (q pendingRequest) key(channel string) *ecdh.PrivateKey {
 	for n := 0; ; n++ { // of 2^32 values, about one is no private key
 		k, err := ecdh.P256().NewPrivateKey(q.derive("key "+strconv.Itoa(n), channel, keySize))
 		if err == nil {
@@ -96,7 +96,7 @@ func (q question) key(channel string) *ecdh.PrivateKey {
 }
 
 // derive returns a value by HKDF-Expand (RFC 5869). The secret is uniform, so it needs no extraction.
-func (q question) derive(use, channel string, size int) []byte {
+func (q pendingRequest) derive(use, channel string, size int) []byte {
 	b, err := hkdf.Expand(sha256.New, q.secret, "verge openid4vp "+use+" "+channel, size)
 	if err != nil {
 		panic("openid4vp: " + err.Error()) // only for sizes above 255 hashes
@@ -110,9 +110,9 @@ func digest(message []byte) []byte {
 	return sum[:digestSize]
 }
 
-// signatureOf returns the signature of a message. It is not ok if the question was signed before a setting
+// signatureOf returns the signature of a message. It is not ok if the request was signed before a setting
 // changed, so that the message is another one now.
-func (q question) signatureOf(message []byte) (signature []byte, ok bool) {
+func (q pendingRequest) signatureOf(message []byte) (signature []byte, ok bool) {
 	wanted := digest(message)
 	for rest := q.signatures; len(rest) >= entrySize; rest = rest[entrySize:] {
 		if bytes.Equal(rest[:digestSize], wanted) {
@@ -123,7 +123,7 @@ func (q question) signatureOf(message []byte) (signature []byte, ok bool) {
 }
 
 // sign adds the signature of a message.
-func (q *question) sign(ctx context.Context, h method.Host, key string, message []byte) error {
+func (q *pendingRequest) sign(ctx context.Context, h method.Host, key string, message []byte) error {
 	signature, err := h.Sign(ctx, key, algorithm, message)
 	if err != nil {
 		return fmt.Errorf("openid4vp: signing a request by %s: %w", key, err)

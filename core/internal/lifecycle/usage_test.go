@@ -18,7 +18,7 @@ import (
 func (w *fixture) ended() (n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for t, of := range w.tally {
+	for t, of := range w.usage {
 		if t.Outcome != host.OutcomeStarted {
 			n += of
 		}
@@ -31,12 +31,12 @@ func (w *fixture) wantUsage(t *testing.T, outcomes ...string) {
 	t.Helper()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.tally) != len(outcomes) {
-		t.Errorf("contract 44: counted %v, want %q", w.tally, outcomes)
+	if len(w.usage) != len(outcomes) {
+		t.Errorf("contract 44: counted %v, want %q", w.usage, outcomes)
 	}
 	for _, o := range outcomes {
-		if n := w.tally[host.Tally{Integration: testhost.UUID, Outcome: o}]; n != 1 {
-			t.Errorf("contract 44: %s counted %d times: %v", o, n, w.tally)
+		if n := w.usage[host.UsageEvent{Integration: testhost.UUID, Outcome: o}]; n != 1 {
+			t.Errorf("contract 44: %s counted %d times: %v", o, n, w.usage)
 		}
 	}
 }

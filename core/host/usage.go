@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Tally is something that happened and counts as usage. It has either an Integration and an Outcome, or a
-// Key. The engine adds tallies up and gives the sums back to the core at intervals (Totals).
-type Tally struct {
+// UsageEvent counts as usage. It has either an Integration and an Outcome, or a Key. The engine adds usage
+// events up and gives the sums back to the core at intervals (Totals).
+type UsageEvent struct {
 	Integration string // UUID, lower case
 	Outcome     string // one of the Outcome constants
 
@@ -67,7 +67,7 @@ func (c Counts) Plus(d Counts) Counts {
 	return c
 }
 
-// Totals are the sums of an instance's tallies.
+// Totals are the sums of an instance's usage events.
 type Totals struct {
 	Days []DayTotal
 	Keys []KeyUse
@@ -116,7 +116,7 @@ func ParseDay(s string) (Day, bool) {
 
 // Valid reports whether the core can have counted t. A hostile guest may report any value, so the host's sums
 // must be limited to values that the core counts.
-func (t Tally) Valid() bool {
+func (t UsageEvent) Valid() bool {
 	if t.Key != "" {
 		id, ok := strings.CutPrefix(t.Key, "key_")
 		return ok && t.Integration == "" && t.Outcome == "" && len(id) == 16 && isHex(id)
