@@ -14,6 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/afero"
+
 	"github.com/verge-id/verge/cmd/verge/internal/adminclient"
 	"github.com/verge-id/verge/cmd/verge/internal/config"
 	"github.com/verge-id/verge/cmd/verge/internal/demo"
@@ -140,17 +142,18 @@ func (c *devCmd) Run(ctx context.Context, p *program) (err error) {
 		return usagef("--webhook-url: events cannot reach it: %w", err)
 	}
 
-	logs, closeLogs, err := c.openLog(p)
+	logs, err := c.openLog(p)
 	if err != nil {
 		return err
 	}
-	defer closeLogs()
+	defer logs.Close()
 	log := slog.New(slog.NewTextHandler(logs, &slog.HandlerOptions{Level: logLevel(c.LogLevel)}))
 	pl.Core.BaseURL, pl.Core.OperatorToken = ready.BaseURL, seeds.OperatorToken
 	pl.Core.Partitions = at.Partitions()
 	pl.Store, pl.Engine, pl.Keyring = at.ForOwner(seeds.PublisherID), runs, ring
 	pl.public, pl.admin, pl.ops = open.public, open.admin, open.ops
 	pl.log, pl.usageEach = log, time.Second // so that the console counts a session when its user comes back
+	pl.storeOpen = logs.empty               // not before, since the log may be another process's
 	in, err := assemble(ctx, pl)
 	if errors.Is(err, bolt.ErrLocked) {
 		if other, err := readReady(p.FS, readyFiles[0]); err == nil {
@@ -319,16 +322,42 @@ func (c *devCmd) logPath() string {
 	return c.LogFile
 }
 
-func (c *devCmd) openLog(p *program) (io.Writer, func() error, error) {
+// devLog is the log of verge dev: a file, or standard error.
+type devLog struct {
+	io.Writer
+	file afero.File // nil: standard error
+}
+
+func (c *devCmd) openLog(p *program) (devLog, error) {
 	path := c.logPath()
 	if path == "-" {
-		return p.stderr, func() error { return nil }, nil
+		return devLog{Writer: p.stderr}, nil
 	}
-	file, err := p.FS.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	file, err := p.FS.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
-		return nil, nil, fmt.Errorf("log: %w; choose another file with --log-file", err)
+		return devLog{}, fmt.Errorf("log: %w; choose another file with --log-file", err)
 	}
-	return file, file.Close, nil
+	return devLog{file, file}, nil
+}
+
+// empty removes the messages of earlier processes.
+func (l devLog) empty() error {
+	if l.file == nil {
+		return nil
+	}
+	info, err := l.file.Stat()
+	if err != nil || !info.Mode().IsRegular() { // a pipe or a device cannot be emptied
+		return err
+	}
+	return l.file.Truncate(0)
+}
+
+// Close closes the file.
+func (l devLog) Close() error {
+	if l.file == nil {
+		return nil
+	}
+	return l.file.Close()
 }
 
 // exposed lists the addresses that other machines may reach.

@@ -343,13 +343,28 @@ func TestDev_PortInUse(t *testing.T) {
 	}
 }
 
-// TestDev_StoreInUse starts a second `verge dev` on other ports, with the same data directory.
+// TestDev_StoreInUse starts a second `verge dev` on other ports, with the same data directory. The log of the
+// first one stays as it is.
 func TestDev_StoreInUse(t *testing.T) {
 	t.Parallel()
 	p, _, _ := testProgram()
 	data := t.TempDir() // of the store; other files are in the memory of p.FS
 	pub, stop := devHere(t, p, "--kv", "bolt", "--data", data)
 	defer stop()
+	logged := func() string {
+		text, err := afero.ReadFile(p.FS, filepath.Join(data, logFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	resp, err := pub.http.Get(pub.BaseURL + "/verify")
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	wait.Until(t, "the log message of the request", func() bool { return logged() != "" })
+	before := logged()
 	second, _, errs := testProgram()
 	second.FS = p.FS
 	code := run(t.Context(), []string{"dev", "--data", data, "--addr", "127.0.0.1:0",
@@ -358,6 +373,9 @@ func TestDev_StoreInUse(t *testing.T) {
 		pub.DemoURL + "/, or choose another directory with --data"
 	if code != exitFailed || !strings.Contains(errs.String(), want) {
 		t.Errorf("exit code %d, %s, want: %s", code, errs, want)
+	}
+	if after := logged(); !strings.HasPrefix(after, before) {
+		t.Errorf("the log has changed from %q to %q", before, after)
 	}
 }
 

@@ -29,6 +29,8 @@ type plan struct {
 
 	usageEach time.Duration // between two writes of usage; zero: edge's default
 
+	storeOpen func() error // called before the first log message; nil: nothing to do
+
 	log    *slog.Logger
 	now    func() time.Time
 	random io.Reader
@@ -48,6 +50,11 @@ func assemble(ctx context.Context, s plan) (*instance, error) {
 	store, closeStore, err := s.Store.Open(ctx, kvadapters.OpenConfig{Now: s.now, Disk: boltDisk})
 	if err != nil {
 		return nil, fmt.Errorf("store: %w", err)
+	}
+	if s.storeOpen != nil {
+		if err := s.storeOpen(); err != nil {
+			return nil, errors.Join(err, closeStore())
+		}
 	}
 	runs := modules.NewSwitch(s.Engine.Config())
 	file, _ := store.(*bolt.Store)
