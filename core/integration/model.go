@@ -139,6 +139,8 @@ type Setting struct {
 
 	Default string // the console's text for a zero value
 
+	seedKeeps bool // Directory.Seed replaces it only by a value that is not zero
+
 	hidesPath bool // a value is an address; its path and query may hold a secret
 
 	initial any                                 // value of a new integration, if not zero
@@ -183,16 +185,16 @@ var Settings = []Setting{
 		Hint: "One per line. Pages of these origins may start sessions with a public key.",
 		Doc:  "Pages from which public keys work."},
 	{Name: "redirect_uris", Items: "addresses", item: weburl.CheckRedirect, hidesPath: true,
-		check: Integration.checkRedirects, Section: "access", Row: 3, Label: "Redirect URIs",
+		seedKeeps: true, check: Integration.checkRedirects, Section: "access", Row: 3, Label: "Redirect URIs",
 		Default: "none", Placeholder: "https://shop.example/oauth2/callback",
 		Hint: "One per line, exactly as your OpenID client sends them. With one, the integration is a " +
 			"client of the OpenID provider.",
 		Doc: "The addresses to which the OpenID provider returns users; absent: not a client."},
 	{Name: "alert_url", hidesPath: true, check: Integration.checkAlert, Section: "access", Row: 4,
-		Label: "Alert URL", Default: "none", Placeholder: "https://shop.example/alerts",
+		seedKeeps: true, Label: "Alert URL", Default: "none", Placeholder: "https://shop.example/alerts",
 		Hint: "Receives a signed event, at most once a day, if deliveries to the webhook fail for an hour.",
 		Doc:  "Receives an event, at most once a day, if deliveries fail for an hour (rule 61)."},
-	{Name: "passkeys", Section: "proof", Row: 2, Label: "Passkeys of users",
+	{Name: "passkeys", seedKeeps: true, Section: "proof", Row: 2, Label: "Passkeys of users",
 		Options: []Option{{PasskeysOff, "Off"}, {PasskeysPublisher, "Yes, for sites of this publisher"},
 			{PasskeysService, "Yes, for every site of this service"}},
 		Hint: "Whether verified users may use a passkey the next time."},

@@ -1,7 +1,6 @@
 package integration
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -288,13 +287,11 @@ func (d *Directory) named(i SiteIntegration, was *Integration, m mode) (Integrat
 	next.Created = was.Created
 	if !m.managed {
 		next.Staged = was.Staged
-		if i.Passkeys == "" {
-			next.Passkeys = was.Passkeys
+		for _, s := range Settings {
+			if s.seedKeeps && s.Text(&next) == "" {
+				s.set(&next, s.Value(was))
+			}
 		}
-		if len(i.RedirectURIs) == 0 {
-			next.RedirectURIs = was.RedirectURIs
-		}
-		next.AlertURL = cmp.Or(i.AlertURL, was.AlertURL)
 	}
 	if kept, err := d.WebhookSecret(was); err == nil && kept == i.Secret {
 		secrets.Set = nil
