@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/verge-id/verge/cmd/verge/internal/adminclient"
@@ -62,14 +61,6 @@ func readyOf(i integration.Integration, ready bool) string {
 		return yesNo(ready) + ", no longer in the file"
 	}
 	return yesNo(ready)
-}
-
-// attemptsOf returns the number of failed attempts in words. The service's setting is not known here.
-func attemptsOf(i integration.Integration) string {
-	if i.Attempts == 0 {
-		return "the service's"
-	}
-	return strconv.Itoa(i.Attempts)
 }
 
 func webhookOf(i integration.Integration) string {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/verge-id/verge/cmd/verge/internal/config"
 	"github.com/verge-id/verge/cmd/verge/internal/words"
+	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/operate"
 )
 
@@ -32,25 +34,36 @@ func (p *program) printIntegration(i *operate.Integration) error {
 	f.add("publisher", i.PublisherID)
 	f.add("name", i.Name)
 	f.add("state", stateOf(i.Archived, i.Managed, i.Removed))
-	f.add("level", i.Level)
-	f.add("challenge age", strconv.Itoa(i.ChallengeAge))
-	f.add("minimum age", strconv.Itoa(i.Minimum()))
-	f.add("attempts", attemptsOf(i.Integration))
-	f.add("methods", strings.Join(i.Offers(), ", "))
-	f.add("passkeys", i.Passkeys)
+	f.addSettings(&i.Integration, false)
 	f.add("webhook", webhookOf(i.Integration))
 	f.add("ready", readinessOf(i))
 	if i.Staged != nil {
 		f.add("staged webhook", i.Staged.URL)
 	}
-	f.add("callback origins", strings.Join(i.CallbackOrigins, ", "))
-	f.add("browser origins", strings.Join(i.BrowserOrigins, ", "))
-	f.add("redirect URIs", strings.Join(i.RedirectURIs, ", "))
-	f.add("alert URL", i.AlertURL)
+	f.addSettings(&i.Integration, true)
 	f.add("deliveries", failureOf(i.Failing))
 	f.add("created", whenever(i.Created))
 	f.add("version", i.Version)
 	return f.print(p)
+}
+
+// settingWords turns the name of a setting into words.
+var settingWords = strings.NewReplacer("_uris", " URIs", "_url", " URL", "_", " ")
+
+// addSettings adds the settings of i: those of the section access, or the others.
+func (f *facts) addSettings(i *integration.Integration, access bool) {
+	for _, s := range integration.Settings {
+		value := s.Text(i)
+		switch {
+		case s.Name == "method_settings" || (s.Section == "access") != access:
+			continue
+		case s.Name == "minimum_age":
+			value = strconv.Itoa(i.Minimum())
+		case s.Name == "attempts":
+			value = cmp.Or(value, "the service's")
+		}
+		f.add(settingWords.Replace(s.Name), value)
+	}
 }
 
 // failureOf returns the failure of deliveries in words, or "".
