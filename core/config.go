@@ -52,11 +52,11 @@ type Config struct {
 	// ProviderKeys are the public keys of the OpenID provider, each a SubjectPublicKeyInfo on P-256 in
 	// base64. The host signs with the private key of the first one, under the name ProviderKeyName(1). The
 	// others are published for a rotation. Empty: the service has no OpenID provider.
-	ProviderKeys []string `setting:"oidc_provider_keys" toml:"oidc_provider.private_key_files"`
+	ProviderKeys []string `setting:"oidc_provider_keys"`
 
 	// ReportKey is the public key of reports for regulators, a SubjectPublicKeyInfo on P-256 in base64. The
 	// host signs with its private key, under the name ReportKeyName. "": the service makes no reports.
-	ReportKey string `setting:"report_key" toml:"report.private_key_file"`
+	ReportKey string `setting:"report_key"`
 
 	// SoftwareVersion and SoftwareDigest, a SHA-256, name the running binary or module in reports. "": they
 	// are not known.

@@ -1,10 +1,42 @@
 package config
 
 import (
+	"reflect"
+	"regexp"
 	"testing"
 
 	"github.com/spf13/afero"
 )
+
+// Contract 46: the example has each setting of the file.
+func TestExample_EverySetting(t *testing.T) {
+	for _, name := range namesOf(reflect.TypeFor[File]()) {
+		if name == "method" { // the older form of methods
+			continue
+		}
+		if !regexp.MustCompile(`(?m)\b` + name + `( *=|\.|\])`).MatchString(Example) {
+			t.Errorf("example.toml has no %s", name)
+		}
+	}
+}
+
+// namesOf returns the names of the settings in a struct of the file.
+func namesOf(of reflect.Type) (names []string) {
+	for n := range of.NumField() {
+		f := of.Field(n)
+		if name := f.Tag.Get("toml"); name != "" && name != "-" {
+			names = append(names, name)
+		}
+		inner := f.Type
+		for inner.Kind() == reflect.Slice || inner.Kind() == reflect.Pointer {
+			inner = inner.Elem()
+		}
+		if inner.Kind() == reflect.Struct {
+			names = append(names, namesOf(inner)...)
+		}
+	}
+	return names
+}
 
 // FuzzConfig shows that no file makes the check panic, and that it rejects every file with a problem.
 func FuzzConfig(f *testing.F) {

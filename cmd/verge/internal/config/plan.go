@@ -97,6 +97,7 @@ func (c *File) check(sys *System, ps *problems) Plan {
 // token.
 func (pl *Plan) judge(token string, ps *problems) {
 	keys := map[string]string{"OperatorToken": token, "Methods": "methods",
+		"ProviderKeys": "oidc_provider.private_key_files", "ReportKey": "report.private_key_file",
 		"Partitions":      "store.partitions",
 		"Schedule.Delays": "webhooks.retries", "Schedule.JitterPercent": "webhooks.jitter_percent",
 		"AttemptTime": "webhooks.timeout", "Lease": "webhooks.timeout"}
@@ -121,8 +122,11 @@ func (pl *Plan) judge(token string, ps *problems) {
 }
 
 func (c *File) checkMode(pl *Plan, ps *problems) {
-	pl.Core.BaseURL, pl.Core.SecurityContact = c.BaseURL, c.SecurityContact
-	pl.Core.ServiceName, pl.Core.HelpURL, pl.Core.PrivacyURL = c.ServiceName, c.HelpURL, c.PrivacyURL
+	for _, s := range setting.Of(&pl.Core) {
+		if text, ok := s.Value.(*string); ok && s.Key != "" {
+			*text = c.value(s.Key).(string)
+		}
+	}
 	switch c.Mode {
 	case "", "production":
 	case "test":
@@ -136,7 +140,6 @@ func (c *File) checkMode(pl *Plan, ps *problems) {
 }
 
 func (c *File) checkConsole(pl *Plan, ps *problems) {
-	pl.Core.Console = c.Console.Listener
 	if pl.Core.Console == core.ConsoleOperators && pl.Listen.Admin == "" {
 		ps.add("console.listener: %s has no listener, since listen.admin is %q; choose %s or %s",
 			core.ConsoleOperators, Off, core.ConsolePublic, core.ConsoleOff)
