@@ -10,6 +10,7 @@ import (
 	"encoding/asn1"
 	"encoding/binary"
 	"fmt"
+	"io"
 	"math/big"
 	"slices"
 	"time"
@@ -93,6 +94,8 @@ type Presentation struct {
 	// Edit changes a part before it is hashed, signed or put into the next larger one. It returns what takes
 	// the part's place. Nil: nothing changes.
 	Edit func(part Part, i cbor.Item) cbor.Item
+
+	random io.Reader // the wallet's; nil: crypto/rand
 }
 
 // Part is a part of a DeviceResponse.
@@ -217,7 +220,7 @@ func (p *Presentation) issuerAuth(
 	), "status", p.Status))
 	payload := embed(object).Raw()
 	protected := edit(PartIssuerProtected, algorithmHeader(p.Issuer.Key)).Raw()
-	signature, err := sign1(p.Issuer.Key, protected, payload)
+	signature, err := sign1(p.random, p.Issuer.Key, protected, payload)
 	if err != nil {
 		return cbor.Item{}, err
 	}
@@ -249,7 +252,7 @@ func (p *Presentation) deviceAuth(
 	authentication := edit(PartAuthentication, cbor.Array(
 		cbor.Text("DeviceAuthentication"), transcript, cbor.Text(p.DocType), namespaces))
 	protected := edit(PartDeviceProtected, algorithmHeader(key)).Raw()
-	signature, err := sign1(key, protected, embed(authentication).Raw())
+	signature, err := sign1(p.random, key, protected, embed(authentication).Raw())
 	if err != nil {
 		return cbor.Item{}, err
 	}
@@ -297,17 +300,24 @@ func algorithmHeader(key *ecdsa.PrivateKey) cbor.Item {
 }
 
 // sign1 returns the signature of a COSE_Sign1.
-func sign1(key *ecdsa.PrivateKey, protected, payload []byte) ([]byte, error) {
-	return Sign(key, cbor.Array(
+func sign1(random io.Reader, key *ecdsa.PrivateKey, protected, payload []byte) ([]byte, error) {
+	return signBy(random, key, cbor.Array(
 		cbor.Text("Signature1"), cbor.Bytes(protected), cbor.Bytes(nil), cbor.Bytes(payload)).Raw())
 }
 
 // Sign signs as COSE does, by the algorithm for the key's curve: the signature is r and s, each at full
 // length.
-func Sign(key *ecdsa.PrivateKey, message []byte) ([]byte, error) {
+func Sign(key *ecdsa.PrivateKey, message []byte) ([]byte, error) { return signBy(nil, key, message) }
+
+// signBy is Sign. With a wallet's own randomness, the same message has the same signature (RFC 6979).
+func signBy(random io.Reader, key *ecdsa.PrivateKey, message []byte) ([]byte, error) {
 	hash := curves[key.Curve].hash.New()
 	hash.Write(message)
-	der, err := ecdsa.SignASN1(rand.Reader, key, hash.Sum(nil))
+	nonces := rand.Reader
+	if random != nil {
+		nonces = nil
+	}
+	der, err := key.Sign(nonces, hash.Sum(nil), curves[key.Curve].hash)
 	if err != nil {
 		return nil, fmt.Errorf("wallettest: signing: %w", err)
 	}
@@ -323,11 +333,11 @@ func Sign(key *ecdsa.PrivateKey, message []byte) ([]byte, error) {
 }
 
 // fresh returns an element of a wallet's document.
-func fresh(name string, value any) (Element, error) {
+func fresh(random io.Reader, name string, value any) (Element, error) {
 	e := Element{Name: name, Random: make([]byte, 32)}
 	var id [4]byte
-	_, _ = rand.Read(e.Random) // it never fails
-	_, _ = rand.Read(id[:])
+	read(random, e.Random)
+	read(random, id[:])
 	e.DigestID = binary.BigEndian.Uint32(id[:])
 	switch v := value.(type) {
 	case bool:
@@ -343,4 +353,21 @@ func fresh(name string, value any) (Element, error) {
 			"wallettest: %s is a %T; an element is a bool, int, string or cbor.Item", name, value)
 	}
 	return e, nil
+}
+
+// read fills b with randomness.
+func read(random io.Reader, b []byte) {
+	if random == nil {
+		random = rand.Reader
+	}
+	if _, err := io.ReadFull(random, b); err != nil {
+		panic(err) // a reader of a test that has ended
+	}
+}
+
+// randomText returns a text that no one can guess.
+func randomText(random io.Reader) string {
+	var b [16]byte
+	read(random, b[:])
+	return encode(b[:])
 }

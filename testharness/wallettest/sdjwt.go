@@ -2,11 +2,11 @@ package wallettest
 
 import (
 	"crypto/ecdsa"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -79,10 +79,10 @@ func (p *Presentation) Token() (string, error) {
 	} else {
 		header["x5c"] = p.chain()
 	}
-	h := hider{disclose: d.Disclose}
+	h := hider{disclose: d.Disclose, random: p.random}
 	claims := h.hide(d.Claims, nil)
 	sd, _ := claims["_sd"].([]string)
-	claims["_sd"] = append(sd, Digest(rand.Text())) // a decoy
+	claims["_sd"] = append(sd, Digest(randomText(p.random))) // a decoy
 	maps.Copy(claims, map[string]any{"vct": d.Type, "iss": "https://issuer.example", "_sd_alg": "sha-256",
 		"iat": p.Signed.Unix(), "nbf": p.ValidFrom.Unix(), "exp": p.ValidUntil.Unix(),
 		"cnf": map[string]any{"jwk": jwkOf(&p.DeviceKey.PublicKey)}})
@@ -91,7 +91,7 @@ func (p *Presentation) Token() (string, error) {
 		uri, _ := list.Member("uri").Text()
 		claims["status"] = map[string]any{"status_list": map[string]any{"idx": index, "uri": uri}}
 	}
-	token, err := d.sign(PartSDJWT, p.Issuer.Key, header, claims)
+	token, err := p.signToken(PartSDJWT, p.Issuer.Key, header, claims)
 	if err != nil {
 		return "", err
 	}
@@ -103,18 +103,20 @@ func (p *Presentation) Token() (string, error) {
 	if key == nil {
 		key = p.DeviceKey
 	}
-	binding, err := d.sign(PartBinding, key, map[string]any{"alg": algorithmOf(key), "typ": "kb+jwt"},
+	binding, err := p.signToken(PartBinding, key, map[string]any{"alg": algorithmOf(key), "typ": "kb+jwt"},
 		map[string]any{"aud": d.Audience, "nonce": d.Nonce, "iat": d.Bound.Unix(), "sd_hash": Digest(text)})
 	return text + binding, err
 }
 
-// sign returns a token.
-func (d *SDJWT) sign(token Part, key *ecdsa.PrivateKey, header, claims map[string]any) (string, error) {
-	if d.Edit != nil {
+// signToken returns a token.
+func (p *Presentation) signToken(
+	token Part, key *ecdsa.PrivateKey, header, claims map[string]any,
+) (string, error) {
+	if d := p.SDJWT; d.Edit != nil {
 		d.Edit(token, header, claims)
 	}
 	message := part(header) + "." + part(claims)
-	signature, err := Sign(key, []byte(message))
+	signature, err := signBy(p.random, key, []byte(message))
 	return message + "." + encode(signature), err
 }
 
@@ -148,6 +150,7 @@ func Digest(text string) string {
 type hider struct {
 	disclose [][]string
 	sent     []string // disclosures
+	random   io.Reader
 }
 
 // hide returns an object with the digests of its claims.
@@ -178,9 +181,9 @@ func (h *hider) inside(v any, path []string) any {
 // disclosure returns the digest of a claim, or of an element if the name is empty. The claim is sent if it or
 // a claim in it is to be disclosed.
 func (h *hider) disclosure(path []string, name string, value any) string {
-	content := []any{rand.Text(), name, value}
+	content := []any{randomText(h.random), name, value}
 	if name == "" {
-		content = []any{rand.Text(), value}
+		content = []any{randomText(h.random), value}
 	}
 	text := Disclosure(content...)
 	for _, asked := range h.disclose {

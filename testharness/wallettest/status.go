@@ -122,7 +122,7 @@ func (s StatusList) CWT() []byte {
 		header, claims = replaced(header, inHeader), replaced(claims, inClaims)
 	}
 	protected, payload := cbor.Map(header...).Raw(), cbor.Map(claims...).Raw()
-	signature, err := sign1(s.Key, protected, payload)
+	signature, err := sign1(nil, s.Key, protected, payload)
 	if err != nil {
 		panic(err) // the random reader never fails
 	}

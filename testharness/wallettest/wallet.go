@@ -56,6 +56,9 @@ type Wallet struct {
 
 	// Now is the clock. Nil: time.Now.
 	Now func() time.Time
+
+	// Random, if not nil, is the source of randomness. The same one gives the same unencrypted response.
+	Random io.Reader
 }
 
 // New returns a wallet of a person who was born in 1986, whose documents say age_over_16, age_over_18,
@@ -137,13 +140,14 @@ func (w *Wallet) Presentation(
 		Session: s, DocType: docType, Namespace: namespace,
 		Issuer: w.Issuer, DigestAlgorithm: "SHA-256", DeviceKey: w.Key,
 		Signed: now.AddDate(0, 0, -1), ValidFrom: now.AddDate(0, 0, -1), ValidUntil: now.AddDate(0, 0, 90),
+		random: w.Random,
 	}
 	for _, name := range elements {
 		value, ok := w.Elements[name]
 		if !ok {
 			continue
 		}
-		e, err := fresh(name, value)
+		e, err := fresh(w.Random, name, value)
 		if err != nil {
 			return nil, err
 		}
@@ -154,7 +158,7 @@ func (w *Wallet) Presentation(
 
 // Set gives an element another value, or adds it. The value is as for Wallet.Elements.
 func (p *Presentation) Set(name string, value any) {
-	e, err := fresh(name, value)
+	e, err := fresh(p.random, name, value)
 	if err != nil {
 		panic(err)
 	}

@@ -163,7 +163,7 @@ func (w *world) atBank(v *session, b *browser, p page) page {
 		return p
 	}
 	w.tell(w.current.name, "signs in at the bank, which knows the age %d", age)
-	w.judge.showing(v, shownProof{b, bankMethod, age, w.now, maxLevel(v)}, true)
+	w.judge.signedIn(v, shownProof{browser: b, issuer: bankMethod, age: age, at: w.now, level: maxLevel(v)})
 	if age < 21 { // for an integration that asks for more, it is a no
 		v.acts["reject"] = true
 	}

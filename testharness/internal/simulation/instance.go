@@ -304,7 +304,7 @@ func (f fetcher) Fetch(_ context.Context, req host.FetchRequest) (host.FetchResp
 	if !w.point(w) {
 		return host.FetchResponse{}, &host.FetchError{Reason: host.FetchNetwork, Err: errFault}
 	}
-	resp, err := w.fetch(req)
+	resp, err := w.fetch(f.in, req)
 	if !w.point(w) {
 		return host.FetchResponse{}, &host.FetchError{Reason: host.FetchNetwork, Err: errFault}
 	}

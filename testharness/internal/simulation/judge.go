@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/webhook"
 	"github.com/verge-id/verge/testharness/internal/history"
+	"github.com/verge-id/verge/testharness/wallettest"
 )
 
 // judge compares what people outside have seen with the promises. The letters are from package
@@ -218,15 +220,42 @@ func (j *judge) saw(s *session, b *browser, p page) {
 	j.ended(s, "COMPLETED", "a page")
 }
 
-// showing is a wallet's response that is about to be sent.
-func (j *judge) showing(s *session, p shownProof, old bool) {
-	if !old {
-		s.acts["fail_attempt"] = true
-		s.failing[fmt.Sprint(len(s.failing))] = true
-		return
+// askedAge is the age that a request asks for: an element of the document, or the date of birth alone. Then
+// it is the highest age that the integration can have asked for.
+func (j *judge) askedAge(s *session, r *wallettest.Request) int {
+	asked := append(slices.Clone(r.Elements), "")
+	for _, path := range r.Claims {
+		asked = append(asked, path[len(path)-1])
 	}
+	for _, name := range asked {
+		if age, err := strconv.Atoi(strings.TrimPrefix(name, "age_over_")); err == nil {
+			return age
+		}
+	}
+	return slices.Max(j.possible(s.offer, "minimum_age", 18, s.asked, j.w.now, cacheLife))
+}
+
+// signedIn is a sign-in at the bank that is about to be returned.
+func (j *judge) signedIn(s *session, p shownProof) {
 	s.acts["approve"] = true
 	s.proofs = append(s.proofs, p)
+}
+
+// showing is a wallet's response that is about to be sent to an instance.
+func (j *judge) showing(s *session, b *browser, d document, to *instance) {
+	switch d.kind {
+	case goodDocument:
+		s.acts["approve"] = true
+		r := j.w.registerOf(statusURL(d.issuer))
+		s.proofs = append(s.proofs, shownProof{b, d.issuer, d.age, j.w.now, maxLevel(s), to,
+			r.fetched[to].revoked[s.person.number]})
+	case ofChild:
+		s.acts["reject"] = true
+	}
+	if !d.kind.rejected() && d.kind != declined { // even a good one, if its issuer is no longer trusted
+		s.acts["fail_attempt"] = true
+		s.failing[fmt.Sprint("document ", len(s.failing))] = true
+	}
 }
 
 // proven checks the first way back of a session with a proof: a wallet has responded to this browser, or it
@@ -281,8 +310,15 @@ func (j *judge) passkey(s *session, used shownPasskey, b *browser) string {
 func (j *judge) enough(s *session, proof shownProof, at time.Time, b *browser) bool {
 	needs := slices.Min(j.possible(s.offer, "minimum_age", 18, at, j.w.now, -j.tolerance()))
 	trusted := proof.issuer == bankMethod || slices.ContainsFunc(b.served, func(by served) bool {
-		return !by.until.Before(at) && slices.Contains(by.trust.Anchors, proof.issuer)
+		return !by.until.Before(at) && slices.Contains(by.trust.anchors, proof.issuer)
 	})
+	if proof.revoked && j.w.rate[switchClocks] == 0 { // by a clock that was set back, no list counts
+		return false
+	}
+	if proof.to != nil && proof.to.trust.revocation == "required" &&
+		len(j.w.registerOf(statusURL(proof.issuer)).fetched[proof.to].signed) == 0 {
+		return false
+	}
 	return proof.age >= needs && proof.level >= slices.Min(s.levels) && trusted
 }
 

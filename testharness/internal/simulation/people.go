@@ -55,6 +55,9 @@ func (w *world) populate() {
 	if w.rate[switchTrust] > 0 {
 		w.person("trust operator", w.changeTrust)
 	}
+	if w.rate[switchLists] > 0 {
+		w.person("issuers", w.publishLists)
+	}
 	if w.rate[switchRotation] > 0 {
 		w.person("ring operator", w.rotate)
 	}
@@ -336,8 +339,8 @@ func (w *world) attack(v *session, address byte) {
 			w.judge.saw(v, b, p)
 			if v.offer.proves {
 				if p, ok := p.find(func(f form) bool { return f.outcome == "begin" }); ok {
-					if q, ok := readQuestion(b.post(p).code); ok {
-						w.tryProofs(q)
+					if next := b.post(p); next.code != "" {
+						w.tryProofs(v, b, next.code)
 					}
 				}
 			} else if len(p.forms) > 0 {
@@ -439,16 +442,17 @@ func (w *world) changeTrust() {
 			continue
 		}
 		next := []proofSettings{
-			{[]string{"blue"}, "a"}, {[]string{"red", "blue"}, "a"}, {[]string{"red"}, "a"},
-			{[]string{"red", "blue"}, "b"}}[act.pick(4)]
+			{[]string{"blue"}, proofOfAge, "if_present"}, {[]string{"red", "blue"}, proofOfAge, "if_present"},
+			{[]string{"red"}, proofOfAge, "required"}, {[]string{"red", "blue"}, identity, "if_present"},
+		}[act.pick(4)]
 		for n, in := range w.running {
 			if act.chance(150) {
 				continue
 			}
 			w.met(switchTrust)
 			w.trusts[n], in.dead = next, true
-			w.tell(w.current.name, "restarts %s, which trusts %v by profile %s", in.name, next.Anchors,
-				next.Profile)
+			w.tell(w.current.name, "restarts %s, which trusts %v by profile %s", in.name, next.anchors,
+				next.profile)
 			w.sleep(time.Duration(act.pick(90)) * time.Second)
 		}
 	}

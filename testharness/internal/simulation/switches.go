@@ -26,6 +26,8 @@ const (
 	switchPasskeys                       // users create and use passkeys
 	switchPhones                         // users continue on a phone
 	switchRotation                       // the key ring is rotated; instances have it at different times
+	switchWallets                        // wallets show other documents, late and twice
+	switchLists                          // issuers revoke documents, and their servers fail
 	switchAttackers                      // attackers with a link, a token or another publisher's key
 
 	switches
@@ -59,6 +61,8 @@ var switchInfo = [switches]struct {
 	switchPasskeys:    {"passkeys", []int{500, 1000}},
 	switchPhones:      {"phones", []int{300, 700}},
 	switchRotation:    {"rotation", []int{1000}},
+	switchWallets:     {"wallets", []int{200, 500}},
+	switchLists:       {"lists", []int{200, 500}},
 	switchAttackers:   {"attackers", []int{500, 1000}},
 }
 
@@ -74,6 +78,8 @@ func (f faultSwitch) isFault() bool {
 		switchOperator,
 		switchKeys,
 		switchRotation,
+		switchWallets,
+		switchLists,
 		switchAttackers:
 		return false
 	}

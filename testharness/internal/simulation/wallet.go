@@ -1,16 +1,21 @@
 package simulation
 
 import (
+	"context"
+	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/testharness/passkeytest"
+	"github.com/verge-id/verge/testharness/wallettest"
 )
 
 // person is a user who may visit more than one shop with the same device.
 type person struct {
+	number int
 	device *passkeytest.Authenticator
 	held   []heldPasskey
 }
@@ -30,17 +35,109 @@ type shownProof struct {
 	age     int // that was asked for, and that the person has
 	at      time.Time
 	level   int // the highest that the session can have
+
+	to      *instance // that a document was sent to; nil: a sign-in
+	revoked bool      // the instance had a list in which it was revoked
 }
 
 func maxLevel(s *session) int { return slices.Max(s.levels) }
 
-func newPerson(seed uint64) *person {
+func newPerson(number int, seed uint64) *person {
 	device := passkeytest.New(baseURL)
 	device.Algorithm, device.Random = passkeytest.EdDSA, &random{seed}
-	return &person{device: device}
+	return &person{number: number, device: device}
 }
 
-// respond is a user whose wallet responds to the question of a page. It returns the page that the browser
+// document is a response that a wallet is about to send.
+type document struct {
+	issuer  string
+	request *wallettest.Request
+	message wallettest.Message
+	age     int // that it is asked for
+	kind    documentKind
+}
+
+// documentKind is the state of a document, or of the response with it.
+type documentKind int
+
+const (
+	goodDocument documentKind = iota
+	ofChild
+	ofStranger // of an issuer that no instance trusts
+	expiredDocument
+	ofOtherDevice  // the wallet has not the device's key
+	ofOtherRequest // the response is to another request
+	declined       // the user declines
+)
+
+func (k documentKind) String() string {
+	return [...]string{"a good document", "a child's document", "an untrusted document",
+		"an expired document", "a stolen document", "a response to another request", "a refusal"}[k]
+}
+
+// rejected reports whether the service rejects the response: it must not change any state.
+func (k documentKind) rejected() bool { return k == ofOtherDevice || k == ofOtherRequest }
+
+// otherNonce is the nonce of another request.
+const otherNonce = "AAAAAAAAAAAAAAAAAAAAAA"
+
+// open opens a link as a wallet does. It returns false if the wallet does not accept the link.
+func (w *world) open(v *session, link, issuer string, kind documentKind) (d document, ok bool) {
+	act := w.current.act
+	wallet := theWallets()[kind == ofChild]
+	wallet.Issuer, wallet.Now = &issuers()[issuer].Issuer, func() time.Time { return w.now }
+	wallet.Random = &random{act.next()}
+	if strings.Contains(link, "sd-jwt") && act.chance(500) {
+		wallet.Format = "dc+sd-jwt"
+	}
+	r, err := wallet.Open(context.Background(), link)
+	if err != nil {
+		w.judge.fail("contract 39: a wallet does not accept the request: %v", err)
+		return d, false
+	}
+	d = document{issuer: issuer, request: r, kind: kind, age: w.judge.askedAge(v, r)}
+	if kind == declined {
+		d.message = wallettest.Message{URL: r.ResponseURI,
+			Form: url.Values{"error": {"access_denied"}, "state": {r.State}}}
+		return d, true
+	}
+	d.message, err = wallet.Present(r, func(p *wallettest.Presentation) {
+		p.Status = wallettest.StatusReference(statusURL(issuer), int64(v.person.number))
+		switch kind {
+		case expiredDocument:
+			p.ValidUntil = w.now.Add(-time.Hour)
+		case ofOtherDevice:
+			p.SignWith = keyOf("another device")
+		case ofOtherRequest:
+			if p.Session.Nonce = otherNonce; p.SDJWT != nil {
+				p.SDJWT.Nonce = otherNonce
+			}
+		}
+	})
+	must(err)
+	return d, true
+}
+
+// theWallets are the wallets of adults, and of children (true). They are copied.
+func theWallets() map[bool]wallettest.Wallet { return wallets() }
+
+var wallets = sync.OnceValue(func() map[bool]wallettest.Wallet {
+	all := map[bool]wallettest.Wallet{}
+	for _, child := range []bool{false, true} {
+		born := "1986-02-28"
+		if child {
+			born = "2016-02-28"
+		}
+		all[child] = wallettest.Wallet{Key: keyOf("device"), Elements: map[string]any{
+			"age_over_16": !child, "age_over_18": !child, "age_over_21": !child,
+			"birth_date": wallettest.BirthDate(born)},
+			Claims: map[string]any{"birthdate": born,
+				"age_equal_or_over": map[string]any{"16": !child, "18": !child, "21": !child}}}
+	}
+	return all
+})
+
+// respond is a user whose wallet responds to the request of a page. It returns the page that the browser
 // then shows.
 func (w *world) respond(v *session, b *browser, p page) page {
 	act := w.current.act
@@ -49,27 +146,50 @@ func (w *world) respond(v *session, b *browser, p page) page {
 	if same {
 		link = p.app
 	}
-	q, ok := readQuestion(link)
-	if !ok {
-		w.judge.fail("contract 34: a page that waits has no question: %s", link)
-		return p
-	}
 	w.sleep(time.Duration(1+act.pick(40)) * time.Second)
 	issuer := []string{"red", "blue"}[act.pick(2)]
-	old := !act.chance(150)
-	w.judge.showing(v, shownProof{b, issuer, q.age, w.now, maxLevel(v)}, old)
-	a := w.postProof(q, proofResponse{To: q.to, Nonce: q.nonce, Issuer: issuer, Old: old})
-	w.judge.plain("a response of a wallet", a)
+	kind := goodDocument
+	if act.chance(150) {
+		kind = ofChild
+	}
+	if act.chance(w.rate[switchWallets]) {
+		w.met(switchWallets)
+		if kind = documentKind(1 + act.pick(6)); kind == ofStranger {
+			issuer = "green"
+		}
+	}
+	d, ok := w.open(v, link, issuer, kind)
+	if !ok {
+		return p
+	}
+	if act.chance(w.rate[switchWallets] / 2) { // the user leaves it open
+		w.sleep(time.Duration(1+act.pick(700)) * time.Second)
+	}
+	a := w.present(v, b, d)
+	if act.chance(w.rate[switchWallets]) {
+		w.judge.plain("a second response of a wallet", w.present(v, b, d))
+	}
 	if to := a.text("redirect_uri"); same && a.status == 200 && to != "" {
 		return b.get(to)
 	}
 	return w.poll(b, p)
 }
 
-// postProof posts a wallet's response.
-func (w *world) postProof(q question, r proofResponse) answer {
-	a := w.ask(false, request("POST", strings.TrimPrefix(q.to, baseURL), "", r))
-	w.tell(w.current.name, "a wallet by %s shows %v for age %d: %d", r.Issuer, r.Old, q.age, a.status)
+// present sends a document to an instance.
+func (w *world) present(v *session, b *browser, d document) answer {
+	in := w.anyInstance()
+	w.judge.showing(v, b, d, in)
+	req := request("POST", strings.TrimPrefix(d.message.URL, baseURL), "", nil)
+	req.Header["Content-Type"] = []string{"application/x-www-form-urlencoded"}
+	req.Body = []byte(d.message.Form.Encode())
+	a := w.askOf(in, false, req)
+	w.tell(w.current.name, "a wallet shows %s by %s for age %d: %d", d.kind, d.issuer, d.age, a.status)
+	if a.status != 503 { // a list of revoked documents may be missing
+		w.judge.plain("a response of a wallet", a)
+	}
+	if d.kind.rejected() {
+		w.judge.denied(d.kind.String(), a, 400, 404, 409, 410, 503)
+	}
 	return a
 }
 
@@ -181,8 +301,10 @@ func (w *world) onPhone(v *session, phone *browser, link string) {
 	}
 }
 
-// tryProofs is an attacker with an untrusted wallet, at the address of a page that waits.
-func (w *world) tryProofs(q question) {
-	a := w.postProof(q, proofResponse{To: q.to, Nonce: q.nonce, Issuer: "green", Old: true})
-	w.judge.denied("a wallet of an untrusted issuer", a, 400, 404, 410)
+// tryProofs is an attacker with a document of another device, at the address of a page that waits.
+func (w *world) tryProofs(v *session, b *browser, link string) {
+	kind := ofOtherDevice + documentKind(w.current.act.pick(2))
+	if d, ok := w.open(v, link, "red", kind); ok {
+		w.present(v, b, d)
+	}
 }

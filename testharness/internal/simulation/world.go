@@ -37,22 +37,23 @@ const (
 // world is everything in one history.
 type world struct {
 	*scheduler
-	rate    rates
-	healed  bool // the faults have ended
-	config  core.Config
-	store   *store
-	kv      kv.KV             // the store, as the ports of instances reach it
-	clocks  map[string]*clock // of the machines, by the name of the instance; "store" is the store's
-	running []*instance
-	rings   []token.Keyring // of each machine's file
-	trusts  []proofSettings // of each machine's configuration
-	persons []*person
-	judge   *judge
-	people  int // who have not ended
-	shops   []*shop
-	secrets map[string][]string // of webhooks, by URL: those that its receiver accepts
-	bank    *bank
-	seen    [switches]bool // faults that have occurred
+	rate      rates
+	healed    bool // the faults have ended
+	config    core.Config
+	store     *store
+	kv        kv.KV             // the store, as the ports of instances reach it
+	clocks    map[string]*clock // of the machines, by the name of the instance; "store" is the store's
+	running   []*instance
+	rings     []token.Keyring // of each machine's file
+	trusts    []proofSettings // of each machine's configuration
+	persons   []*person
+	judge     *judge
+	people    int // who have not ended
+	shops     []*shop
+	secrets   map[string][]string // of webhooks, by URL: those that its receiver accepts
+	bank      *bank
+	registers []*register    // of issuers
+	seen      [switches]bool // faults that have occurred
 
 	lastFault time.Time // when the last one ended, or will end
 
@@ -100,7 +101,7 @@ func newBase() *base {
 			{Level: "L1", ChallengeAge: 25, Webhook: hook("1")},
 			{Level: "L2", ChallengeAge: 18, Webhook: hook("2")},
 			{Level: "L2", ChallengeAge: 40, Webhook: integration.Webhook{Off: true}},
-			{Level: "L2", ChallengeAge: 18, MinimumAge: 18, Method: proofKind.Name, Passkeys: "service",
+			{Level: "L2", ChallengeAge: 18, MinimumAge: 18, Method: proofMethod, Passkeys: "service",
 				Webhook: hook("4")},
 			{Level: "L2", ChallengeAge: 18, MinimumAge: 18, Method: bankMethod, Passkeys: "service",
 				Webhook: hook("5")},
@@ -166,10 +167,13 @@ func newWorld(b *base, seed uint64, keep map[decision]bool, record func(string))
 		in := newInstance(w, n, mix(seed)+uint64(n)<<32)
 		w.running, w.clocks[in.name] = append(w.running, in), &clock{}
 		w.rings = append(w.rings, b.ring)
-		w.trusts = append(w.trusts, proofSettings{Anchors: []string{"red", "blue"}, Profile: "a"})
+		w.trusts = append(w.trusts, proofSettings{[]string{"red", "blue"}, proofOfAge, "if_present"})
+	}
+	for _, name := range []string{"red", "blue"} {
+		w.registers = append(w.registers, newRegister(w, name))
 	}
 	for n := range 2 {
-		w.persons = append(w.persons, newPerson(mix(seed)+uint64(n)))
+		w.persons = append(w.persons, newPerson(n, mix(seed)+uint64(n)))
 	}
 	for _, s := range b.shops {
 		s.w, s.keys = w, []string{s.key}
@@ -250,10 +254,15 @@ func request(method, path, bearer string, body any) *web.Request {
 // patience is how long a client waits for a response.
 const patience = 15 * time.Second
 
+// anyInstance is the instance that a load balancer chooses.
+func (w *world) anyInstance() *instance { return w.running[w.current.act.pick(len(w.running))] }
+
 // ask sends a request to one of the instances.
-func (w *world) ask(admin bool, req *web.Request) answer {
+func (w *world) ask(admin bool, req *web.Request) answer { return w.askOf(w.anyInstance(), admin, req) }
+
+// askOf sends a request to an instance.
+func (w *world) askOf(in *instance, admin bool, req *web.Request) answer {
 	t := w.current
-	in := w.running[t.act.pick(len(w.running))]
 	if w.over {
 		return answer{}
 	}
@@ -291,9 +300,12 @@ func (w *world) ask(admin bool, req *web.Request) answer {
 }
 
 // fetch is a webhook that arrives at its receiver.
-func (w *world) fetch(req host.FetchRequest) (host.FetchResponse, error) {
+func (w *world) fetch(by *instance, req host.FetchRequest) (host.FetchResponse, error) {
 	if strings.HasPrefix(req.URL, bankURL+"/") {
 		return w.bank.fetch(req)
+	}
+	if r := w.registerOf(req.URL); r != nil {
+		return r.fetch(by)
 	}
 	took, status := 20*time.Millisecond, 0
 	failed := ""

@@ -1,0 +1,237 @@
+package simulation
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/sha256"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/asn1"
+	"encoding/json"
+	"encoding/pem"
+	"math/big"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/verge-id/verge/core"
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/method"
+	"github.com/verge-id/verge/core/method/oidc"
+	"github.com/verge-id/verge/core/method/openid4vp"
+	"github.com/verge-id/verge/core/method/sandbox"
+	"github.com/verge-id/verge/testharness/wallettest"
+)
+
+// proofMethod is a method of the kind openid4vp.
+const proofMethod = "proof"
+
+// proofSettings are the settings of the method.
+type proofSettings struct {
+	anchors    []string // names of issuers
+	profile    string
+	revocation string
+}
+
+// Profiles of documents. Verdicts by one of them do not count under the other.
+const (
+	proofOfAge = "eu-av"
+	identity   = "pid" // by a mobile document or an SD-JWT
+)
+
+func (s proofSettings) json() json.RawMessage {
+	var anchors []string
+	for _, name := range s.anchors {
+		anchors = append(anchors, issuers()[name].anchor)
+	}
+	b, err := json.Marshal(map[string]any{"profile": s.profile, "trust_anchors": anchors,
+		"revocation": s.revocation, "request": "value", "encrypted": false, "browser": false})
+	must(err)
+	return b
+}
+
+// configOf is the service's configuration with that trust.
+func configOf(c core.Config, trust proofSettings) core.Config {
+	c.Methods = []method.Config{{Name: proofMethod, Kind: openid4vp.Kind.Name, Settings: trust.json()},
+		{Name: bankMethod, Kind: oidc.Kind.Name, Settings: bankSettings(),
+			Secrets: map[string]string{"client_secret": "secret of the simulation"}}}
+	c.Kinds = []method.Kind{sandbox.Kind, oidc.Kind, openid4vp.Kind}
+	return c
+}
+
+// issuer issues documents of persons. Its keys and certificates are the same in each process, since a store
+// has hashes of them.
+type issuer struct {
+	wallettest.Issuer
+	anchor string // PEM
+	status *ecdsa.PrivateKey
+	signer [][]byte // the certificate of that key
+	good   []byte   // the status list in which all documents are good
+}
+
+// issuers are the issuers. No instance ever trusts green.
+var issuers = sync.OnceValue(func() map[string]*issuer {
+	all := map[string]*issuer{}
+	for _, name := range []string{"red", "blue", "green"} {
+		all[name] = newIssuer(name)
+	}
+	return all
+})
+
+func newIssuer(name string) *issuer {
+	rootKey, key := keyOf(name+" root"), keyOf(name+" signer")
+	root := certificate(name, 1, nil)
+	root.IsCA, root.BasicConstraintsValid, root.MaxPathLenZero = true, true, true
+	root.KeyUsage = x509.KeyUsageCertSign | x509.KeyUsageCRLSign
+	sign := func(c *x509.Certificate, key *ecdsa.PrivateKey) []byte {
+		// Without a reader, the signature is always the same.
+		der, err := x509.CreateCertificate(nil, c, root, &key.PublicKey, rootKey)
+		must(err)
+		return der
+	}
+	i := &issuer{status: keyOf(name + " status")}
+	var err error
+	i.Root, err = x509.ParseCertificate(sign(root, rootKey))
+	must(err)
+	i.Key = key
+	i.Chain = [][]byte{sign(certificate(name, 2, asn1.ObjectIdentifier{1, 3, 130, 2, 0, 0, 1, 2}), key)}
+	i.signer = [][]byte{sign(certificate(name, 3, asn1.ObjectIdentifier{1, 3, 6, 1, 5, 5, 7, 3, 30}),
+		i.status)}
+	i.anchor = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: i.Root.Raw}))
+	i.good = i.statusList(name, make([]byte, statusBytes), epoch.Add(-time.Hour))
+	return i
+}
+
+func keyOf(name string) *ecdsa.PrivateKey {
+	sum := sha256.Sum256([]byte("simulation: " + name))
+	key, err := ecdsa.ParseRawPrivateKey(elliptic.P256(), sum[:])
+	must(err)
+	return key
+}
+
+// certificate is a certificate before it is signed. use is its extended key usage, or nil.
+func certificate(of string, serial int64, use asn1.ObjectIdentifier) *x509.Certificate {
+	c := &x509.Certificate{SerialNumber: big.NewInt(serial),
+		Subject:   pkix.Name{Country: []string{"UT"}, CommonName: of},
+		NotBefore: epoch.AddDate(0, -1, 0), NotAfter: epoch.AddDate(1, 0, 0),
+		KeyUsage: x509.KeyUsageDigitalSignature}
+	if use != nil {
+		c.Subject.CommonName += use.String()
+		value, err := asn1.Marshal([]asn1.ObjectIdentifier{use})
+		must(err)
+		c.ExtraExtensions = []pkix.Extension{{Id: asn1.ObjectIdentifier{2, 5, 29, 37}, Critical: true,
+			Value: value}}
+	}
+	return c
+}
+
+// statusBytes is the size of a status list: more than there are persons.
+const statusBytes = 2
+
+func statusURL(issuer string) string { return "https://" + issuer + ".example/status" }
+
+func (i *issuer) statusList(name string, list []byte, issued time.Time) []byte {
+	return wallettest.StatusList{URI: statusURL(name), List: list, Issued: issued, TTL: time.Minute,
+		Key: i.status, Chain: i.signer}.JWT()
+}
+
+// register has the status lists of one issuer in a history.
+type register struct {
+	w       *world
+	issuer  string
+	lists   []statusList // the earliest first
+	fetched map[*instance]statusList
+}
+
+// statusList is a version of a list.
+type statusList struct {
+	revoked [2]bool // by the number of the person
+	signed  []byte
+}
+
+func newRegister(w *world, issuer string) *register {
+	return &register{w: w, issuer: issuer, fetched: map[*instance]statusList{},
+		lists: []statusList{{signed: issuers()[issuer].good}}}
+}
+
+// revoke revokes the document of a person, and publishes the next list.
+func (r *register) revoke(person int) {
+	next := r.lists[len(r.lists)-1]
+	next.revoked[person] = true
+	list := make([]byte, statusBytes)
+	for n, revoked := range next.revoked {
+		if revoked {
+			list[0] |= 1 << n
+		}
+	}
+	next.signed = issuers()[r.issuer].statusList(r.issuer, list, r.w.now)
+	r.lists = append(r.lists, next)
+}
+
+// fetch is a request for the list by an instance.
+func (r *register) fetch(by *instance) (host.FetchResponse, error) {
+	w, took, fault := r.w, 30*time.Millisecond, 0
+	at := len(r.lists) - 1
+	if !w.healed && w.current.act.chance(w.rate[switchLists]) {
+		w.met(switchLists)
+		fault = 1 + w.current.act.pick(4)
+	}
+	response := host.FetchResponse{Status: 200,
+		Header: map[string]string{"Content-Type": "application/statuslist+jwt"}}
+	switch fault {
+	case 1:
+		response.Status = 503
+	case 2: // an old list
+		at = w.current.act.pick(len(r.lists))
+	case 3: // the list of another issuer
+		other := issuers()["green"]
+		response.Body = other.statusList(r.issuer, make([]byte, statusBytes), w.now)
+	case 4:
+		w.sleep(5 * time.Second)
+		return host.FetchResponse{}, &host.FetchError{Reason: host.FetchTimeout, Err: errFault}
+	}
+	list := r.lists[at]
+	if response.Body == nil {
+		response.Body = list.signed
+	}
+	w.tell(r.issuer, "has its list of %v fetched by %s: %d", list.revoked, by.name, response.Status)
+	w.sleep(took)
+	before, known := r.fetched[by]
+	if fault != 1 && fault != 3 && !by.dead && !(known && before.revokes(list)) {
+		r.fetched[by] = list
+		w.judge.reach("status list fetched")
+	}
+	return response, nil
+}
+
+// revokes reports whether a list revokes a document that another one does not.
+func (l statusList) revokes(other statusList) bool {
+	for n := range l.revoked {
+		if l.revoked[n] && !other.revoked[n] {
+			return true
+		}
+	}
+	return false
+}
+
+// registerOf returns the register whose list has the address, or nil.
+func (w *world) registerOf(address string) *register {
+	for _, r := range w.registers {
+		if strings.HasPrefix(address, statusURL(r.issuer)) {
+			return r
+		}
+	}
+	return nil
+}
+
+// publishLists is the work of issuers who revoke documents.
+func (w *world) publishLists() {
+	act := w.current.act
+	for range 1 + act.pick(3) {
+		w.sleep(time.Duration(1+act.pick(300)) * time.Second)
+		r, person := w.registers[act.pick(len(w.registers))], act.pick(len(w.persons))
+		w.tell(r.issuer, "revokes the document of person %d", person+1)
+		r.revoke(person)
+		w.judge.reach("document revoked")
+	}
+}
