@@ -44,6 +44,7 @@ type page struct {
 type form struct {
 	outcome string // data-outcome
 	step    string // data-step or data-method
+	act     string // data-action, in the console
 	hand    bool   // data-hand
 	action  string
 	options string // of a passkey
@@ -136,8 +137,9 @@ func readForm(text string) form {
 	f := form{
 		fields:  url.Values{},
 		outcome: attribute(tag, "data-outcome"),
-		action:  attribute(tag, "action"),
+		action:  attribute(tag, " action"),
 		options: attribute(tag, "data-options"),
+		act:     attribute(tag, "data-action"),
 		hand:    strings.Contains(tag, "data-hand"),
 		step:    cmp.Or(attribute(tag, "data-step"), attribute(tag, "data-method")),
 	}

@@ -55,6 +55,9 @@ func (w *world) populate() {
 	if w.rate[switchTrust] > 0 {
 		w.person("trust operator", w.changeTrust)
 	}
+	if w.rate[switchMembers] > 0 {
+		w.person("member operator", w.admit)
+	}
 	if w.rate[switchLists] > 0 {
 		w.person("issuers", w.publishLists)
 	}

@@ -49,7 +49,8 @@ func TestHistories(t *testing.T) {
 	t.Logf("%d histories in %s\n%s", cover.seeds, time.Since(begin).Round(time.Second), &cover)
 	for _, transition := range []string{"started", "validated", "validate ALREADY_USED", "validate EXPIRED",
 		"event completed", "event failed", "event expired", "reconciled COMPLETED", "reconciled FAILED",
-		"reconciled EXPIRED", "setting changed", "revoked key used", "attacker denied"} {
+		"reconciled EXPIRED", "setting changed", "revoked key used", "attacker denied", "proof counted",
+		"status list fetched", "guest admitted", "console page"} {
 		if !t.Failed() && cover.cells[transition] == nil {
 			t.Errorf("no history had the transition %q", transition)
 		}

@@ -28,6 +28,7 @@ const (
 	switchRotation                       // the key ring is rotated; instances have it at different times
 	switchWallets                        // wallets show other documents, late and twice
 	switchLists                          // issuers revoke documents, and their servers fail
+	switchMembers                        // operators admit, demote and remove people of the console
 	switchAttackers                      // attackers with a link, a token or another publisher's key
 
 	switches
@@ -63,6 +64,7 @@ var switchInfo = [switches]struct {
 	switchRotation:    {"rotation", []int{1000}},
 	switchWallets:     {"wallets", []int{200, 500}},
 	switchLists:       {"lists", []int{200, 500}},
+	switchMembers:     {"members", []int{1000}},
 	switchAttackers:   {"attackers", []int{500, 1000}},
 }
 
@@ -80,6 +82,7 @@ func (f faultSwitch) isFault() bool {
 		switchRotation,
 		switchWallets,
 		switchLists,
+		switchMembers,
 		switchAttackers:
 		return false
 	}
