@@ -54,7 +54,8 @@ var floors = []string{
 	"core/internal/troubleshooting",
 	"core/webhook/snippet",
 	"core/internal/verdict",
-	"core/token",
+	"core/internal/token",
+	"core/keyring",
 	"core/method",
 	"core/method/sandbox",
 	"core/method/estimator",
@@ -128,11 +129,12 @@ var aboveLeaves = map[string][]string{
 	"edge/internal/longfellow": {"core/cbor"},
 	"edge/internal/trustlist":  {"core/cbor"},
 	// It applies the core's rules for key rings.
-	"edge/internal/keyring": {"core/keyset", "core/token"},
+	"edge/internal/livering": {"core/keyring", "core/keyset"},
 	// It fetches the lists that the methods name, and hands them to the operations.
 	"edge/listfetch": {"core/method", "core/operate"},
 	// It runs a core, natively or as a guest.
-	"edge/transcript": {"core", "core/token", "wasm/settings"},
+	"edge/transcript": {"core", "core/internal/token",
+		"core/keyring", "wasm/settings"},
 }
 
 // listed is a package as go list reports it, without its test files.

@@ -57,13 +57,13 @@ import (
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/keyring"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/method"
-	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/edge/egress"
 	"github.com/verge-id/verge/edge/engine"
 	"github.com/verge-id/verge/edge/internal/coalesce"
-	"github.com/verge-id/verge/edge/internal/keyring"
+	"github.com/verge-id/verge/edge/internal/livering"
 	"github.com/verge-id/verge/edge/internal/longfellow"
 	"github.com/verge-id/verge/edge/internal/runner"
 	"github.com/verge-id/verge/edge/internal/storehealth"
@@ -87,7 +87,7 @@ type Config struct {
 	Engine func(ctx context.Context, s Setup) (engine.Engine, error)
 
 	// Keyring seals sessions and tokens. Every instance on the store has the same.
-	Keyring token.Keyring
+	Keyring keyring.File
 
 	// KeyringFile reads the file of Keyring again, so that a rotation needs no restart. Nil: the ring
 	// never changes.
@@ -232,7 +232,7 @@ func (c Config) withDefaults() Config {
 type Service struct {
 	config Config
 	health *storehealth.Monitor
-	ring   *keyring.Live
+	ring   *livering.Live
 	host   host.Host
 	native *core.Service
 	usage  *usagecounter.Counter
@@ -276,7 +276,7 @@ func (s *Service) open(ctx context.Context) error {
 	s.monitorStore()
 	// A token is bound to the host's name without the port, because in dev the port may change with
 	// a restart.
-	s.ring, err = keyring.Open(ctx, keyring.Config{
+	s.ring, err = livering.Open(ctx, livering.Config{
 		Host: host.Host{KV: s.health.KV(), Now: c.Now, Random: c.Random, Log: c.Log},
 		Name: base.Hostname(), Keyring: c.Keyring, File: c.KeyringFile, FileEach: c.KeyringEach,
 		Observe: c.Server.Metrics.Keyring,

@@ -17,9 +17,9 @@ import (
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/keyring"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/operate"
-	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/edge"
 	"github.com/verge-id/verge/edge/engine"
@@ -74,7 +74,7 @@ func listen(t testing.TB) net.Listener {
 // config returns a configuration that works.
 func config(t testing.TB) edge.Config {
 	t.Helper()
-	ring, err := token.GenerateKeyring(rand.Reader, time.Now())
+	ring, err := keyring.Generate(rand.Reader, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +127,7 @@ func TestWhatCannotServeIsRefusedAndLetGo(t *testing.T) {
 		{"no method in production", func(c *edge.Config) {
 			c.Core.Dev, c.Core.BaseURL = false, "https://verge.example"
 		}, "no verification method is configured"},
-		{"no key ring", func(c *edge.Config) { c.Keyring = token.Keyring{} }, "key"},
+		{"no key ring", func(c *edge.Config) { c.Keyring = keyring.File{} }, "key"},
 		{"an engine that does not start", func(c *edge.Config) {
 			c.Engine = func(context.Context, edge.Setup) (engine.Engine, error) {
 				return nil, errors.New("no such engine")

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core"
-	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/keyring"
 	"github.com/verge-id/verge/edge"
 	"github.com/verge-id/verge/kvadapters/memory"
 	"github.com/verge-id/verge/testharness/wait"
@@ -22,7 +22,7 @@ import (
 func Example() {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	check(err)
-	ring, err := token.GenerateKeyring(rand.Reader, time.Now())
+	ring, err := keyring.Generate(rand.Reader, time.Now())
 	check(err)
 	verge, err := edge.Open(context.Background(), edge.Config{
 		Core:    core.Config{BaseURL: "http://" + listener.Addr().String(), Dev: true},

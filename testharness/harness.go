@@ -21,10 +21,10 @@ import (
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/keyring"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/method/sandbox"
-	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/edge"
 	"github.com/verge-id/verge/edge/egress"
 	"github.com/verge-id/verge/edge/engine"
@@ -77,7 +77,7 @@ type Options struct {
 
 	// Keyring is the ring to seal with, so that two harnesses can share one.
 	// The zero ring: a fresh one.
-	Keyring token.Keyring
+	Keyring keyring.File
 
 	// Observe, if not nil, is called with every response that Do has read, on the goroutine of the request.
 	Observe func(*Response)
@@ -92,7 +92,7 @@ type Options struct {
 	// Engine makes the engine that runs the core, with that configuration and
 	// host. The host's Sealer seals with the keyring. Nil: this process runs
 	// the core natively.
-	Engine func(core.Config, host.Host, token.Keyring) Engine
+	Engine func(core.Config, host.Host, keyring.File) Engine
 
 	// Remote creates a service that runs outside of this process, including its server. It has its own
 	// Random. Nil: the service runs here.
@@ -115,7 +115,7 @@ type Harness struct {
 	Engine  Engine
 	Service *core.Service // the core on the same store; the Engine runs it unless Options has one
 	KV      kv.KV
-	Keyring token.Keyring
+	Keyring keyring.File
 
 	t       testing.TB
 	clock   *kvtest.Clock
@@ -312,7 +312,7 @@ func (h *Harness) config() core.Config {
 	h.Keyring = h.opts.Keyring
 	if len(h.Keyring.Keys) == 0 {
 		var err error
-		h.Keyring, err = token.GenerateKeyring(rand.Reader, h.Now())
+		h.Keyring, err = keyring.Generate(rand.Reader, h.Now())
 		h.must(err)
 	}
 	c := core.Config{

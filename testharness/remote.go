@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core"
+	"github.com/verge-id/verge/core/keyring"
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/edge"
 )
 
@@ -25,7 +25,7 @@ type Remote interface {
 	KV() kv.KV
 
 	SetClock(now time.Time)
-	SetKeyring(ring token.Keyring)
+	SetKeyring(ring keyring.File)
 	RecordUsage() error
 	Logs() string    // one JSON object a line
 	Metrics() string // what the core has counted, as /metrics says it
@@ -36,7 +36,7 @@ type RemoteConfig struct {
 	Core    core.Config // an empty BaseURL is the remote's own
 	KV      kv.KV       // nil: the remote's own
 	Now     time.Time   // what its clock shows
-	Keyring token.Keyring
+	Keyring keyring.File
 	Host    string            // what the key ring's tokens are bound to
 	Keys    map[string][]byte // as in Options
 

@@ -13,8 +13,8 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/internal/token"
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/core/token"
 )
 
 // Partition holds the configuration.

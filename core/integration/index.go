@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/verge-id/verge/core/internal/token"
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/uuid"
 )
 

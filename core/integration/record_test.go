@@ -9,21 +9,22 @@ import (
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/internal/coretest"
+	"github.com/verge-id/verge/core/internal/token"
+	"github.com/verge-id/verge/core/keyring"
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/core/token"
 )
 
 // bound gives the world a ring whose keys are this release's, so that nothing without a MAC is
 // accepted.
-func bound(t *testing.T, w *world) token.Keyring {
+func bound(t *testing.T, w *world) keyring.File {
 	t.Helper()
-	kr, err := token.GenerateKeyring(w.Host.Random, w.Clock.Now())
+	kr, err := keyring.Generate(w.Host.Random, w.Clock.Now())
 	coretest.Must(t, err)
 	w.use(t, kr)
 	return kr
 }
 
-func (w *world) use(t *testing.T, kr token.Keyring) {
+func (w *world) use(t *testing.T, kr keyring.File) {
 	t.Helper()
 	ring, err := kr.Ring("verify.verge.example", w.Host.Random, w.Clock.Now)
 	coretest.Must(t, err)
@@ -131,7 +132,7 @@ func TestWhoCanReadTheStore(t *testing.T) {
 // key seals. Some minutes later nothing without a MAC is accepted.
 func TestAnEarlierReleasesStore(t *testing.T) {
 	w := newWorld(t)
-	legacy := token.Keyring{Keys: []token.RingKey{{Key: token.Key{ID: "9f02ab31", Secret: make([]byte, 32),
+	legacy := keyring.File{Keys: []token.RingKey{{Key: token.Key{ID: "9f02ab31", Secret: make([]byte, 32),
 		Created: w.Clock.Now()}}}}
 	w.use(t, legacy)
 	w.seed(t)

@@ -9,8 +9,8 @@ import (
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/internal/audit"
+	"github.com/verge-id/verge/core/internal/token"
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/core/token"
 )
 
 // resigned are the prefixes of items that other packages keep in the directory's partition. Each is an object

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/internal/token"
 )
 
 // Secrets are new webhook secrets of an integration that is saved. Nil keeps the stored secret. A staged

@@ -9,10 +9,10 @@ import (
 	"reflect"
 	"slices"
 
+	"github.com/verge-id/verge/core/internal/token"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/problem"
-	"github.com/verge-id/verge/core/token"
 )
 
 // Site is the publishers and integrations of an operator's configuration. Its JSON has the names that the

@@ -13,8 +13,9 @@ import (
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/coretest"
+	"github.com/verge-id/verge/core/internal/token"
+	"github.com/verge-id/verge/core/keyring"
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/kvadapters/kvtest"
 	"github.com/verge-id/verge/kvadapters/memory"
 )
@@ -41,9 +42,9 @@ func newFleet(t *testing.T) *fleet {
 	}
 }
 
-func (f *fleet) generate() token.Keyring {
+func (f *fleet) generate() keyring.File {
 	f.t.Helper()
-	kr, err := token.GenerateKeyring(f.random, f.clock.Now())
+	kr, err := keyring.Generate(f.random, f.clock.Now())
 	coretest.Must(f.t, err)
 	return kr
 }
@@ -55,7 +56,7 @@ type instance struct {
 	awaited int
 }
 
-func (f *fleet) instance(file token.Keyring, skew time.Duration) *instance {
+func (f *fleet) instance(file keyring.File, skew time.Duration) *instance {
 	f.t.Helper()
 	i := &instance{f: f}
 	now := func() time.Time { return f.clock.Now().Add(skew) }
@@ -128,7 +129,7 @@ func TestRotation_NoFailures(t *testing.T) {
 			for n := range all {
 				all[n] = f.instance(before, c.skew[n])
 			}
-			after := token.Keyring{Keys: slices.Clone(before.Keys)}
+			after := keyring.File{Keys: slices.Clone(before.Keys)}
 			coretest.Must(t, after.Rotate(f.random, f.clock.Now(), c.delay))
 
 			type sealed struct {
@@ -181,7 +182,7 @@ func TestRotation_LateInstance(t *testing.T) {
 	before := f.generate()
 	f.clock.Advance(time.Hour)
 	first, late := f.instance(before, 0), f.instance(before, 0)
-	after := token.Keyring{Keys: slices.Clone(before.Keys)}
+	after := keyring.File{Keys: slices.Clone(before.Keys)}
 	coretest.Must(t, after.Rotate(f.random, f.clock.Now(), 20*time.Second))
 	coretest.Must(t, first.Use(after))
 	for range 15 {
@@ -235,7 +236,7 @@ func TestOpen_StaleSet(t *testing.T) {
 	before := f.generate()
 	f.clock.Advance(time.Hour)
 	first, away := f.instance(before, 0), f.instance(before, 0)
-	after := token.Keyring{Keys: slices.Clone(before.Keys)}
+	after := keyring.File{Keys: slices.Clone(before.Keys)}
 	coretest.Must(t, after.Rotate(f.random, f.clock.Now(), 0))
 	coretest.Must(t, first.Use(after))
 	coretest.Must(t, first.Refresh(ctx))
@@ -253,16 +254,16 @@ func TestOpen_StaleSet(t *testing.T) {
 func TestRing_Stranger(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		make func(f *fleet, ours token.Keyring) token.Keyring
+		make func(f *fleet, ours keyring.File) keyring.File
 		old  bool // an earlier release used the store, which has no set
 	}{
-		{"another ring", func(f *fleet, _ token.Keyring) token.Keyring { return f.generate() }, false},
-		{"another secret under the same id", func(f *fleet, ours token.Keyring) token.Keyring {
+		{"another ring", func(f *fleet, _ keyring.File) keyring.File { return f.generate() }, false},
+		{"another secret under the same id", func(f *fleet, ours keyring.File) keyring.File {
 			kr := f.generate()
 			kr.Keys[0].ID = ours.Keys[0].ID
 			return kr
 		}, false},
-		{"a store that an earlier release has used", func(f *fleet, _ token.Keyring) token.Keyring {
+		{"a store that an earlier release has used", func(f *fleet, _ keyring.File) keyring.File {
 			return f.generate()
 		}, true},
 	} {
@@ -357,7 +358,7 @@ func TestRing_RetiredKey(t *testing.T) {
 	coretest.Must(t, ring.Rotate(f.random, f.clock.Now(), 0))
 	f.clock.Advance(time.Hour)
 	a, b := f.instance(ring, 0), f.instance(ring, 0)
-	old, err := token.Keyring{Keys: ring.Keys[1:]}.Ring("verge.example", f.random, nil)
+	old, err := keyring.File{Keys: ring.Keys[1:]}.Ring("verge.example", f.random, nil)
 	coretest.Must(t, err)
 	sealed, err := old.Seal(token.Flow, []byte(`{}`))
 	coretest.Must(t, err)
@@ -368,7 +369,7 @@ func TestRing_RetiredKey(t *testing.T) {
 		}
 	}
 
-	without := token.Keyring{Keys: slices.Clone(ring.Keys)}
+	without := keyring.File{Keys: slices.Clone(ring.Keys)}
 	coretest.Must(t, without.Retire(ring.Keys[1].ID, f.clock.Now(), time.Hour, true))
 	coretest.Must(t, a.Use(without))
 	for range 4 {
@@ -405,7 +406,7 @@ func TestReseal_ActiveKeyOnly(t *testing.T) {
 		}
 		return token.SealedWith(sealed)
 	}
-	after := token.Keyring{Keys: slices.Clone(ring.Keys)}
+	after := keyring.File{Keys: slices.Clone(ring.Keys)}
 	coretest.Must(t, after.Rotate(f.random, f.clock.Now(), time.Minute))
 	coretest.Must(t, a.Use(after))
 	coretest.Must(t, b.Use(after))
@@ -439,7 +440,7 @@ func TestOpen_ReplacedKey(t *testing.T) {
 	if _, until, err := i.Open(token.Flow, sealed); err != nil || !until.IsZero() {
 		t.Errorf("the active key has no end: %s, %v", until, err)
 	}
-	after := token.Keyring{Keys: slices.Clone(ring.Keys)}
+	after := keyring.File{Keys: slices.Clone(ring.Keys)}
 	coretest.Must(t, after.Rotate(f.random, f.clock.Now(), 0))
 	f.clock.Advance(20 * time.Minute) // the file arrives late
 	coretest.Must(t, i.Use(after))
@@ -457,7 +458,7 @@ func TestOpen_ReplacedKey(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	ring, err := token.GenerateKeyring(&coretest.Random{}, time.Unix(1_800_000_000, 0))
+	ring, err := keyring.Generate(&coretest.Random{}, time.Unix(1_800_000_000, 0))
 	coretest.Must(f, err)
 	good := first(ring, time.Unix(1_800_000_100, 0)).marshal(ring)
 	f.Add(good)

@@ -14,9 +14,10 @@ import (
 	"github.com/verge-id/verge/core/internal/audit"
 	"github.com/verge-id/verge/core/internal/coretest"
 	"github.com/verge-id/verge/core/internal/member"
+	"github.com/verge-id/verge/core/internal/token"
 	"github.com/verge-id/verge/core/internal/usage"
+	"github.com/verge-id/verge/core/keyring"
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/kvadapters/kvtest"
 	"github.com/verge-id/verge/kvadapters/memory"
 )
@@ -24,7 +25,7 @@ import (
 // theft is a fleet whose ring has leaked and was then rotated. The thief can write to the store.
 type theft struct {
 	*fleet
-	leaked, file token.Keyring
+	leaked, file keyring.File
 	old          *token.Ring // the thief's ring
 	running      *instance
 }
@@ -239,7 +240,7 @@ var thefts = []struct {
 	}},
 	{"the ring is rotated twice within a minute", func(t *testing.T, w *theft) {
 		w.tend(time.Minute)
-		second, err := token.Keyring{Keys: w.file.Keys[:1]}.Ring("verge.example", w.random, w.clock.Now)
+		second, err := keyring.File{Keys: w.file.Keys[:1]}.Ring("verge.example", w.random, w.clock.Now)
 		coretest.Must(t, err)
 		w.rotate()
 		w.tend(time.Minute)

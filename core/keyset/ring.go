@@ -15,9 +15,10 @@ import (
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/passkey"
+	"github.com/verge-id/verge/core/internal/token"
 	"github.com/verge-id/verge/core/internal/usage"
+	"github.com/verge-id/verge/core/keyring"
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/core/token"
 )
 
 // key is the key of the set in the store.
@@ -31,7 +32,7 @@ type Config struct {
 	Name string
 
 	// Keyring is the content of the ring's file.
-	Keyring token.Keyring
+	Keyring keyring.File
 
 	// Awaited is called when a token names a key that this instance lacks, so that the file is read again.
 	// Nil: no call.
@@ -52,7 +53,7 @@ var _ host.Sealer = (*Ring)(nil)
 
 // state is never modified after it is stored.
 type state struct {
-	file     token.Keyring
+	file     keyring.File
 	ring     *token.Ring
 	keys     []token.RingKey // of ring
 	set      keySet
@@ -79,7 +80,7 @@ func New(cfg Config) (*Ring, error) {
 }
 
 // Use replaces the ring with the current content of its file. Call Refresh afterwards.
-func (r *Ring) Use(file token.Keyring) error {
+func (r *Ring) Use(file keyring.File) error {
 	return r.change(func(s *state) {
 		s.file = file
 		if s.joined {
@@ -366,7 +367,7 @@ func names(keys []Key) string {
 	return strings.Join(out, ", ")
 }
 
-func ringNames(ring token.Keyring) string {
+func ringNames(ring keyring.File) string {
 	keys := make([]Key, len(ring.Keys))
 	for i, k := range ring.Keys {
 		keys[i] = Key{ID: k.ID, Fingerprint: k.Fingerprint()}

@@ -8,7 +8,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/internal/token"
+	"github.com/verge-id/verge/core/keyring"
 )
 
 // keySet lists the keys of the instances that share a store, newest first.
@@ -43,7 +44,7 @@ func (k Key) String() string { return fmt.Sprintf("%s (fingerprint %s)", k.ID, k
 // So an instance can check the set if it has any of the writer's keys. This distinguishes an outdated ring
 // from a foreign one. A legitimate writer of the set has every key in it that is not retired. So a set
 // which lists a key without its MAC was created with a replaced ring.
-func (s keySet) marshal(ring token.Keyring) []byte {
+func (s keySet) marshal(ring keyring.File) []byte {
 	line, err := json.Marshal(s.Keys)
 	if err != nil {
 		panic(err) // strings and times always marshal
@@ -69,7 +70,7 @@ type trust struct {
 }
 
 // parse parses an item, and checks its MACs with the keys of the ring.
-func parse(b []byte, ring token.Keyring, now time.Time) (s keySet, t trust, err error) {
+func parse(b []byte, ring keyring.File, now time.Time) (s keySet, t trust, err error) {
 	line, second, _ := bytes.Cut(b, []byte{'\n'})
 	var macs map[string][]byte
 	if json.Unmarshal(line, &s.Keys) != nil || json.Unmarshal(second, &macs) != nil || len(s.Keys) > maxKeys {
@@ -149,7 +150,7 @@ func (s Standing) Lacking(now time.Time) (n int) {
 }
 
 // compare compares the ring with a set from the store.
-func compare(s keySet, t trust, ring token.Keyring) (st Standing) {
+func compare(s keySet, t trust, ring keyring.File) (st Standing) {
 	for _, k := range s.Keys {
 		i := slices.IndexFunc(ring.Keys, func(r token.RingKey) bool { return r.ID == k.ID })
 		switch {
@@ -196,8 +197,8 @@ func (s keySet) sort() {
 	slices.SortStableFunc(s.Keys, func(a, b Key) int { return b.From.Compare(a.From) })
 }
 
-func retired(ring token.Keyring, id string) bool {
-	return slices.ContainsFunc(ring.Retired, func(r token.RetiredKey) bool { return r.ID == id })
+func retired(ring keyring.File, id string) bool {
+	return slices.ContainsFunc(ring.Retired, func(r keyring.Retired) bool { return r.ID == id })
 }
 
 // Settle is how long a key is in the set before it becomes active. It is longer than every instance takes
@@ -209,7 +210,7 @@ const announceAhead = 2 * Settle
 
 // first returns the set that a ring creates for a store without one. The ring was in use before, so its
 // keys are active from the ring's own times.
-func first(ring token.Keyring, now time.Time) (s keySet) {
+func first(ring keyring.File, now time.Time) (s keySet) {
 	older := slices.ContainsFunc(ring.Keys, func(k token.RingKey) bool { return !k.Bound })
 	for i, k := range ring.Keys {
 		if i < ring.Sealing(now) {
@@ -227,7 +228,7 @@ func first(ring token.Keyring, now time.Time) (s keySet) {
 }
 
 // begins returns when the key at i becomes active, according to the ring only.
-func begins(ring token.Keyring, i int) time.Time {
+func begins(ring keyring.File, i int) time.Time {
 	k := ring.Keys[i]
 	switch {
 	case !k.SealsFrom.IsZero():
@@ -240,7 +241,7 @@ func begins(ring token.Keyring, i int) time.Time {
 
 // advance returns the set with the changes of the ring's operator: it adds keys that are about to become
 // active and marks retired keys. changed reports whether there was a change. The ring must be whole.
-func advance(s keySet, ring token.Keyring, now time.Time) (next keySet, changed bool) {
+func advance(s keySet, ring keyring.File, now time.Time) (next keySet, changed bool) {
 	next.Keys = slices.Clone(s.Keys)
 	for i, k := range next.Keys {
 		if !k.Retired && retired(ring, k.ID) {
@@ -267,8 +268,8 @@ func advance(s keySet, ring token.Keyring, now time.Time) (next keySet, changed 
 
 // effective returns the usable ring: without the retired keys, and with the times of the whole fleet. A key
 // that is not in the store's set yet opens but does not seal.
-func effective(s keySet, ring token.Keyring) token.Keyring {
-	var out token.Keyring
+func effective(s keySet, ring keyring.File) keyring.File {
+	var out keyring.File
 	for _, k := range ring.Keys {
 		known, ok := s.find(k.ID)
 		switch {

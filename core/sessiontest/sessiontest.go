@@ -13,8 +13,8 @@ import (
 	"github.com/verge-id/verge/core/internal/outbox"
 	"github.com/verge-id/verge/core/internal/passkey"
 	"github.com/verge-id/verge/core/internal/session"
+	"github.com/verge-id/verge/core/internal/token"
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/webhook"
 )
 
@@ -80,6 +80,43 @@ func Issue(ctx context.Context, h host.Host, id ID, at time.Time) (string, error
 		return "", err
 	}
 	return token.SealResult(h.Sealer, token.ResultClaims{Session: text, Completed: token.At(at), Outcome: tx})
+}
+
+// Forger writes tokens and records with any sealer, such as that of a stolen, replaced or foreign key ring.
+type Forger struct{ host.Sealer }
+
+// Flow returns a flow token, as in a session's redirect_url.
+func (f Forger) Flow(session, callback string, expires time.Time) (string, error) {
+	return token.SealFlow(f, token.FlowClaims{Session: session, Callback: []byte(callback),
+		Expires: token.At(expires)})
+}
+
+// Result returns a result token. outcome is the transaction that completed the session; "" stands for a token
+// of an earlier release.
+func (f Forger) Result(session string, completed time.Time, outcome string) (string, error) {
+	return token.SealResult(f, token.ResultClaims{Session: session, Completed: token.At(completed),
+		Outcome: outcome})
+}
+
+// OpenResult returns the values of an authentic result token, as Result takes them.
+func (f Forger) OpenResult(text string) (session string, completed time.Time, outcome string, err error) {
+	c, err := token.OpenResult(f, text)
+	return c.Session, c.Completed.Time(), c.Outcome, err
+}
+
+// Record returns a JSON object with its MAC, as the store has it under the name.
+func (f Forger) Record(name string, object []byte) ([]byte, error) {
+	return token.SignRecord(f, name, object)
+}
+
+// OpenSecret returns the webhook secret that an integration's record contains.
+func (f Forger) OpenSecret(sealed string) ([]byte, error) {
+	b, ok := token.DecodeText("", sealed)
+	if !ok {
+		return nil, host.ErrNotAuthentic
+	}
+	secret, _, err := f.Open(token.Secret, b)
+	return secret, err
 }
 
 // EventTask returns the task that delivers an event to its integration, due at now.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core"
-	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/keyring"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/edge"
 	"github.com/verge-id/verge/edge/engine"
@@ -30,7 +30,7 @@ func TestAServiceWithASwitch(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ring, err := token.GenerateKeyring(rand.Reader, time.Now())
+		ring, err := keyring.Generate(rand.Reader, time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -74,7 +74,7 @@ func TestAServiceWhoseModuleIsNone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ring, err := token.GenerateKeyring(rand.Reader, time.Now())
+	ring, err := keyring.Generate(rand.Reader, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

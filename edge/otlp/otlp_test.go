@@ -22,7 +22,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/verge-id/verge/core"
-	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/keyring"
 	"github.com/verge-id/verge/edge"
 	"github.com/verge-id/verge/edge/egress"
 	"github.com/verge-id/verge/edge/modules"
@@ -125,7 +125,7 @@ func serve(t *testing.T, engine modules.Config, change func(*edge.Config)) servi
 	t.Cleanup(receiver.Close)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
-	ring, err := token.GenerateKeyring(rand.Reader, time.Now())
+	ring, err := keyring.Generate(rand.Reader, time.Now())
 	must(t, err)
 	s.base = "http://" + listener.Addr().String()
 	c := edge.Config{

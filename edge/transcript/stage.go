@@ -12,8 +12,8 @@ import (
 
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/keyring"
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/edge/engine"
 	"github.com/verge-id/verge/edge/wasmhost"
 	"github.com/verge-id/verge/wasm/abi"
@@ -100,7 +100,7 @@ func (e Engine) start(
 	ctx context.Context, c settings.Config, s *stage,
 ) (r engine.Engine, end func() error, err error) {
 	c.LogLevel = int8(slog.LevelDebug)
-	keys, err := token.ParseKeyring(c.Keyring)
+	keys, err := keyring.Parse(c.Keyring)
 	if err != nil {
 		return nil, nil, err
 	}

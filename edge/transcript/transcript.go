@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/keyring"
 	"github.com/verge-id/verge/wasm/abi"
 	"github.com/verge-id/verge/wasm/settings"
 )
@@ -190,7 +190,7 @@ func (t *Transcript) readHead(line []byte) error {
 	if err := decode(line, &h); err != nil {
 		return err
 	}
-	if _, err := token.ParseKeyring(h.Config.Keyring); err != nil {
+	if _, err := keyring.Parse(h.Config.Keyring); err != nil {
 		return fmt.Errorf("%w: config.keyring: %w", errFormat, err)
 	}
 	t.Config = h.Config

@@ -8,15 +8,16 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core"
+	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/keyring"
 	"github.com/verge-id/verge/core/method"
-	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/wasm/settings"
 )
 
 // ring returns a key ring for tests, whose nonces all differ.
-func ring(t *testing.T) *token.Ring {
+func ring(t *testing.T) host.Sealer {
 	t.Helper()
-	file, err := token.ParseKeyring([]byte(`{"version":1,"keys":[{"id":"9f02ab31",` +
+	file, err := keyring.Parse([]byte(`{"version":1,"keys":[{"id":"9f02ab31",` +
 		`"secret":"AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8","created":"2026-11-20T22:10:00Z"}]}`))
 	if err != nil {
 		t.Fatal(err)

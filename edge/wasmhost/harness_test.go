@@ -11,9 +11,9 @@ import (
 
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/keyring"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/ratelimit"
-	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/edge/wasmhost"
 	"github.com/verge-id/verge/kvadapters/memory"
@@ -61,8 +61,8 @@ func (f forgetful) Forget() { f.Renew(context.Background()) }
 // inGuest returns a function that creates a harness's engine with one guest.
 func inGuest(
 	t *testing.T, m *wasmhost.Module, change func(*wasmhost.Config),
-) func(core.Config, host.Host, token.Keyring) testharness.Engine {
-	return func(cfg core.Config, on host.Host, _ token.Keyring) testharness.Engine {
+) func(core.Config, host.Host, keyring.File) testharness.Engine {
+	return func(cfg core.Config, on host.Host, _ keyring.File) testharness.Engine {
 		c := wasmhost.Config{
 			Compiled:  m,
 			Guest:     settings.Config{Config: cfg},
@@ -172,7 +172,7 @@ func TestEngine_FailureAfterCommit(t *testing.T) {
 		{"contract 5: the guest traps during the commit", wasmhost.CauseHost,
 			func(t *testing.T, h *testharness.Harness, sealer *breaking, _ deadline) {
 				sealer.now.Store(true)
-				flow := token.FlowPrefix + strings.Repeat("A", 200)
+				flow := "svc_ft_" + strings.Repeat("A", 200)
 				if r := h.Do("GET", web.HostedPath+"?flow="+flow, nil, nil); r.Status != 503 {
 					t.Errorf("the request in which the guest trapped: %d %s", r.Status, r.Body)
 				}

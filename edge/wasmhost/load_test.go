@@ -9,10 +9,10 @@ import (
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/keyring"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/method/sandbox"
 	"github.com/verge-id/verge/core/sessiontest"
-	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/edge/wasmhost"
 	"github.com/verge-id/verge/testharness/long"
@@ -23,7 +23,7 @@ import (
 type publisher struct {
 	t     testing.TB
 	store kv.KV
-	ring  *token.Ring
+	ring  host.Sealer
 	key   string
 }
 
@@ -31,7 +31,7 @@ const integrationID = "0a4e1f7c-3b5d-4c6e-8f90-a1b2c3d4e5f6"
 
 func newPublisher(t testing.TB, c wasmhost.Config) *publisher {
 	t.Helper()
-	kr, err := token.ParseKeyring(c.Guest.Keyring)
+	kr, err := keyring.Parse(c.Guest.Keyring)
 	if err != nil {
 		t.Fatal(err)
 	}

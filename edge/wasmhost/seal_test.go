@@ -9,9 +9,9 @@ import (
 
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/keyring"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/ratelimit"
-	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/edge/engine"
 	"github.com/verge-id/verge/edge/wasmhost"
@@ -50,7 +50,7 @@ func TestSealing_GuestAndHost(t *testing.T) {
 	const byHost, byGuest = 0, 1
 	var now atomic.Int32
 	h := testharness.New(t, &testharness.Options{Engine: func(
-		cfg core.Config, on host.Host, ring token.Keyring,
+		cfg core.Config, on host.Host, ring keyring.File,
 	) testharness.Engine {
 		e := either{now: &now}
 		for who := range e.both {

@@ -16,7 +16,6 @@ import (
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/edge/wasmhost"
 	"github.com/verge-id/verge/kvadapters/memory"
@@ -124,7 +123,7 @@ func TestEngine_SharedModule(t *testing.T) {
 	engines[1].Handle(t.Context(), &web.Request{
 		Method: "GET",
 		Path:   web.HostedPath,
-		Query:  "flow=" + token.FlowPrefix + strings.Repeat("A", 200),
+		Query:  "flow=" + "svc_ft_" + strings.Repeat("A", 200),
 		Header: web.Header{},
 	})
 	if asked[0].Load() != 0 || asked[1].Load() == 0 {

@@ -19,9 +19,9 @@ import (
 
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/keyring"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/ratelimit"
-	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/edge"
 	"github.com/verge-id/verge/edge/egress"
@@ -81,7 +81,7 @@ func TestTheLargestPicture(t *testing.T) {
 type walks struct {
 	estimator *estimatortest.Estimator
 	config    core.Config
-	ring      token.Keyring
+	ring      keyring.File
 	key       string // of the method, in PEM
 }
 
@@ -97,7 +97,7 @@ func newWalks(t *testing.T) walks {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ring, err := token.GenerateKeyring(rand.Reader, time.Now())
+	ring, err := keyring.Generate(rand.Reader, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,8 @@ package workers_test
 import (
 	"context"
 	"crypto/rand"
+	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -18,9 +20,10 @@ import (
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/keyring"
 	"github.com/verge-id/verge/core/keyset"
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/sessiontest"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/kvadapters/memory"
 	"github.com/verge-id/verge/testharness/wait"
@@ -29,9 +32,9 @@ import (
 )
 
 // generated is a key ring that was made an hour ago.
-func generated(t *testing.T, now time.Time) token.Keyring {
+func generated(t *testing.T, now time.Time) keyring.File {
 	t.Helper()
-	ring, err := token.GenerateKeyring(rand.Reader, now.Add(-time.Hour))
+	ring, err := keyring.Generate(rand.Reader, now.Add(-time.Hour))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,16 +42,16 @@ func generated(t *testing.T, now time.Time) token.Keyring {
 }
 
 // rotated returns the ring with one more key, which is active immediately according to the file.
-func rotated(t *testing.T, ring token.Keyring, now time.Time) token.Keyring {
+func rotated(t *testing.T, ring keyring.File, now time.Time) keyring.File {
 	t.Helper()
-	after := token.Keyring{Keys: slices.Clone(ring.Keys)}
+	after := keyring.File{Keys: slices.Clone(ring.Keys)}
 	if err := after.Rotate(rand.Reader, now, 0); err != nil {
 		t.Fatal(err)
 	}
 	return after
 }
 
-func marshalled(t *testing.T, ring token.Keyring) []byte {
+func marshalled(t *testing.T, ring keyring.File) []byte {
 	t.Helper()
 	b, err := ring.Marshal()
 	if err != nil {
@@ -64,11 +67,20 @@ func sealedWith(t *testing.T, link string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sealed, ok := token.DecodeText(token.FlowPrefix, u.Query().Get("flow"))
+	flow, ok := strings.CutPrefix(u.Query().Get("flow"), "svc_ft_")
 	if !ok {
 		t.Fatalf("no flow token in %s", link)
 	}
-	return token.SealedWith(sealed)
+	return keyOf(flow)
+}
+
+// keyOf returns the id of the key that sealed a text, or "" if it is not sealed. The id follows the version.
+func keyOf(text string) string {
+	sealed, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil || len(sealed) < 5 {
+		return ""
+	}
+	return hex.EncodeToString(sealed[1:5])
 }
 
 // everything returns the stored data of a deployed Worker: the items, and the due times.
@@ -157,7 +169,7 @@ func TestTheRingInTheSecretsNextVersion(t *testing.T) {
 		// Requests in progress become free that soon.
 		w.Config.AttemptTime, w.Config.Lease = time.Second, 2100*time.Millisecond
 	})
-	with := func(ring token.Keyring) {
+	with := func(ring keyring.File) {
 		t.Helper()
 		server.Redeploy(t,
 			func(w *workerd.Worker) { w.Secrets["VERGE_KEYRING"] = string(marshalled(t, ring)) })
@@ -201,8 +213,7 @@ func TestTheRingInTheSecretsNextVersion(t *testing.T) {
 		if err != nil || json.Unmarshal(item.Value, &i) != nil {
 			t.Fatalf("the integration: %v %s", err, item.Value)
 		}
-		sealed, ok := token.DecodeText("", i.Webhook.Sealed)
-		return ok && token.SealedWith(sealed) == b.ID
+		return keyOf(i.Webhook.Sealed) == b.ID
 	})
 
 	_, other = s.start()
@@ -213,7 +224,7 @@ func TestTheRingInTheSecretsNextVersion(t *testing.T) {
 		func() bool { return len(in.statuses(id, "verification.started")) > 0 })
 	key := "key " + b.ID + " (fingerprint " + b.Fingerprint() + ")"
 	for _, ring := range []struct {
-		keys token.Keyring
+		keys keyring.File
 		log  string
 	}{
 		{before, "lacks " + key},
@@ -335,7 +346,7 @@ func idle(t *testing.T) (*gate, *service, string) {
 		t.Fatal(err)
 	}
 	site.Advance(keyset.Settle)
-	flow, err := token.SealFlow(other, token.FlowClaims{})
+	flow, err := sessiontest.Forger{Sealer: other}.Flow("", "", site.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/keyring"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/core/webhook"
 	"github.com/verge-id/verge/testharness/workerd"
@@ -228,9 +228,9 @@ func (s *service) want(a answer, status int, code string) {
 	}
 }
 
-func keyring(t *testing.T) []byte {
+func newKeyring(t *testing.T) []byte {
 	t.Helper()
-	ring, err := token.GenerateKeyring(rand.Reader, time.Now())
+	ring, err := keyring.Generate(rand.Reader, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -262,7 +262,7 @@ func newSite(t *testing.T, in *inbox, c workerd.Config) (*service, *workerd.Site
 func withRing(t *testing.T, c workerd.Config) workerd.Config {
 	t.Helper()
 	c.Guest.Dev, c.Guest.OperatorToken, c.Guest.Host = true, operatorToken, "verge.example"
-	c.Guest.Keyring, c.Guest.Schedule.JitterPercent = keyring(t), -1
+	c.Guest.Keyring, c.Guest.Schedule.JitterPercent = newKeyring(t), -1
 	return c
 }
 

@@ -48,7 +48,7 @@ func TestSignatures(t *testing.T) {
 		}
 	}
 	sec1, err := x509.MarshalECPrivateKey(ec)
-	guest := settings.Config{Config: core.Config{Dev: true}, Keyring: keyring(t), Host: "x"}
+	guest := settings.Config{Config: core.Config{Dev: true}, Keyring: newKeyring(t), Host: "x"}
 	site := workerd.Shared(t).Site(t, workerd.Config{Guest: guest,
 		Keys: map[string]string{
 			"ec": pkcs8(ec), "rsa": pkcs8(wide), "ed": pkcs8(ed), "narrow": pkcs8(narrow),
@@ -128,7 +128,7 @@ func TestFetchesOfMethods(t *testing.T) {
 	}))
 	defer receiver.Close()
 	defer close(release)
-	guest := settings.Config{Config: core.Config{Dev: true}, Keyring: keyring(t), Host: "x"}
+	guest := settings.Config{Config: core.Config{Dev: true}, Keyring: newKeyring(t), Host: "x"}
 	site := workerd.Shared(t).Site(t, workerd.Config{Guest: guest,
 		FetchTimeout: 2 * time.Second})
 	fetch := func(q host.FetchRequest) abi.Status {

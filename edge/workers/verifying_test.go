@@ -13,7 +13,7 @@ import (
 
 // WebCrypto verifies the same signatures as the standard library (contract 41).
 func TestVerify(t *testing.T) {
-	guest := settings.Config{Config: core.Config{Dev: true}, Keyring: keyring(t), Host: "x"}
+	guest := settings.Config{Config: core.Config{Dev: true}, Keyring: newKeyring(t), Host: "x"}
 	site := workerd.Shared(t).Site(t, workerd.Config{Guest: guest})
 	verifytest.Run(t, effect.Verifier(site.Effect).Verify)
 	for name, body := range map[string][]byte{"empty": nil, "malformed": {1, 2}} {

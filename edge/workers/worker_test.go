@@ -38,7 +38,7 @@ func deployOn(t *testing.T, isolates int, in *inbox, change func(*workerd.Worker
 					JitterPercent: -1}},
 		},
 		Site: shop(in, "secret_env", "SHOP_WEBHOOK_SECRET"),
-		Secrets: map[string]string{"VERGE_KEYRING": string(keyring(t)),
+		Secrets: map[string]string{"VERGE_KEYRING": string(newKeyring(t)),
 			"VERGE_OPERATOR_TOKEN": operatorToken + "\n", "SHOP_WEBHOOK_SECRET": webhookSecret + "\n"},
 	}
 	w.AdminHost = "verge.localhost" // under /admin/ of the public host

@@ -11,8 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
-	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/keyring"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/core/webhook"
 	"github.com/verge-id/verge/testharness"
@@ -28,7 +29,7 @@ var network = foothold{"Anyone on the network", []row{
 			s := newService(t, nil)
 			started := s.Start(nil)
 			real := s.Approve(started).ResultToken
-			claims, err := token.OpenResult(s.ring(s.Keyring, hostName), real)
+			claims, err := opened(s.ring(s.Keyring, hostName), real)
 			must(t, err)
 			tokens := []string{"svc_rt_", "svc_rt_" + rand.Text(), real[:len(real)-1], real + "A",
 				flowOf(t, started.RedirectURL),
@@ -90,8 +91,8 @@ var network = foothold{"Anyone on the network", []row{
 			staging := s.ring(s.Keyring, "staging.example")
 			_, text := s.forge(staging, s.Now())
 			want(t, s.Reconcile(text), 404, "NOT_FOUND")
-			want(t, s.Validate(s.result(staging, token.ResultClaims{Session: s.Start(nil).SessionID,
-				Completed: token.At(s.Now())})),
+			want(t, s.Validate(s.result(staging, resultClaims{Session: s.Start(nil).SessionID,
+				Completed: s.Now()})),
 				400, "INVALID_TOKEN")
 		},
 	},
@@ -165,9 +166,9 @@ var sibling = foothold{"Another host of the same domain", []row{
 }}
 
 // stranger returns an attacker's own ring, whose key has the same id as the service's.
-func stranger(s *service) *token.Ring {
+func stranger(s *service) host.Sealer {
 	s.t.Helper()
-	file, err := token.GenerateKeyring(rand.Reader, s.Now())
+	file, err := keyring.Generate(rand.Reader, s.Now())
 	must(s.t, err)
 	file.Keys[0].ID = s.Keyring.Keys[0].ID
 	return s.ring(file, hostName)
@@ -190,7 +191,7 @@ var browser = foothold{"A browser", []row{
 			s := newService(t, nil)
 			const state, user = "canary-state-5d2c1b", "canary-user-8e4f7a"
 			link := s.Start(body{"state": state, "external_user_id": user}).RedirectURL
-			raw, ok := token.DecodeText(token.FlowPrefix, flowOf(t, link))
+			raw, ok := strings.CutPrefix(flowOf(t, link), "svc_ft_")
 			if !ok {
 				t.Fatal("the link has no flow token")
 			}
@@ -206,7 +207,7 @@ var browser = foothold{"A browser", []row{
 	{
 		tries: "to guess the publisher's data from the length of its link",
 		gets:  "the sum of the lengths, to 64 bytes",
-		proof: []string{"core/token:TestSealFlow_LengthSteps"},
+		proof: []string{"core/internal/token:TestSealFlow_LengthSteps"},
 	},
 	{
 		tries: "an altered link",

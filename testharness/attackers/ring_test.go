@@ -3,24 +3,27 @@ package attackers
 import (
 	"bytes"
 	"crypto/rand"
+	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/keyring"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/sessiontest"
-	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/webhook"
 	"github.com/verge-id/verge/testharness"
 )
 
 // leaked returns a service whose ring leaked and was rotated 19 days ago, and the leaked ring. The service
 // has signed all records again since.
-func leaked(t *testing.T) (s *service, old *token.Ring, now token.Keyring) {
+func leaked(t *testing.T) (s *service, old host.Sealer, now keyring.File) {
 	t.Helper()
 	s, old, now = leakedJustNow(t)
 	s.Settle()
@@ -28,31 +31,30 @@ func leaked(t *testing.T) (s *service, old *token.Ring, now token.Keyring) {
 }
 
 // leakedJustNow is leaked before the service has signed any record again.
-func leakedJustNow(t *testing.T) (s *service, old *token.Ring, now token.Keyring) {
+func leakedJustNow(t *testing.T) (s *service, old host.Sealer, now keyring.File) {
 	t.Helper()
-	file, err := token.GenerateKeyring(rand.Reader, testharness.Epoch.AddDate(0, 0, -40))
+	file, err := keyring.Generate(rand.Reader, testharness.Epoch.AddDate(0, 0, -40))
 	must(t, err)
-	before := token.Keyring{Keys: slices.Clone(file.Keys)}
+	before := keyring.File{Keys: slices.Clone(file.Keys)}
 	must(t, file.Rotate(rand.Reader, testharness.Epoch.AddDate(0, 0, -19), 0))
 	s = newService(t, &testharness.Options{Keyring: file})
 	return s, s.ring(before, hostName), file
 }
 
 // record returns a stored object, signed by a ring.
-func (s *service) record(ring *token.Ring, at kv.Key, object []byte) []byte {
+func (s *service) record(ring host.Sealer, at kv.Key, object []byte) []byte {
 	s.t.Helper()
-	b, err := token.SignRecord(ring, at.String(), object)
+	b, err := sessiontest.Forger{Sealer: ring}.Record(at.String(), object)
 	must(s.t, err)
 	return b
 }
 
 // webhookOf opens the stored webhook of an integration.
-func webhookOf(t testing.TB, ring *token.Ring, item kv.Item) (secret, url string) {
+func webhookOf(t testing.TB, ring host.Sealer, item kv.Item) (secret, url string) {
 	t.Helper()
 	var i integration.Integration
 	must(t, json.Unmarshal(item.Value, &i))
-	sealed, _ := token.DecodeText("", i.Webhook.Sealed)
-	claims, _, err := ring.Open(token.Secret, sealed)
+	claims, err := sessiontest.Forger{Sealer: ring}.OpenSecret(i.Webhook.Sealed)
 	must(t, err)
 	var c struct {
 		Secret string `json:"sec"`
@@ -72,8 +74,8 @@ var replacedRing = foothold{"The holder of a replaced key ring", []row{
 			s, old, _ := leaked(t)
 			_, text := s.forge(old, s.Now())
 			want(t, s.Reconcile(text), 404, "NOT_FOUND")
-			want(t, s.Validate(s.result(old, token.ResultClaims{Session: text,
-				Completed: token.At(s.Now())})), 400, "INVALID_TOKEN")
+			want(t, s.Validate(s.result(old, resultClaims{Session: text,
+				Completed: s.Now()})), 400, "INVALID_TOKEN")
 		},
 	},
 	{
@@ -83,8 +85,8 @@ var replacedRing = foothold{"The holder of a replaced key ring", []row{
 			s, old, _ := leaked(t)
 			_, before := s.forge(old, s.Now().AddDate(0, 0, -20))
 			for _, text := range []string{s.Start(nil).SessionID, before} {
-				want(t, s.Validate(s.result(old, token.ResultClaims{Session: text,
-					Completed: token.At(s.Now())})), 400, "INVALID_TOKEN")
+				want(t, s.Validate(s.result(old, resultClaims{Session: text,
+					Completed: s.Now()})), 400, "INVALID_TOKEN")
 			}
 		},
 	},
@@ -94,9 +96,8 @@ var replacedRing = foothold{"The holder of a replaced key ring", []row{
 		do: func(t *testing.T) {
 			s, old, _ := leaked(t)
 			started := s.Start(nil)
-			flow, err := token.SealFlow(old, token.FlowClaims{Session: started.SessionID,
-				Callback: []byte("https://evil.example/"),
-				Expires:  token.At(s.Now().Add(10 * time.Minute))})
+			flow, err := sessiontest.Forger{Sealer: old}.Flow(started.SessionID, "https://evil.example/",
+				s.Now().Add(10*time.Minute))
 			must(t, err)
 			p := s.Open(s.BaseURL + "/verify?flow=" + flow)
 			if p.Status != 400 || p.Kind != "damaged" || p.Callback != nil {
@@ -135,8 +136,7 @@ var replacedRing = foothold{"The holder of a replaced key ring", []row{
 			s, old, _ := leaked(t)
 			var i integration.Integration
 			must(t, json.Unmarshal(s.read(integrationName(s.Publisher.L1.ID)).Value, &i))
-			sealed, _ := token.DecodeText("", i.Webhook.Sealed)
-			if _, _, err := old.Open(token.Secret, sealed); err == nil {
+			if _, err := (sessiontest.Forger{Sealer: old}).OpenSecret(i.Webhook.Sealed); err == nil {
 				t.Error("the secret opens with the replaced ring")
 			}
 		},
@@ -159,8 +159,8 @@ var replacedRing = foothold{"The holder of a replaced key ring", []row{
 			at := outcomeKey(id)
 			tx := s.plant(at, s.record(old, at, completed(id.Created)))
 			wantStatus(t, s, text, "COMPLETED")
-			want(t, s.Validate(s.result(old, token.ResultClaims{Session: text,
-				Completed: token.At(id.Created), Outcome: tx})), 410, "EXPIRED")
+			want(t, s.Validate(s.result(old, resultClaims{Session: text,
+				Completed: id.Created, Outcome: tx})), 410, "EXPIRED")
 
 			must(t, file.Retire(file.Keys[1].ID, s.Now(), 30*24*time.Hour, true))
 			want(t, s.sharing(file).Reconcile(text), 404, "NOT_FOUND")
@@ -281,9 +281,8 @@ var currentRing = foothold{"The holder of the current key ring", []row{
 			ring := s.ring(s.Keyring, hostName)
 			_, text := s.forge(ring, s.Now())
 			wantStatus(t, s, text, "PENDING")
-			flow, err := token.SealFlow(ring, token.FlowClaims{Session: text,
-				Callback: []byte("https://evil.example/"),
-				Expires:  token.At(s.Now().Add(10 * time.Minute))})
+			flow, err := sessiontest.Forger{Sealer: ring}.Flow(text, "https://evil.example/",
+				s.Now().Add(10*time.Minute))
 			must(t, err)
 			back := s.Open(s.BaseURL + "/verify?flow=" + flow).Submit("approve").Callback
 			if back == nil || !strings.HasPrefix(back.URL, "https://evil.example/") ||
@@ -321,12 +320,12 @@ var currentRing = foothold{"The holder of the current key ring", []row{
 			s.Open(failed.RedirectURL).Submit("reject")
 			item := s.read(outcomeKey(s.idOf(failed.SessionID)))
 			_, made := s.forge(ring, s.Now())
-			for _, c := range []token.ResultClaims{
+			for _, c := range []resultClaims{
 				{Session: started.SessionID}, {Session: started.SessionID, Outcome: rand.Text()},
 				{Session: made}, {Session: made, Outcome: item.Tx},
 				{Session: failed.SessionID},
 			} {
-				c.Completed = token.At(s.Now())
+				c.Completed = s.Now()
 				want(t, s.Validate(s.result(ring, c)), 400, "INVALID_TOKEN")
 			}
 		},
@@ -339,7 +338,7 @@ var currentRing = foothold{"The holder of the current key ring", []row{
 			ring := s.ring(s.Keyring, hostName)
 			id, text := s.forge(ring, s.Now())
 			at := outcomeKey(id)
-			c := token.ResultClaims{Session: text, Completed: token.At(s.Now())}
+			c := resultClaims{Session: text, Completed: s.Now()}
 			c.Outcome = s.plant(at, s.record(ring, at, completed(s.Now())))
 			if r := s.Validate(s.result(ring, c)); r.Status != 200 || r.JSON()["verified"] != true {
 				t.Errorf("%d %s, shorten the text", r.Status, r.Body)
@@ -349,15 +348,18 @@ var currentRing = foothold{"The holder of the current key ring", []row{
 }}
 
 // earlier returns a service with a key ring of an earlier release.
-func earlier(t *testing.T) (s *service, file token.Keyring) {
+func earlier(t *testing.T) (s *service, file keyring.File) {
 	t.Helper()
-	file.Keys = []token.RingKey{{Key: token.Key{ID: "9f02ab31", Secret: bytes.Repeat([]byte{7}, 32),
-		Created: testharness.Epoch}}}
+	text := fmt.Sprintf(`{"version":1,"keys":[{"id":"9f02ab31","secret":%q,"created":%q}]}`,
+		base64.RawURLEncoding.EncodeToString(bytes.Repeat([]byte{7}, 32)),
+		testharness.Epoch.Format(time.RFC3339Nano))
+	file, err := keyring.Parse([]byte(text))
+	must(t, err)
 	return newService(t, &testharness.Options{Keyring: file}), file
 }
 
 // rotated returns the service an hour after its ring was rotated with this release.
-func (s *service) rotated(file token.Keyring) *service {
+func (s *service) rotated(file keyring.File) *service {
 	s.t.Helper()
 	file.Keys = slices.Clone(file.Keys)
 	must(s.t, file.Rotate(rand.Reader, s.Now(), 0))

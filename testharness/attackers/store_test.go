@@ -16,7 +16,6 @@ import (
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/testharness"
 )
@@ -470,7 +469,7 @@ func (s *service) grantsNothing(started testharness.Started) {
 		s.t.Errorf("reconcile: %d %s", r.Status, r.Body)
 	}
 	page := s.Do("GET", web.HostedPath+"?flow="+flowOf(s.t, started.RedirectURL), nil, nil)
-	if page.Status != 503 || strings.Contains(string(page.Body), token.ResultPrefix) {
+	if page.Status != 503 || strings.Contains(string(page.Body), "svc_rt_") {
 		s.t.Errorf("the page: %d %s", page.Status, page.Body)
 	}
 }

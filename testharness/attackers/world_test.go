@@ -12,10 +12,11 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 
+	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/keyring"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/sessiontest"
-	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/kvadapters/redis"
 	"github.com/verge-id/verge/testharness"
@@ -66,7 +67,7 @@ func newReadable(t *testing.T) *service {
 }
 
 // sharing returns a service with another ring on the same store.
-func (s *service) sharing(ring token.Keyring) *service {
+func (s *service) sharing(ring keyring.File) *service {
 	s.t.Helper()
 	return newService(s.t, &testharness.Options{Keyring: ring,
 		KV: func(func() time.Time) kv.KV { return s.KV }})
@@ -118,7 +119,7 @@ func flowOf(t testing.TB, redirectURL string) string {
 }
 
 // ring returns the ring of an attacker who has the file.
-func (s *service) ring(file token.Keyring, host string) *token.Ring {
+func (s *service) ring(file keyring.File, host string) host.Sealer {
 	s.t.Helper()
 	r, err := file.Ring(host, rand.Reader, s.Now)
 	must(s.t, err)
@@ -126,7 +127,7 @@ func (s *service) ring(file token.Keyring, host string) *token.Ring {
 }
 
 // forge returns a session id of L1 from a ring, dated at.
-func (s *service) forge(ring *token.Ring, at time.Time) (sessiontest.ID, string) {
+func (s *service) forge(ring host.Sealer, at time.Time) (sessiontest.ID, string) {
 	s.t.Helper()
 	id, err := sessiontest.New(rand.Reader, s.Publisher.L1.ID, "L1", at, 0)
 	must(s.t, err)
@@ -143,10 +144,23 @@ func (s *service) idOf(text string) sessiontest.ID {
 	return id
 }
 
+// resultClaims is the content of a result token.
+type resultClaims struct {
+	Session   string
+	Completed time.Time
+	Outcome   string
+}
+
+// opened returns the content of an authentic result token.
+func opened(ring host.Sealer, text string) (c resultClaims, err error) {
+	c.Session, c.Completed, c.Outcome, err = sessiontest.Forger{Sealer: ring}.OpenResult(text)
+	return c, err
+}
+
 // result returns a result token from a ring.
-func (s *service) result(ring *token.Ring, c token.ResultClaims) string {
+func (s *service) result(ring host.Sealer, c resultClaims) string {
 	s.t.Helper()
-	text, err := token.SealResult(ring, c)
+	text, err := sessiontest.Forger{Sealer: ring}.Result(c.Session, c.Completed, c.Outcome)
 	must(s.t, err)
 	return text
 }

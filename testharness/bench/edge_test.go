@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core"
+	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/ratelimit"
-	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/testharness/workerd"
 	"github.com/verge-id/verge/wasm/settings"
@@ -102,7 +102,7 @@ func at(path string, request []byte) []byte {
 type edgeService struct {
 	server     *workerd.Server
 	key        string
-	ring       *token.Ring
+	ring       host.Sealer
 	partitions int
 }
 

@@ -17,11 +17,11 @@ import (
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/keyring"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/method/sandbox"
 	"github.com/verge-id/verge/core/ratelimit"
 	"github.com/verge-id/verge/core/sessiontest"
-	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/edge"
 	"github.com/verge-id/verge/edge/egress"
@@ -51,8 +51,8 @@ type service struct {
 }
 
 // keys is the key ring of all services, because they follow each other on a store.
-var keys = sync.OnceValues(func() (token.Keyring, error) {
-	return token.GenerateKeyring(rand.Reader, time.Now())
+var keys = sync.OnceValues(func() (keyring.File, error) {
+	return keyring.Generate(rand.Reader, time.Now())
 })
 
 // newService runs a service over store whose integration posts its webhooks to sink. It sends none if sink is

@@ -15,10 +15,10 @@ import (
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/keyring"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/method/sandbox"
 	"github.com/verge-id/verge/core/sessiontest"
-	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/edge"
 	"github.com/verge-id/verge/kvadapters/kvtest"
@@ -87,7 +87,7 @@ func newFixture(t testing.TB) *fixture {
 	w.seed = func(n uint64) { source.Seed([32]byte{byte(n), byte(n >> 8), byte(n >> 16), byte(n >> 24), 1}) }
 	now := func() time.Time { return w.started }
 	w.faulty = &kvtest.Faulty{KV: memory.New(memory.Config{Now: now})}
-	ring, err := token.GenerateKeyring(w.random, w.started)
+	ring, err := keyring.Generate(w.random, w.started)
 	must(err)
 	for n := range w.services {
 		w.services[n], err = edge.Open(t.Context(), edge.Config{

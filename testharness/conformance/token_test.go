@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/keyset"
-	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/sessiontest"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/testharness"
 	"github.com/verge-id/verge/testharness/long"
@@ -635,8 +635,7 @@ func TestSessionID(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		result, err := token.SealResult(ring, token.ResultClaims{Session: h.Start(nil).SessionID,
-			Completed: token.At(h.Now())})
+		result, err := sessiontest.Forger{Sealer: ring}.Result(h.Start(nil).SessionID, h.Now(), "")
 		if err != nil {
 			t.Fatal(err)
 		}

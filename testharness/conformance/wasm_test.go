@@ -9,10 +9,10 @@ import (
 
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/keyring"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/ratelimit"
-	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/edge/wasmhost"
 	"github.com/verge-id/verge/testharness"
 	"github.com/verge-id/verge/testharness/courier"
@@ -23,18 +23,18 @@ import (
 )
 
 // onWasm is Options.Engine if the core runs as a guest, else nil.
-func onWasm(t testing.TB) func(core.Config, host.Host, token.Keyring) testharness.Engine {
+func onWasm(t testing.TB) func(core.Config, host.Host, keyring.File) testharness.Engine {
 	if !inGuest {
 		return nil
 	}
-	return func(c core.Config, h host.Host, _ token.Keyring) testharness.Engine { return newGuest(t, c, h) }
+	return func(c core.Config, h host.Host, _ keyring.File) testharness.Engine { return newGuest(t, c, h) }
 }
 
 // With VERGE_HARNESS_ENGINE=wasm, all tests run in a guest. This one does so without it.
 func TestWalkInAGuest(t *testing.T) {
 	long.Skip(t, "TestWalkInAGuest")
 	h := newHarness(t, &opts{Engine: func(c core.Config, on host.Host,
-		_ token.Keyring) testharness.Engine {
+		_ keyring.File) testharness.Engine {
 		return newGuest(t, c, on)
 	}})
 	started := h.Start(nil)

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-id/verge/core/keyring"
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/kvadapters/kvtest"
 	"github.com/verge-id/verge/testharness"
@@ -56,7 +56,7 @@ func onWorker(t testing.TB) func(testharness.RemoteConfig) testharness.Remote {
 }
 
 // SetKeyring implements testharness.Remote: it is a deployment with another ring.
-func (w worker) SetKeyring(ring token.Keyring) {
+func (w worker) SetKeyring(ring keyring.File) {
 	c := w.config
 	var err error
 	if c.Guest.Keyring, err = ring.Marshal(); err != nil {

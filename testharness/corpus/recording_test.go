@@ -19,10 +19,10 @@ import (
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/keyring"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/method/sandbox"
 	"github.com/verge-id/verge/core/ratelimit"
-	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/core/webhook"
 	"github.com/verge-id/verge/edge/signing"
@@ -126,7 +126,7 @@ func begin(service core.Config) *recording {
 	s := &recording{now: epoch, meter: meter{}, secrets: map[string]string{}}
 	s.store = memory.New(memory.Config{Now: func() time.Time { return s.now }})
 	random := transcript.Entropy(0)
-	keys, err := token.GenerateKeyring(random, s.now)
+	keys, err := keyring.Generate(random, s.now)
 	check(err)
 	c.Keyring, err = keys.Marshal()
 	check(err)

@@ -13,7 +13,7 @@ import (
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/sessiontest"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/core/webhook"
 	"github.com/verge-id/verge/wasm/abi"
@@ -531,7 +531,7 @@ func (s *recording) planted() {
 	s.plant(at, []byte("{"))
 	s.ask("contract 5, 503: an integration that this service did not write", "POST", web.StartPath, secret,
 		s.startBody(members{"integration_id": s.shop.l2.id}))
-	damaged, err := token.SignRecord(s.sealer, at.String(), []byte(`{"level":1}`))
+	damaged, err := sessiontest.Forger{Sealer: s.sealer}.Record(at.String(), []byte(`{"level":1}`))
 	check(err)
 	s.plant(at, damaged)
 	s.ask("contract 5, 500: a damaged integration", "POST", web.StartPath, secret,

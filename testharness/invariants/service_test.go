@@ -15,12 +15,12 @@ import (
 
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/keyring"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/method/sandbox"
 	"github.com/verge-id/verge/core/ratelimit"
 	"github.com/verge-id/verge/core/sessiontest"
-	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/core/webhook"
 	"github.com/verge-id/verge/edge"
@@ -45,8 +45,8 @@ type setup struct {
 	Schedule   webhook.Schedule
 	Clock      *clock
 	Sink       *sink
-	Keyring    token.Keyring // zero: a new one
-	Key        string        // an existing secret key, configured by another service on the store
+	Keyring    keyring.File // zero: a new one
+	Key        string       // an existing secret key, configured by another service on the store
 
 	BaseURL string          // shared by several services; "": its own address
 	Methods []method.Config // in addition to the sandbox
@@ -63,7 +63,7 @@ type service struct {
 	key     string
 	sink    *sink
 	clock   *clock
-	keyring token.Keyring
+	keyring keyring.File
 
 	pause func() // stops the jobs, like drain, until resume
 	log   *logBuffer
@@ -89,7 +89,7 @@ func newService(t testing.TB, c setup) *service {
 	}
 	var err error
 	if len(s.keyring.Keys) == 0 {
-		s.keyring, err = token.GenerateKeyring(rand.Reader, s.clock.Now())
+		s.keyring, err = keyring.Generate(rand.Reader, s.clock.Now())
 		must(t, err)
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")

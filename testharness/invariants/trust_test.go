@@ -22,7 +22,6 @@ import (
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/method/sandbox"
 	"github.com/verge-id/verge/core/sessiontest"
-	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/testharness/faultproxy"
 	"github.com/verge-id/verge/testharness/long"
@@ -224,8 +223,7 @@ func (w *trusting) start(through *service, s *shop) *walk {
 	must(w.t, err)
 	text, err := id.Format(sealer)
 	must(w.t, err)
-	flow, err := token.SealFlow(sealer, token.FlowClaims{Session: text,
-		Callback: []byte("https://shop.example/return"), Expires: token.At(id.Expires())})
+	flow, err := sessiontest.Forger{Sealer: sealer}.Flow(text, "https://shop.example/return", id.Expires())
 	must(w.t, err)
 	k.get(sharedURL + web.HostedPath + "?flow=" + url.QueryEscape(flow))
 	return k

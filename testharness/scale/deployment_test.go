@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/keyring"
 	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/wait"
 )
@@ -86,7 +86,7 @@ func deploy(t testing.TB, store, webhookURL, limits string, n int) *deployment {
 	kit.Source(t)
 	d := &deployment{t: t, dir: t.TempDir()}
 	d.config = filepath.Join(d.dir, "verge.toml")
-	keyring, err := token.GenerateKeyring(rand.Reader, time.Now())
+	keyring, err := keyring.Generate(rand.Reader, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

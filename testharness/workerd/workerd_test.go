@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core"
+	"github.com/verge-id/verge/core/keyring"
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/kvadapters/memory"
 	"github.com/verge-id/verge/testharness/workerd"
 	"github.com/verge-id/verge/wasm/abi"
@@ -23,7 +23,7 @@ var start = time.Date(2026, 11, 20, 22, 10, 0, 0, time.UTC)
 
 func config(t *testing.T) workerd.Config {
 	t.Helper()
-	ring, err := token.GenerateKeyring(rand.Reader, start)
+	ring, err := keyring.Generate(rand.Reader, start)
 	if err != nil {
 		t.Fatal(err)
 	}

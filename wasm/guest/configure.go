@@ -10,9 +10,9 @@ import (
 
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/keyring"
 	"github.com/verge-id/verge/core/keyset"
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/wasm/abi"
 	"github.com/verge-id/verge/wasm/effect"
 	"github.com/verge-id/verge/wasm/settings"
@@ -56,7 +56,7 @@ func configure(message []byte, sealer host.Sealer) (*guest, error) {
 
 // seal makes the guest seal with the configuration's key ring.
 func (g *guest) seal(h *host.Host, c settings.Config) error {
-	file, err := token.ParseKeyring(c.Keyring)
+	file, err := keyring.Parse(c.Keyring)
 	if err != nil {
 		return err
 	}

@@ -22,10 +22,10 @@ import (
 	"github.com/verge-id/verge/core/internal/result"
 	"github.com/verge-id/verge/core/internal/session"
 	"github.com/verge-id/verge/core/internal/testhost"
+	"github.com/verge-id/verge/core/internal/token"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/method/sandbox"
 	"github.com/verge-id/verge/core/ratelimit"
-	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/kvadapters/kvtest"
 )

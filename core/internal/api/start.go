@@ -9,11 +9,11 @@ import (
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/lifecycle"
 	"github.com/verge-id/verge/core/internal/session"
+	"github.com/verge-id/verge/core/internal/token"
 	"github.com/verge-id/verge/core/internal/weburl"
 	"github.com/verge-id/verge/core/language"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/timestamp"
-	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/uuid"
 	"github.com/verge-id/verge/core/web"
 )

@@ -20,8 +20,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/internal/token"
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/core/token"
 )
 
 // partition is the partition of the configuration (integration.Partition), since an entry is part of its

@@ -13,8 +13,8 @@ import (
 
 	"github.com/verge-id/verge/core/internal/coretest"
 	"github.com/verge-id/verge/core/internal/testhost"
+	"github.com/verge-id/verge/core/keyring"
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/kvadapters/kvtest"
 )
 
@@ -142,9 +142,9 @@ func TestList_ForgedEntries(t *testing.T) {
 // Contract 16: a leaked ring that was replaced cannot sign an entry of today.
 func TestList_ReplacedRing(t *testing.T) {
 	h := testhost.New(t)
-	keys, err := token.GenerateKeyring(h.Random, h.Clock.Now())
+	keys, err := keyring.Generate(h.Random, h.Clock.Now())
 	coretest.Must(t, err)
-	use := func(k token.Keyring) {
+	use := func(k keyring.File) {
 		t.Helper()
 		h.Sealer, err = k.Ring("verify.verge.example", h.Random, h.Clock.Now)
 		coretest.Must(t, err)

@@ -3,8 +3,8 @@ package hosted
 import (
 	"github.com/verge-id/verge/core/internal/lifecycle"
 	"github.com/verge-id/verge/core/internal/session"
+	"github.com/verge-id/verge/core/internal/token"
 	"github.com/verge-id/verge/core/method"
-	"github.com/verge-id/verge/core/token"
 )
 
 // effect is the consequence of a method's decision. Exactly one of the fields below step applies.

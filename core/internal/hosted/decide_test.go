@@ -7,9 +7,9 @@ import (
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/lifecycle"
 	"github.com/verge-id/verge/core/internal/session"
+	"github.com/verge-id/verge/core/internal/token"
 	"github.com/verge-id/verge/core/internal/verdict"
 	"github.com/verge-id/verge/core/method"
-	"github.com/verge-id/verge/core/token"
 )
 
 // The step of the browser waits for a response, as after a return.

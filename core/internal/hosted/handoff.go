@@ -12,9 +12,9 @@ import (
 	"github.com/verge-id/verge/core/internal/hosted/pages"
 	"github.com/verge-id/verge/core/internal/lifecycle"
 	"github.com/verge-id/verge/core/internal/session"
+	"github.com/verge-id/verge/core/internal/token"
 	"github.com/verge-id/verge/core/internal/weburl"
 	"github.com/verge-id/verge/core/method"
-	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
 )
 

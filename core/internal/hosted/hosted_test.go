@@ -21,9 +21,9 @@ import (
 	"github.com/verge-id/verge/core/internal/result"
 	"github.com/verge-id/verge/core/internal/session"
 	"github.com/verge-id/verge/core/internal/testhost"
+	"github.com/verge-id/verge/core/internal/token"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/method"
-	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/kvadapters/kvtest"
 )

@@ -7,8 +7,8 @@ import (
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/internal/lifecycle"
+	"github.com/verge-id/verge/core/internal/token"
 	"github.com/verge-id/verge/core/method"
-	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
 )
 

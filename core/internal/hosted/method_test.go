@@ -18,8 +18,8 @@ import (
 	"github.com/verge-id/verge/core/internal/coretest"
 	"github.com/verge-id/verge/core/internal/session"
 	"github.com/verge-id/verge/core/internal/testhost"
+	"github.com/verge-id/verge/core/internal/token"
 	"github.com/verge-id/verge/core/method"
-	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
 )
 

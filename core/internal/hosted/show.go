@@ -14,10 +14,10 @@ import (
 	"github.com/verge-id/verge/core/internal/openid"
 	"github.com/verge-id/verge/core/internal/result"
 	"github.com/verge-id/verge/core/internal/session"
+	"github.com/verge-id/verge/core/internal/token"
 	"github.com/verge-id/verge/core/internal/weburl"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/method"
-	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
 )
 

@@ -19,10 +19,10 @@ import (
 	"github.com/verge-id/verge/core/internal/finished"
 	"github.com/verge-id/verge/core/internal/outbox"
 	"github.com/verge-id/verge/core/internal/session"
+	"github.com/verge-id/verge/core/internal/token"
 	"github.com/verge-id/verge/core/internal/verdict"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/method"
-	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/webhook"
 )
 

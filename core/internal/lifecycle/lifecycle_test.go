@@ -17,8 +17,9 @@ import (
 	"github.com/verge-id/verge/core/internal/outbox"
 	"github.com/verge-id/verge/core/internal/session"
 	"github.com/verge-id/verge/core/internal/testhost"
+	"github.com/verge-id/verge/core/internal/token"
+	"github.com/verge-id/verge/core/keyring"
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/webhook"
 	"github.com/verge-id/verge/kvadapters/kvtest"
 	"github.com/verge-id/verge/testharness/wait"
@@ -842,7 +843,7 @@ func TestRandomFaults(t *testing.T) {
 // TestFire_ForgedRecord: contract 19.
 func TestFire_ForgedRecord(t *testing.T) {
 	w := newFixture(t)
-	kr, err := token.GenerateKeyring(w.Host.Random, w.Clock.Now())
+	kr, err := keyring.Generate(w.Host.Random, w.Clock.Now())
 	coretest.Must(t, err)
 	w.Lifecycle.Sealer, err = kr.Ring("verify.verge.example", w.Host.Random, w.Clock.Now)
 	coretest.Must(t, err)

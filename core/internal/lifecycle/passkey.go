@@ -6,8 +6,8 @@ import (
 	"errors"
 
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/internal/token"
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/core/token"
 )
 
 // ErrEnrolled: the session's verdict was already used for another passkey.

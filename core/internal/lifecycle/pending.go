@@ -11,10 +11,10 @@ import (
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/internal/session"
+	"github.com/verge-id/verge/core/internal/token"
 	"github.com/verge-id/verge/core/internal/verdict"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/method"
-	"github.com/verge-id/verge/core/token"
 )
 
 // Pending is a pending response (token.Pending): one sealed item in the session's partition. The commit that

@@ -6,7 +6,7 @@ import (
 
 	"github.com/verge-id/verge/core/internal/coretest"
 	"github.com/verge-id/verge/core/internal/session"
-	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/internal/token"
 )
 
 // opened returns a session with a pending response.

@@ -22,9 +22,9 @@ import (
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/internal/token"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/method"
-	"github.com/verge-id/verge/core/token"
 )
 
 // A stored list is a record, and pieces with its certificates. All of it is in one partition and one commit.

@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/internal/token"
 	"github.com/verge-id/verge/core/internal/webauthn"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/problem"
-	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
 )
 

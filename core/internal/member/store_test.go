@@ -13,8 +13,9 @@ import (
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/coretest"
+	"github.com/verge-id/verge/core/internal/token"
+	"github.com/verge-id/verge/core/keyring"
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/kvadapters/kvtest"
 )
 
@@ -436,7 +437,7 @@ func TestLists_ForgedRecords(t *testing.T) {
 }
 
 // use replaces the fixture's key ring.
-func (w *fixture) use(t *testing.T, kr token.Keyring) {
+func (w *fixture) use(t *testing.T, kr keyring.File) {
 	t.Helper()
 	ring, err := kr.Ring(rpID, w.Host.Random, w.Clock.Now)
 	coretest.Must(t, err)
@@ -448,7 +449,7 @@ func (w *fixture) use(t *testing.T, kr token.Keyring) {
 // who has only the old ring cannot forge a record dated after the replacement.
 func TestRegistry_Rotation(t *testing.T) {
 	w := newFixture(t)
-	kr, err := token.GenerateKeyring(w.Host.Random, w.Clock.Now())
+	kr, err := keyring.Generate(w.Host.Random, w.Clock.Now())
 	coretest.Must(t, err)
 	w.use(t, kr)
 	p, secrets := w.everything(t)
@@ -503,7 +504,7 @@ func TestRegistry_Rotation(t *testing.T) {
 // Contract 16: after a rotation the directory is signed again, and the old key is no longer needed.
 func TestRegistry_RetiredKey(t *testing.T) {
 	w := newFixture(t)
-	kr, err := token.GenerateKeyring(w.Host.Random, w.Clock.Now())
+	kr, err := keyring.Generate(w.Host.Random, w.Clock.Now())
 	coretest.Must(t, err)
 	w.use(t, kr)
 	p, secrets := w.everything(t)

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/host"
-	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/internal/token"
 )
 
 // Callback returns the address with a code for the browser that has completed a session of that flow token.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/internal/session"
-	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/internal/token"
 )
 
 // factsOf returns the claims about a verification as members of JSON, for an ID token and for userinfo. There

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/verge-id/verge/core/host"
-	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/internal/token"
 	"github.com/verge-id/verge/core/web"
 )
 

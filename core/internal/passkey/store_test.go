@@ -15,10 +15,11 @@ import (
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/internal/coretest"
 	"github.com/verge-id/verge/core/internal/testhost"
+	"github.com/verge-id/verge/core/internal/token"
 	"github.com/verge-id/verge/core/internal/verdict"
 	"github.com/verge-id/verge/core/internal/webauthn"
+	"github.com/verge-id/verge/core/keyring"
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/edge/signing"
 	"github.com/verge-id/verge/kvadapters/kvtest"
 	"github.com/verge-id/verge/kvadapters/memory"
@@ -559,7 +560,7 @@ func TestReseal(t *testing.T) {
 		SealsFrom: w.clock.Now(), Bound: true}
 	ring := func(keys ...token.RingKey) *token.Ring {
 		t.Helper()
-		r, err := token.Keyring{Keys: keys}.Ring("verify.verge.example", w.Random, w.clock.Now)
+		r, err := keyring.File{Keys: keys}.Ring("verify.verge.example", w.Random, w.clock.Now)
 		coretest.Must(t, err)
 		return r
 	}

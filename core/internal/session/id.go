@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/internal/token"
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/uuid"
 )
 

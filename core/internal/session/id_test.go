@@ -14,7 +14,8 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/host"
-	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/internal/token"
+	"github.com/verge-id/verge/core/keyring"
 )
 
 var update = flag.Bool("update", false, "rewrite testdata/ids.json")
@@ -409,7 +410,7 @@ func TestParseLevel(t *testing.T) {
 // TestParseID_ReplacedKey: contract 16.
 func TestParseID_ReplacedKey(t *testing.T) {
 	replaced := testTime.Add(time.Hour)
-	rotated := token.Keyring{Keys: []token.RingKey{
+	rotated := keyring.File{Keys: []token.RingKey{
 		{Key: testKeys[0], SealsFrom: replaced}, {Key: testKeys[1], Replaced: replaced}}}
 	later := func() time.Time { return replaced.Add(24 * time.Hour) }
 	now, err := rotated.Ring("verify.verge.example", nil, later)
@@ -442,7 +443,7 @@ func TestParseID_ReplacedKey(t *testing.T) {
 // release is still accepted.
 func TestParseID_BoundToHost(t *testing.T) {
 	for _, bound := range []bool{true, false} {
-		keyring := token.Keyring{Keys: []token.RingKey{{Key: testKeys[0], SealsFrom: testTime, Bound: bound}}}
+		keyring := keyring.File{Keys: []token.RingKey{{Key: testKeys[0], SealsFrom: testTime, Bound: bound}}}
 		of := func(host string) *token.Ring {
 			r, err := keyring.Ring(host, nil, func() time.Time { return testTime })
 			if err != nil {

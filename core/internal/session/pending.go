@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/verge-id/verge/core/internal/token"
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/core/token"
 )
 
 // PendingHandle identifies a pending response (token.Pending). Its text is part of a public address. It

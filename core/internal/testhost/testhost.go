@@ -15,7 +15,7 @@ import (
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/internal/coretest"
-	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/internal/token"
 	"github.com/verge-id/verge/edge/signing"
 	"github.com/verge-id/verge/kvadapters/kvtest"
 	"github.com/verge-id/verge/kvadapters/memory"

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core"
-	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/kvadapters/kvtest"
 	"github.com/verge-id/verge/testharness"
 )
@@ -327,7 +326,7 @@ func (w *fixture) ringRotates() {
 	w.wantResult(done.Reload())
 
 	// After its prefix, a sealed token starts with a version and the id of its key.
-	flow := strings.TrimPrefix(queryOf(w.t, w.start("PENDING").RedirectURL, "flow"), token.FlowPrefix)
+	flow := strings.TrimPrefix(queryOf(w.t, w.start("PENDING").RedirectURL, "flow"), "svc_ft_")
 	head, err := base64.RawURLEncoding.DecodeString(flow[:8])
 	if err != nil || hex.EncodeToString(head[1:5]) != w.Keyring.Keys[0].ID {
 		w.t.Errorf("the newest of %d keys does not seal: %x, %v", len(w.Keyring.Keys), head, err)

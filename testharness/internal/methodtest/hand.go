@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core"
-	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/kvadapters/kvtest"
 	"github.com/verge-id/verge/testharness"
 )
@@ -70,7 +69,7 @@ func (w *fixture) phone(waiting *testharness.Page) *testharness.Page {
 func (w *fixture) wantNoWay(page *testharness.Page) {
 	w.t.Helper()
 	w.wantNothing(page)
-	for _, secret := range []string{token.FlowPrefix, token.ResultPrefix, "/callback", "data-hop"} {
+	for _, secret := range []string{"svc_ft_", "svc_rt_", "/callback", "data-hop"} {
 		if strings.Contains(string(page.Body), secret) {
 			w.t.Errorf("contract 40: the phone's %s page has %q", page.Kind, secret)
 		}

@@ -12,7 +12,7 @@ import (
 )
 
 // A name is `TestName` or `TestName/part of a case's name`. The folder of its package may precede it:
-// `core/token:TestMAC`.
+// `core/internal/token:TestMAC`.
 var name = regexp.MustCompile(`^(?:([a-z0-9/]+):)?(Test\w+)(?:/(.+))?$`)
 
 // Finder finds tests below the root of the repository.

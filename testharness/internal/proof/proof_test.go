@@ -14,7 +14,7 @@ func TestFind(t *testing.T) {
 		{"of the home folder", "TestFind", true},
 		{"a case of it", "TestFind/a case of it", true},
 		{"a case that it has not", "TestFind/a case that it " + "lost", false},
-		{"of another folder", "core/token:TestMAC", true},
+		{"of another folder", "core/internal/token:TestMAC", true},
 		{"of a folder with a digit", "core/method/openid4vp:TestVerdicts", true},
 		{"a test that is not there", "TestNothing", false},
 		{"a folder that is not there", "core/nowhere:TestMAC", false},
@@ -26,7 +26,7 @@ func TestFind(t *testing.T) {
 			}
 		})
 	}
-	for _, text := range []string{"", "svc_sk_", "X-Request-Id", "core/token:"} {
+	for _, text := range []string{"", "svc_sk_", "X-Request-Id", "core/internal/token:"} {
 		if err := f.Find(text); !errors.Is(err, ErrNoName) {
 			t.Errorf("%q counts as the name of a test: %v", text, err)
 		}

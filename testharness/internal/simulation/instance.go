@@ -9,9 +9,9 @@ import (
 
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/keyring"
 	"github.com/verge-id/verge/core/keyset"
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/edge/signing"
 )
@@ -57,7 +57,7 @@ func newInstance(w *world, n int, seed uint64) *instance {
 // start creates the core on the store, as edge.Open does.
 func (in *instance) start(
 	ctx context.Context,
-	ring token.Keyring,
+	ring keyring.File,
 	clock *clock,
 	trust proofSettings,
 ) error {

@@ -7,7 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/keyring"
+	"github.com/verge-id/verge/core/sessiontest"
 	"github.com/verge-id/verge/core/web"
 )
 
@@ -365,11 +366,11 @@ func (w *world) attack(v *session, address byte) {
 // forge returns a result token for the session by another service's key ring (I13).
 func (w *world) forge(v *session) string {
 	own := &random{7}
-	keys, err := token.GenerateKeyring(own, epoch.Add(-time.Hour))
+	keys, err := keyring.Generate(own, epoch.Add(-time.Hour))
 	must(err)
 	ring, err := keys.Ring(hostName, own, func() time.Time { return w.now })
 	must(err)
-	text, err := token.SealResult(ring, token.ResultClaims{Session: v.id, Completed: token.At(w.now)})
+	text, err := sessiontest.Forger{Sealer: ring}.Result(v.id, w.now, "")
 	must(err)
 	return text
 }

@@ -16,10 +16,10 @@ import (
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/keyring"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/method/sandbox"
 	"github.com/verge-id/verge/core/ratelimit"
-	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
 )
 
@@ -44,7 +44,7 @@ type world struct {
 	kv        kv.KV             // the store, as the ports of instances reach it
 	clocks    map[string]*clock // of the machines, by the name of the instance; "store" is the store's
 	running   []*instance
-	rings     []token.Keyring // of each machine's file
+	rings     []keyring.File  // of each machine's file
 	trusts    []proofSettings // of each machine's configuration
 	persons   []*person
 	judge     *judge
@@ -68,7 +68,7 @@ type world struct {
 // once, because it costs as much as a history.
 type base struct {
 	config core.Config
-	ring   token.Keyring
+	ring   keyring.File
 	store  *store
 	shops  []shop
 }
@@ -85,7 +85,7 @@ func newBase() *base {
 		*limit = ratelimit.PerMinute(1_000_000)
 	}
 	var err error
-	b.ring, err = token.GenerateKeyring(&random{1}, epoch.Add(-time.Hour))
+	b.ring, err = keyring.Generate(&random{1}, epoch.Add(-time.Hour))
 	must(err)
 	w := newWorld(b, 0, nil, nil)
 	in := w.running[0]

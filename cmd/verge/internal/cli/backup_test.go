@@ -15,9 +15,9 @@ import (
 	"github.com/verge-id/verge/cmd/verge/internal/config"
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/admin"
+	"github.com/verge-id/verge/core/keyring"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/operate"
-	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/edge"
 	"github.com/verge-id/verge/kvadapters"
@@ -29,7 +29,7 @@ import (
 // lost is a service whose store was restored from a backup. ring, base and the rest belong to the earlier
 // service.
 type lost struct {
-	ring   token.Keyring
+	ring   keyring.File
 	base   string
 	key    string // of the publisher, revoked since the backup
 	backup string
@@ -46,7 +46,7 @@ func newLost(t *testing.T) *lost {
 	dir := t.TempDir()
 	l := &lost{backup: filepath.Join(dir, "backup")}
 	var err error
-	if l.ring, err = token.GenerateKeyring(rand.Reader, testharness.Epoch); err != nil {
+	if l.ring, err = keyring.Generate(rand.Reader, testharness.Epoch); err != nil {
 		t.Fatal(err)
 	}
 	h := testharness.New(t, &testharness.Options{Keyring: l.ring,

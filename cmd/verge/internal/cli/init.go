@@ -15,7 +15,7 @@ import (
 	"github.com/verge-id/verge/cmd/verge/internal/config"
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/integration"
-	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/keyring"
 	"github.com/verge-id/verge/core/uuid"
 
 	_ "embed"
@@ -103,7 +103,7 @@ func (c *initCmd) Run(p *program) error {
 
 // files returns the files to write.
 func (c *initCmd) files(p *program) ([]firstFile, error) {
-	ring, err := token.GenerateKeyring(p.Random, p.Now())
+	ring, err := keyring.Generate(p.Random, p.Now())
 	if err != nil {
 		return nil, err
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/verge-id/verge/cmd/verge/internal/config"
 	"github.com/verge-id/verge/cmd/verge/internal/words"
 	"github.com/verge-id/verge/core"
+	"github.com/verge-id/verge/core/keyring"
 	"github.com/verge-id/verge/core/keyset"
-	"github.com/verge-id/verge/core/token"
 )
 
 type keyringGenerateCmd struct {
@@ -33,7 +33,7 @@ func (c *keyringGenerateCmd) Run(p *program) error {
 		return fmt.Errorf("%s already exists and was not changed; "+
 			"`verge keyring rotate %s` adds a new key to it", c.File, c.File)
 	}
-	ring, err := token.GenerateKeyring(p.Random, p.Now())
+	ring, err := keyring.Generate(p.Random, p.Now())
 	if err != nil {
 		return err
 	}
@@ -213,18 +213,18 @@ const standardStream = "-"
 const ringBytes = 256 << 10
 
 // readKeyring reads the ring of a file, or of standard input.
-func readKeyring(p *program, path string) (token.Keyring, error) {
+func readKeyring(p *program, path string) (keyring.File, error) {
 	if path != standardStream {
 		return config.ReadKeyring(p.FS, path)
 	}
 	b, err := io.ReadAll(io.LimitReader(p.stdin, ringBytes+1))
 	switch {
 	case err != nil:
-		return token.Keyring{}, fmt.Errorf("standard input: %w", err)
+		return keyring.File{}, fmt.Errorf("standard input: %w", err)
 	case len(b) > ringBytes:
-		return token.Keyring{}, fmt.Errorf("standard input: more than %d bytes", ringBytes)
+		return keyring.File{}, fmt.Errorf("standard input: more than %d bytes", ringBytes)
 	}
-	ring, err := token.ParseKeyring(b)
+	ring, err := keyring.Parse(b)
 	if err != nil {
 		return ring, fmt.Errorf("standard input: %w", err)
 	}
@@ -232,7 +232,7 @@ func readKeyring(p *program, path string) (token.Keyring, error) {
 }
 
 // writeKeyring writes the ring to a file, or to standard output.
-func writeKeyring(p *program, path string, ring token.Keyring) error {
+func writeKeyring(p *program, path string, ring keyring.File) error {
 	b, err := ring.Marshal()
 	if err != nil {
 		return err

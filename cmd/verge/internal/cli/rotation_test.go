@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/afero"
 
 	"github.com/verge-id/verge/cmd/verge/internal/config"
-	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/keyring"
 	"github.com/verge-id/verge/testharness/long"
 	"github.com/verge-id/verge/testharness/stores"
 	"github.com/verge-id/verge/testharness/wait"
@@ -220,7 +220,7 @@ func onDisk() *program {
 	return p
 }
 
-func readRing(t *testing.T, path string) token.Keyring {
+func readRing(t *testing.T, path string) keyring.File {
 	t.Helper()
 	ring, err := config.ReadKeyring(afero.NewOsFs(), path)
 	if err != nil {

@@ -24,8 +24,8 @@ import (
 	"github.com/verge-id/verge/cmd/verge/internal/config"
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/keyring"
 	"github.com/verge-id/verge/core/method/sandbox"
-	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/uuid"
 	"github.com/verge-id/verge/testharness/wallettest"
 )
@@ -181,20 +181,20 @@ func addKey(p *program, path, name string, pl *plan) (public string, err error) 
 }
 
 // loadKeyring reads the ring in dir, or creates one.
-func loadKeyring(fsys afero.Fs, dir string, random io.Reader, now time.Time) (token.Keyring, error) {
+func loadKeyring(fsys afero.Fs, dir string, random io.Reader, now time.Time) (keyring.File, error) {
 	path := filepath.Join(dir, keyringFile)
 	b, err := config.ReadPrivate(fsys, path)
 	switch {
 	case err == nil:
-		ring, err := token.ParseKeyring(b)
+		ring, err := keyring.Parse(b)
 		if err != nil {
 			err = fmt.Errorf("%s: %w", path, err)
 		}
 		return ring, err
 	case !errors.Is(err, fs.ErrNotExist):
-		return token.Keyring{}, err
+		return keyring.File{}, err
 	}
-	ring, err := token.GenerateKeyring(random, now)
+	ring, err := keyring.Generate(random, now)
 	if err != nil {
 		return ring, err
 	}

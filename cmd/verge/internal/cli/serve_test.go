@@ -18,7 +18,7 @@ import (
 	"testing"
 
 	"github.com/verge-id/verge/cmd/verge/internal/config"
-	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/keyring"
 	"github.com/verge-id/verge/testharness/wait"
 )
 
@@ -68,7 +68,7 @@ func serveFiles(t *testing.T, files map[string]string) *program {
 		}[name]
 		return v, ok
 	}
-	ring, err := token.GenerateKeyring(p.Random, p.Now())
+	ring, err := keyring.Generate(p.Random, p.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

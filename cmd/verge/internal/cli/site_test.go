@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/afero"
 
-	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/keyring"
 	"github.com/verge-id/verge/testharness/wait"
 )
 
@@ -36,7 +36,7 @@ func newSite(t *testing.T, kv, webhookURL, more string) *site {
 	s := &site{t: t, config: filepath.Join(dir, "verge.toml"), ring: filepath.Join(dir, "ring.json")}
 	p, _, _ := testProgram()
 	p.FS = afero.NewOsFs()
-	ring, err := token.GenerateKeyring(p.Random, p.Now())
+	ring, err := keyring.Generate(p.Random, p.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

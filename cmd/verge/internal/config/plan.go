@@ -10,10 +10,10 @@ import (
 	"github.com/verge-id/verge/cmd/verge/internal/certs"
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/keyring"
 	"github.com/verge-id/verge/core/problem"
 	"github.com/verge-id/verge/core/ratelimit"
 	"github.com/verge-id/verge/core/setting"
-	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/edge/egress"
 	"github.com/verge-id/verge/edge/engine"
 	"github.com/verge-id/verge/edge/modules"
@@ -30,7 +30,7 @@ type Plan struct {
 	Server  server.Config // limits, TLS and proxies
 	Store   kvadapters.Address
 	Engine  Engine
-	Keyring token.Keyring
+	Keyring keyring.File
 	Budget  time.Duration   // of a request with the store; zero: edge's default
 	Signer  *signing.Signer // has the private keys of methods; nil: no keys
 	Traces  otlp.Config     // an empty endpoint: no traces

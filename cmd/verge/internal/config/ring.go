@@ -5,29 +5,29 @@ import (
 
 	"github.com/spf13/afero"
 
+	"github.com/verge-id/verge/core/keyring"
 	"github.com/verge-id/verge/core/pemfile"
-	"github.com/verge-id/verge/core/token"
 )
 
 // ReadKeyring reads the key ring in a file that only its owner can read.
-func ReadKeyring(fsys afero.Fs, path string) (token.Keyring, error) {
+func ReadKeyring(fsys afero.Fs, path string) (keyring.File, error) {
 	b, err := ReadPrivate(fsys, path)
 	return parseKeyring(b, path, err)
 }
 
 // parseKeyring reads a ring from b, which was read from path with that error.
-func parseKeyring(b []byte, path string, err error) (token.Keyring, error) {
+func parseKeyring(b []byte, path string, err error) (keyring.File, error) {
 	if isMissing(err) {
-		return token.Keyring{}, fmt.Errorf("no key ring at %s: "+
+		return keyring.File{}, fmt.Errorf("no key ring at %s: "+
 			"`verge keyring generate %s` creates one", path, path)
 	}
 	if err != nil {
-		return token.Keyring{}, fmt.Errorf("key ring: %w", err)
+		return keyring.File{}, fmt.Errorf("key ring: %w", err)
 	}
 	if b, err = pemfile.Text(b); err != nil {
-		return token.Keyring{}, fmt.Errorf("%s: %w", path, err)
+		return keyring.File{}, fmt.Errorf("%s: %w", path, err)
 	}
-	ring, err := token.ParseKeyring(b)
+	ring, err := keyring.Parse(b)
 	if err != nil {
 		return ring, fmt.Errorf("%s: %w", path, err)
 	}

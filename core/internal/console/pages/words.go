@@ -10,9 +10,9 @@ import (
 
 	"github.com/verge-id/verge/core/host"
 	templ "github.com/verge-id/verge/core/internal/templrt"
+	"github.com/verge-id/verge/core/internal/token"
 	"github.com/verge-id/verge/core/internal/usage"
 	"github.com/verge-id/verge/core/operate"
-	"github.com/verge-id/verge/core/token"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/core/webhook"
 )

@@ -1,9 +1,9 @@
-// Package keyring keeps the key ring of a running server up to date. It follows the ring's file and the set
+// Package livering keeps the key ring of a running server up to date. It follows the ring's file and the set
 // of keys that the instances share in the store, so that a rotation needs no restart (contract 16).
 //
 // [Open] compares the ring with the store before the server starts, and rejects a ring that does not belong
 // to the store. [Live.Run] then checks both every few seconds. Package core/keyset has the rules.
-package keyring
+package livering
 
 import (
 	"bytes"
@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/keyring"
 	"github.com/verge-id/verge/core/keyset"
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/core/token"
 )
 
 // lookEach is the interval at which the server checks the file and the store. It is well below
@@ -33,7 +33,7 @@ type Config struct {
 	Name string
 
 	// Keyring is the initial ring.
-	Keyring token.Keyring
+	Keyring keyring.File
 
 	// File reads the ring's file again. Nil: the ring never changes.
 	File func() ([]byte, error)
@@ -189,7 +189,7 @@ func (l *Live) reread(requested bool) error {
 	if err != nil || bytes.Equal(b, l.last) {
 		return err
 	}
-	ring, err := token.ParseKeyring(b)
+	ring, err := keyring.Parse(b)
 	if err != nil {
 		return err
 	}

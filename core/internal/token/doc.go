@@ -4,8 +4,8 @@
 // A token is a JWS (RFC 7515, HS256) inside an AEAD envelope (XChaCha20-Poly1305). Without the key ring,
 // tokens cannot be read, modified or created. Keys are derived per purpose (HKDF-SHA256, RFC 5869).
 // Purpose, host and format version are associated data, so a token of one kind never opens as another. Use
-// [SealFlow], [OpenFlow] and similar functions. They work with [Ring], the key ring. [Keyring] is the form
-// of the ring's file.
+// [SealFlow], [OpenFlow] and similar functions. They work with [Ring], the key ring. Package keyring has its
+// file.
 //
 // Guaranteed: every later release of the same format version opens the tokens of this one.
 // testdata/tokens.json has vectors for implementations in other languages. Not guaranteed: secrecy against

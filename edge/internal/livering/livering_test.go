@@ -1,8 +1,9 @@
-package keyring
+package livering
 
 import (
 	"context"
 	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"log/slog"
 	"slices"
@@ -13,7 +14,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/host"
-	"github.com/verge-id/verge/core/token"
+	"github.com/verge-id/verge/core/keyring"
 	"github.com/verge-id/verge/kvadapters/memory"
 )
 
@@ -53,7 +54,7 @@ func (f *file) put(b []byte, err error) {
 	f.b, f.err = b, err
 }
 
-func (f *file) save(t *testing.T, kr token.Keyring) {
+func (f *file) save(t *testing.T, kr keyring.File) {
 	t.Helper()
 	b, err := kr.Marshal()
 	if err != nil {
@@ -94,7 +95,7 @@ func (l *live) isUnread() bool {
 	return l.unread
 }
 
-func start(t *testing.T, store *memory.Store, kr token.Keyring) (*live, error) {
+func start(t *testing.T, store *memory.Store, kr keyring.File) (*live, error) {
 	t.Helper()
 	return startSlow(t, store, kr, 0, 0)
 }
@@ -103,7 +104,7 @@ func start(t *testing.T, store *memory.Store, kr token.Keyring) (*live, error) {
 func startSlow(
 	t *testing.T,
 	store *memory.Store,
-	kr token.Keyring,
+	kr keyring.File,
 	each, takes time.Duration,
 ) (*live, error) {
 	t.Helper()
@@ -130,9 +131,9 @@ func startSlow(
 	return l, err
 }
 
-func generate(t *testing.T) token.Keyring {
+func generate(t *testing.T) keyring.File {
 	t.Helper()
-	kr, err := token.GenerateKeyring(rand.Reader, time.Now())
+	kr, err := keyring.Generate(rand.Reader, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +155,7 @@ func TestLive_Follow(t *testing.T) {
 		go l.Run(ctx)
 		seal := func() []byte {
 			t.Helper()
-			b, err := l.Seal(token.Flow, []byte(`{"a":1}`))
+			b, err := l.Seal("flow", []byte(`{"a":1}`))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -168,16 +169,16 @@ func TestLive_Follow(t *testing.T) {
 		}
 		l.file.save(t, kr)
 		settle()
-		if got := token.SealedWith(seal()); got != kr.Keys[1].ID || l.sealingKey() != got {
+		if got := hex.EncodeToString(seal()[1:5]); got != kr.Keys[1].ID || l.sealingKey() != got {
 			t.Errorf("contract 16: before the new key's time %s seals, and the metric says %s", got,
 				l.sealingKey())
 		}
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
-		if got := token.SealedWith(seal()); got != kr.Keys[0].ID || l.sealingKey() != got {
+		if got := hex.EncodeToString(seal()[1:5]); got != kr.Keys[0].ID || l.sealingKey() != got {
 			t.Errorf("contract 16: after a rotation %s seals, the metric says %s", got, l.sealingKey())
 		}
-		if _, _, err := l.Open(token.Flow, old); err != nil {
+		if _, _, err := l.Open("flow", old); err != nil {
 			t.Errorf("contract 16: a rotation invalidated a live token: %v", err)
 		}
 
@@ -187,7 +188,7 @@ func TestLive_Follow(t *testing.T) {
 		l.file.put(nil, errors.New("it can be read by others"))
 		settle()
 		settle()
-		if _, _, err := l.Open(token.Flow, old); err != nil || l.Ready() != nil {
+		if _, _, err := l.Open("flow", old); err != nil || l.Ready() != nil {
 			t.Errorf("after the file was damaged, a token is rejected: %v", err)
 		}
 		if n := strings.Count(l.log.String(), "cannot be read again"); n != 2 {
@@ -199,7 +200,7 @@ func TestLive_Follow(t *testing.T) {
 		}
 		l.file.save(t, kr)
 		settle()
-		if _, _, err := l.Open(token.Flow, old); !errors.Is(err, host.ErrNotAuthentic) {
+		if _, _, err := l.Open("flow", old); !errors.Is(err, host.ErrNotAuthentic) {
 			t.Errorf("a retired key is still accepted: %v", err)
 		}
 		if !strings.Contains(l.log.String(), "complete again") {
@@ -232,7 +233,7 @@ func TestLive_AwaitedKey(t *testing.T) {
 		first.file.save(t, kr)
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		sealed, err := first.Seal(token.Flow, []byte(`{}`))
+		sealed, err := first.Seal("flow", []byte(`{}`))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -247,12 +248,12 @@ func TestLive_AwaitedKey(t *testing.T) {
 		}
 		late.file.wasRead() // the next regular check is far away
 		late.file.save(t, kr)
-		if _, _, err := late.Open(token.Flow, sealed); !errors.Is(err, host.ErrKeyAwaited) {
+		if _, _, err := late.Open("flow", sealed); !errors.Is(err, host.ErrKeyAwaited) {
 			t.Errorf("contract 16: %v, want ErrKeyAwaited", err)
 		}
 		time.Sleep(2 * rereadMost)
 		synctest.Wait()
-		if _, _, err := late.Open(token.Flow, sealed); err != nil || late.Ready() != nil {
+		if _, _, err := late.Open("flow", sealed); err != nil || late.Ready() != nil {
 			t.Errorf("contract 16: right after the file was read: %v, ready %v", err, late.Ready())
 		}
 	})
@@ -266,8 +267,8 @@ func TestOpen_ForeignRing(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := start(t, store, theirs)
-	for _, k := range []token.RingKey{ours.Keys[0], theirs.Keys[0]} {
-		if err == nil || !strings.Contains(err.Error(), k.Fingerprint()) {
+	for _, file := range []keyring.File{ours, theirs} {
+		if err == nil || !strings.Contains(err.Error(), file.Keys[0].Fingerprint()) {
 			t.Fatalf("I13: %v, want both fingerprints", err)
 		}
 	}

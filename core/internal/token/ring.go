@@ -20,10 +20,10 @@ import (
 	"github.com/verge-id/verge/core/host"
 )
 
-const (
-	keyIDSize  = 4
-	secretSize = 32
-)
+const keyIDSize = 4
+
+// SecretSize is the size of a key's secret, in bytes.
+const SecretSize = 32
 
 // Key is one root secret of a ring. It is not used directly: a key is derived from it for each purpose.
 type Key struct {
@@ -32,15 +32,30 @@ type Key struct {
 	Created time.Time
 }
 
+// RingKey is a key and the time span in which it is active.
+type RingKey struct {
+	Key
+	SealsFrom time.Time // zero: from its creation
+	Replaced  time.Time // when its successor becomes active; zero for the newest
+
+	// Bound is set for keys of releases that bind session ids to the host name and store nothing without a
+	// MAC. In a file, a key is bound if it has seals_from.
+	Bound bool
+
+	// Alone is set after all long-lived records were signed again with this key. After that, an older key
+	// of the ring no longer authenticates them (CheckLongLived). The file does not contain it.
+	Alone bool
+}
+
 // String returns the key's name. It never contains the secret.
 func (k Key) String() string { return "key " + k.ID }
 
 // GoString returns the result of String, for %#v.
 func (k Key) GoString() string { return k.String() }
 
-// generateKey returns a new key.
-func generateKey(random io.Reader, now time.Time) (Key, error) {
-	b := make([]byte, keyIDSize+secretSize)
+// GenerateKey returns a new key.
+func GenerateKey(random io.Reader, now time.Time) (Key, error) {
+	b := make([]byte, keyIDSize+SecretSize)
 	if _, err := io.ReadFull(random, b); err != nil {
 		return Key{}, fmt.Errorf("token: reading randomness: %w", err)
 	}
@@ -64,7 +79,7 @@ func (k Key) Fingerprint() string {
 // Vouch returns a MAC over a message about the ring itself. Holders of this key can verify the message with
 // it.
 func (k Key) Vouch(message []byte) []byte {
-	key, err := hkdf.Key(sha256.New, k.Secret, nil, labelMAC+keySet, secretSize)
+	key, err := hkdf.Key(sha256.New, k.Secret, nil, labelMAC+keySet, SecretSize)
 	if err != nil {
 		panic(err) // only for a length that no hash allows
 	}
@@ -119,10 +134,12 @@ func NewRing(host string, random io.Reader, keys ...Key) (*Ring, error) {
 	for i, k := range keys {
 		timeless[i].Key = k
 	}
-	return newRing(host, random, nil, timeless)
+	return NewTimedRing(host, random, nil, timeless)
 }
 
-func newRing(host string, random io.Reader, now func() time.Time, keys []RingKey) (*Ring, error) {
+// NewTimedRing returns the ring of keys with their times. now is the clock. If it is nil, the first key is
+// active.
+func NewTimedRing(host string, random io.Reader, now func() time.Time, keys []RingKey) (*Ring, error) {
 	if len(keys) == 0 {
 		return nil, errors.New("token: the key ring is empty; it needs at least one key")
 	}
@@ -174,13 +191,13 @@ func (r *Ring) SealingKey() string {
 func derive(k RingKey, host string) (*derived, error) {
 	d := &derived{use: make(map[string]purposeKeys, len(purposes))}
 	var err error
-	if d.id, err = parseKeyID(k.ID); err != nil {
+	if d.id, err = ParseKeyID(k.ID); err != nil {
 		return nil, fmt.Errorf("token: %w", err)
 	}
-	if len(k.Secret) != secretSize {
+	if len(k.Secret) != SecretSize {
 		// The error must not contain the secret, not even an invalid one.
 		return nil, fmt.Errorf("token: key %s: the secret has %d bytes, not %d", k.ID, len(k.Secret),
-			secretSize)
+			SecretSize)
 	}
 	for _, purpose := range purposes {
 		pk := purposeKeys{header: jwsHeader(k.ID, purpose)}
@@ -188,7 +205,7 @@ func derive(k RingKey, host string) (*derived, error) {
 		var aeadKey, jwsKey, macKey []byte
 		for label, dst := range map[string]*[]byte{labelAEAD: &aeadKey, labelJWS: &jwsKey,
 			labelMAC: &macKey} {
-			key, err := hkdf.Key(sha256.New, k.Secret, nil, label+purpose, secretSize)
+			key, err := hkdf.Key(sha256.New, k.Secret, nil, label+purpose, SecretSize)
 			if err != nil {
 				return nil, fmt.Errorf("token: deriving a key: %w", err)
 			}
@@ -208,8 +225,8 @@ func derive(k RingKey, host string) (*derived, error) {
 	return d, nil
 }
 
-// parseKeyID parses a key's id. The error does not contain it.
-func parseKeyID(s string) (id [keyIDSize]byte, err error) {
+// ParseKeyID parses a key's id. The error does not contain it.
+func ParseKeyID(s string) (id [keyIDSize]byte, err error) {
 	b, err := hex.DecodeString(s)
 	if err != nil || len(b) != keyIDSize || hex.EncodeToString(b) != s {
 		return id, errors.New("the id is not 8 lower-case hexadecimal digits")

@@ -1,8 +1,6 @@
-package token
+package keyring
 
 import (
-	"encoding/base64"
-	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -10,14 +8,26 @@ import (
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/internal/coretest"
+	"github.com/verge-id/verge/core/internal/token"
 )
 
 var ringTime = time.Date(2026, 11, 20, 22, 10, 0, 0, time.UTC)
 
-func threeKeys(t testing.TB) Keyring {
+const hostName = "verify.verge.example"
+
+func mustSeal(t testing.TB, r host.Sealer) []byte {
+	t.Helper()
+	sealed, err := r.Seal(token.Flow, []byte(`{"sid":"svc_sess_x","iat":1795212600000}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sealed
+}
+
+func threeKeys(t testing.TB) File {
 	t.Helper()
 	random := &coretest.Random{}
-	kr, err := GenerateKeyring(random, ringTime)
+	kr, err := Generate(random, ringTime)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,13 +39,13 @@ func threeKeys(t testing.TB) Keyring {
 	return kr
 }
 
-func TestKeyringRoundTrip(t *testing.T) {
+func TestFile_RoundTrip(t *testing.T) {
 	kr := threeKeys(t)
 	b, err := kr.Marshal()
 	if err != nil {
 		t.Fatal(err)
 	}
-	back, err := ParseKeyring(b)
+	back, err := Parse(b)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,34 +57,34 @@ func TestKeyringRoundTrip(t *testing.T) {
 	}
 }
 
-func TestGenerateKeyring_Key(t *testing.T) {
-	kr, err := GenerateKeyring(&coretest.Random{}, ringTime)
+func TestGenerate_Key(t *testing.T) {
+	kr, err := Generate(&coretest.Random{}, ringTime)
 	if err != nil || len(kr.Keys) != 1 {
 		t.Fatalf("%d keys, %v", len(kr.Keys), err)
 	}
-	if _, err := kr.Ring(vectorHost, &coretest.Random{}, nil); err != nil {
+	if _, err := kr.Ring(hostName, &coretest.Random{}, nil); err != nil {
 		t.Error(err)
 	}
-	if kr, err := GenerateKeyring(failingReader{}, ringTime); err == nil {
+	if kr, err := Generate(strings.NewReader("short"), ringTime); err == nil {
 		t.Errorf("without randomness a ring of %d keys was created", len(kr.Keys))
 	}
 }
 
 func TestRotate_OldTokens(t *testing.T) {
 	random := &coretest.Random{}
-	kr, err := GenerateKeyring(random, ringTime)
+	kr, err := Generate(random, ringTime)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var sealed [][]byte
 	for n := range 3 {
-		ring, err := kr.Ring(vectorHost, random, nil)
+		ring, err := kr.Ring(hostName, random, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		sealed = append(sealed, mustSeal(t, ring, Flow))
+		sealed = append(sealed, mustSeal(t, ring))
 		for age, s := range sealed {
-			if _, _, err := ring.Open(Flow, s); err != nil {
+			if _, _, err := ring.Open(token.Flow, s); err != nil {
 				t.Errorf("contract 16: after %d rotations, a token of the ring after %d does not open", n,
 					age)
 			}
@@ -87,14 +97,14 @@ func TestRotate_OldTokens(t *testing.T) {
 	if err := kr.Retire(oldest.ID, ringTime, time.Hour, true); err != nil {
 		t.Fatal(err)
 	}
-	ring, err := kr.Ring(vectorHost, random, nil)
+	ring, err := kr.Ring(hostName, random, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := ring.Open(Flow, sealed[0]); err != host.ErrNotAuthentic {
+	if _, _, err := ring.Open(token.Flow, sealed[0]); err != host.ErrNotAuthentic {
 		t.Errorf("contract 16: a retired key's token still opens: %v", err)
 	}
-	if _, _, err := ring.Open(Flow, sealed[1]); err != nil {
+	if _, _, err := ring.Open(token.Flow, sealed[1]); err != nil {
 		t.Errorf("contract 16: retiring one key removed another: %v", err)
 	}
 }
@@ -147,7 +157,7 @@ func TestRetire(t *testing.T) {
 			}
 		})
 	}
-	only, err := GenerateKeyring(&coretest.Random{}, ringTime)
+	only, err := Generate(&coretest.Random{}, ringTime)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +169,7 @@ func TestRetire(t *testing.T) {
 // A key that was replaced in the middle of a second was active in that second.
 func TestRotate_ReplacedTime(t *testing.T) {
 	random := new(coretest.Random)
-	kr, err := GenerateKeyring(random, ringTime)
+	kr, err := Generate(random, ringTime)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +182,7 @@ func TestRotate_ReplacedTime(t *testing.T) {
 	}
 }
 
-func TestParseKeyring_Errors(t *testing.T) {
+func TestParse_Errors(t *testing.T) {
 	const secret = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8"
 	key := `{"id":"9f02ab31","secret":"` + secret + `","created":"2026-11-20T22:10:00Z"}`
 	for _, c := range []struct{ name, file, want string }{
@@ -227,7 +237,7 @@ func TestParseKeyring_Errors(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := ParseKeyring([]byte(c.file))
+			_, err := Parse([]byte(c.file))
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Fatalf("error %v, want an error with %q", err, c.want)
 			}
@@ -238,23 +248,7 @@ func TestParseKeyring_Errors(t *testing.T) {
 	}
 }
 
-func TestNewRing_ErrorsWithoutSecret(t *testing.T) {
-	secret := base64.RawURLEncoding.EncodeToString(vectorRing[0].Secret)
-	for _, k := range []Key{
-		{ID: secret, Secret: vectorRing[0].Secret},
-		{ID: "9f02ab31", Secret: []byte(secret)},
-	} {
-		_, err := NewRing(vectorHost, nil, k)
-		if err == nil {
-			t.Fatalf("contract 13: the ring accepted the key %v", k)
-		}
-		if strings.Contains(err.Error(), secret[:20]) || strings.Contains(err.Error(), fmt.Sprint(k.Secret)) {
-			t.Errorf("contract 13: error %v", err)
-		}
-	}
-}
-
-func FuzzParseKeyring(f *testing.F) {
+func FuzzParse(f *testing.F) {
 	b, err := threeKeys(f).Marshal()
 	if err != nil {
 		f.Fatal(err)
@@ -265,7 +259,7 @@ func FuzzParseKeyring(f *testing.F) {
 		`"secret":"AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8",` +
 		`"created":"2026-11-20T22:10:00+01:00","replaced":"0001-01-01T00:00:00Z"}]}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		kr, err := ParseKeyring(b)
+		kr, err := Parse(b)
 		if err != nil {
 			return
 		}
@@ -273,7 +267,7 @@ func FuzzParseKeyring(f *testing.F) {
 		if err != nil {
 			t.Fatalf("a ring that was read cannot be written: %v", err)
 		}
-		back, err := ParseKeyring(out)
+		back, err := Parse(out)
 		if err != nil {
 			t.Fatalf("a ring that was written cannot be read: %v", err)
 		}
@@ -288,11 +282,11 @@ func FuzzParseKeyring(f *testing.F) {
 // rotation.
 func TestOpen_ReplacedKey(t *testing.T) {
 	random := &coretest.Random{}
-	ring, err := GenerateKeyring(random, ringTime)
+	ring, err := Generate(random, ringTime)
 	if err != nil {
 		t.Fatal(err)
 	}
-	leaked, err := ring.Ring(vectorHost, random, nil)
+	leaked, err := ring.Ring(hostName, random, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -300,7 +294,8 @@ func TestOpen_ReplacedKey(t *testing.T) {
 	if err := ring.Rotate(random, replaced, 0); err != nil {
 		t.Fatal(err)
 	}
-	now, err := ring.Ring(vectorHost, random, func() time.Time { return replaced.Add(19 * 24 * time.Hour) })
+	later := func() time.Time { return replaced.Add(19 * 24 * time.Hour) }
+	now, err := ring.Ring(hostName, random, later)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -319,18 +314,20 @@ func TestOpen_ReplacedKey(t *testing.T) {
 		{"contract 16: dated today", replaced.Add(19 * 24 * time.Hour), host.ErrNotAuthentic},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			result, err := SealResult(leaked, ResultClaims{Session: "svc_sess_x", Completed: At(c.at)})
+			result, err := token.SealResult(leaked, token.ResultClaims{Session: "svc_sess_x",
+				Completed: token.At(c.at)})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := OpenResult(now, result); err != c.want {
+			if _, err := token.OpenResult(now, result); err != c.want {
 				t.Errorf("a result token: %v, want %v", err, c.want)
 			}
-			pending, err := SealStep(leaked, StepClaims{Session: "svc_sess_x", Issued: At(c.at)})
+			pending, err := token.SealStep(leaked, token.StepClaims{Session: "svc_sess_x",
+				Issued: token.At(c.at)})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := OpenStep(now, pending); err != c.want {
+			if _, err := token.OpenStep(now, pending); err != c.want {
 				t.Errorf("a provider token: %v, want %v", err, c.want)
 			}
 		})

@@ -1,4 +1,4 @@
-package token
+package keyring
 
 import (
 	"encoding/base64"
@@ -8,9 +8,11 @@ import (
 	"io"
 	"slices"
 	"time"
+
+	"github.com/verge-id/verge/core/internal/token"
 )
 
-// Keyring is the key ring in the form of its file:
+// File is the key ring in the form of its file:
 //
 //	{"version":1,
 //	 "keys":[
@@ -22,39 +24,24 @@ import (
 // Keys are listed newest first. The newest key whose seals_from has come is active; all keys open. A key
 // without seals_from comes from an earlier release and is active from its creation. Anyone who can read the
 // file can read and create every token, so protect it like a TLS private key.
-type Keyring struct {
-	Keys []RingKey
+type File struct {
+	Keys []token.RingKey
 
 	// Retired lists the removed keys. So an instance can distinguish a ring that is older than the fleet's
 	// from a ring whose operator removed a key.
-	Retired []RetiredKey
+	Retired []Retired
 }
 
-// RingKey is a key and the time span in which it is active.
-type RingKey struct {
-	Key
-	SealsFrom time.Time // zero: from its creation
-	Replaced  time.Time // when its successor becomes active; zero for the newest
-
-	// Bound is set for keys of releases that bind session ids to the host name and store nothing without a
-	// MAC. In a file, a key is bound if it has seals_from.
-	Bound bool
-
-	// Alone is set after all long-lived records were signed again with this key. After that, an older key
-	// of the ring no longer authenticates them (CheckLongLived). The file does not contain it.
-	Alone bool
-}
-
-// RetiredKey is the file's record of a retired key.
-type RetiredKey struct {
+// Retired is the file's record of a retired key.
+type Retired struct {
 	ID string    `json:"id"`
 	At time.Time `json:"at"`
 }
 
 type keyringFile struct {
-	Version int          `json:"version"`
-	Keys    []keyFile    `json:"keys"`
-	Retired []RetiredKey `json:"retired,omitempty"`
+	Version int       `json:"version"`
+	Keys    []keyFile `json:"keys"`
+	Retired []Retired `json:"retired,omitempty"`
 }
 
 type keyFile struct {
@@ -65,39 +52,39 @@ type keyFile struct {
 	Replaced  *time.Time `json:"replaced,omitempty"`
 }
 
-// GenerateKeyring returns a ring with one new key, which is active immediately.
-func GenerateKeyring(random io.Reader, now time.Time) (Keyring, error) {
-	var kr Keyring
+// Generate returns a ring with one new key, which is active immediately.
+func Generate(random io.Reader, now time.Time) (File, error) {
+	var kr File
 	// not in the return statement, because Go does not specify which operand it evaluates first
 	err := kr.Rotate(random, now, 0)
 	return kr, err
 }
 
-// ParseKeyring parses the file's bytes. Its errors never contain a secret.
-func ParseKeyring(b []byte) (Keyring, error) {
+// Parse parses the file's bytes. Its errors never contain a secret.
+func Parse(b []byte) (File, error) {
 	var f keyringFile
 	if err := json.Unmarshal(b, &f); err != nil {
 		var syntax *json.SyntaxError
 		if errors.As(err, &syntax) {
-			return Keyring{}, fmt.Errorf("key ring: not JSON at byte %d", syntax.Offset)
+			return File{}, fmt.Errorf("key ring: not JSON at byte %d", syntax.Offset)
 		}
-		return Keyring{}, errors.New("key ring: not of the form {\"version\":1,\"keys\":[…]}")
+		return File{}, errors.New("key ring: not of the form {\"version\":1,\"keys\":[…]}")
 	}
 	if f.Version != 1 {
-		return Keyring{}, fmt.Errorf("key ring: version %d, this release reads version 1", f.Version)
+		return File{}, fmt.Errorf("key ring: version %d, this release reads version 1", f.Version)
 	}
-	var kr Keyring
+	var kr File
 	for i, k := range f.Keys {
 		// The error does not contain the id either: if the operator mixed up the fields, it is the secret.
-		if _, err := parseKeyID(k.ID); err != nil {
-			return Keyring{}, fmt.Errorf("key ring: key %d: %w", i+1, err)
+		if _, err := token.ParseKeyID(k.ID); err != nil {
+			return File{}, fmt.Errorf("key ring: key %d: %w", i+1, err)
 		}
 		secret, err := base64.RawURLEncoding.Strict().DecodeString(k.Secret)
-		if err != nil || len(secret) != secretSize {
-			return Keyring{}, fmt.Errorf("key ring: key %d (%s): the secret is not %d bytes of base64url",
-				i+1, k.ID, secretSize)
+		if err != nil || len(secret) != token.SecretSize {
+			return File{}, fmt.Errorf("key ring: key %d (%s): the secret is not %d bytes of base64url",
+				i+1, k.ID, token.SecretSize)
 		}
-		rk := RingKey{Key: Key{ID: k.ID, Secret: secret, Created: k.Created}}
+		rk := token.RingKey{Key: token.Key{ID: k.ID, Secret: secret, Created: k.Created}}
 		if k.SealsFrom != nil {
 			rk.SealsFrom, rk.Bound = *k.SealsFrom, true
 		}
@@ -105,26 +92,26 @@ func ParseKeyring(b []byte) (Keyring, error) {
 			rk.Replaced = *k.Replaced
 		}
 		if i > 0 && rk.Replaced.IsZero() {
-			return Keyring{},
+			return File{},
 				fmt.Errorf("key ring: key %d (%s) has no \"replaced\" time though it is not the first",
 					i+1, k.ID)
 		}
 		kr.Keys = append(kr.Keys, rk)
 	}
 	if len(kr.Keys) == 0 {
-		return Keyring{}, errors.New("key ring: no keys")
+		return File{}, errors.New("key ring: no keys")
 	}
 	for i, r := range f.Retired {
-		if _, err := parseKeyID(r.ID); err != nil {
-			return Keyring{}, fmt.Errorf("key ring: retired key %d: %w", i+1, err)
+		if _, err := token.ParseKeyID(r.ID); err != nil {
+			return File{}, fmt.Errorf("key ring: retired key %d: %w", i+1, err)
 		}
 	}
 	kr.Retired = f.Retired
 	return kr, nil
 }
 
-// Marshal returns the file's bytes, which ParseKeyring accepts.
-func (kr Keyring) Marshal() ([]byte, error) {
+// Marshal returns the file's bytes, which Parse accepts.
+func (kr File) Marshal() ([]byte, error) {
 	f := keyringFile{Version: 1, Retired: kr.Retired}
 	for _, k := range kr.Keys {
 		kf := keyFile{ID: k.ID, Secret: base64.RawURLEncoding.EncodeToString(k.Secret), Created: k.Created}
@@ -143,16 +130,16 @@ func (kr Keyring) Marshal() ([]byte, error) {
 // Rotate adds a new first key, which becomes active after the delay. Tokens of older keys stay valid. It
 // returns an error while another key waits for its time, because keys must become active in the order of
 // the list.
-func (kr *Keyring) Rotate(random io.Reader, now time.Time, delay time.Duration) error {
+func (kr *File) Rotate(random io.Reader, now time.Time, delay time.Duration) error {
 	if len(kr.Keys) > 0 && now.Before(kr.Keys[0].SealsFrom) {
 		return fmt.Errorf("key ring: key %s waits already and seals from %s; wait for it, or retire it first",
 			kr.Keys[0].ID, kr.Keys[0].SealsFrom.UTC().Format(time.RFC3339))
 	}
-	k, err := generateKey(random, now)
+	k, err := token.GenerateKey(random, now)
 	if err != nil {
 		return err
 	}
-	fresh := RingKey{Key: k, SealsFrom: k.Created.Add(delay), Bound: true}
+	fresh := token.RingKey{Key: k, SealsFrom: k.Created.Add(delay), Bound: true}
 	kr.Keys = slices.Clone(kr.Keys) // a server may read a copy of kr concurrently
 	if len(kr.Keys) > 0 {
 		// The time is rounded up: the older key is active until now, and Created may be up to a second
@@ -166,8 +153,8 @@ func (kr *Keyring) Rotate(random io.Reader, now time.Time, delay time.Duration) 
 
 // Sealing returns the index of the key that is active at now: the newest whose time has come, or the oldest
 // if none has.
-func (kr Keyring) Sealing(now time.Time) int {
-	i := slices.IndexFunc(kr.Keys, func(k RingKey) bool { return !now.Before(k.SealsFrom) })
+func (kr File) Sealing(now time.Time) int {
+	i := slices.IndexFunc(kr.Keys, func(k token.RingKey) bool { return !now.Before(k.SealsFrom) })
 	if i < 0 {
 		return len(kr.Keys) - 1
 	}
@@ -177,8 +164,8 @@ func (kr Keyring) Sealing(now time.Time) int {
 // Retire removes a key. Without force it returns an error while tokens or records of the key can still be
 // requested. life is the longest such span: a session's lifetime and the time for which its outcome is
 // kept. A key that was never active can be retired at any time.
-func (kr *Keyring) Retire(id string, now time.Time, life time.Duration, force bool) error {
-	i := slices.IndexFunc(kr.Keys, func(k RingKey) bool { return k.ID == id })
+func (kr *File) Retire(id string, now time.Time, life time.Duration, force bool) error {
+	i := slices.IndexFunc(kr.Keys, func(k token.RingKey) bool { return k.ID == id })
 	sealing := kr.Sealing(now)
 	switch {
 	case i < 0:
@@ -201,11 +188,11 @@ func (kr *Keyring) Retire(id string, now time.Time, life time.Duration, force bo
 	}
 	kr.Keys = slices.Delete(kr.Keys, i, i+1)
 	kr.Keys[0].Replaced = time.Time{}
-	kr.Retired = append(kr.Retired, RetiredKey{ID: id, At: now.UTC().Truncate(time.Second)})
+	kr.Retired = append(kr.Retired, Retired{ID: id, At: now.UTC().Truncate(time.Second)})
 	return nil
 }
 
 // Ring returns the ring for one host name. It seals and opens by the times of the keys. now is the clock.
-func (kr Keyring) Ring(host string, random io.Reader, now func() time.Time) (*Ring, error) {
-	return newRing(host, random, now, kr.Keys)
+func (kr File) Ring(host string, random io.Reader, now func() time.Time) (*token.Ring, error) {
+	return token.NewTimedRing(host, random, now, kr.Keys)
 }

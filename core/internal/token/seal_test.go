@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -197,6 +198,22 @@ func TestNewRing_Errors(t *testing.T) {
 				t.Errorf("error %v, want one that says %q", err, c.want)
 			}
 		})
+	}
+}
+
+func TestNewRing_ErrorsWithoutSecret(t *testing.T) {
+	secret := base64.RawURLEncoding.EncodeToString(vectorRing[0].Secret)
+	for _, k := range []Key{
+		{ID: secret, Secret: vectorRing[0].Secret},
+		{ID: "9f02ab31", Secret: []byte(secret)},
+	} {
+		_, err := NewRing(vectorHost, nil, k)
+		if err == nil {
+			t.Fatalf("contract 13: the ring accepted the key %v", k)
+		}
+		if strings.Contains(err.Error(), secret[:20]) || strings.Contains(err.Error(), fmt.Sprint(k.Secret)) {
+			t.Errorf("contract 13: error %v", err)
+		}
 	}
 }
 
