@@ -129,7 +129,7 @@ var aboveLeaves = map[string][]string{
 	"edge/internal/longfellow": {"core/cbor"},
 	"edge/internal/trustlist":  {"core/cbor"},
 	// It applies the core's rules for key rings.
-	"edge/internal/livering": {"core/keyring", "core/keyset"},
+	"edge/internal/keyringfile": {"core/keyring", "core/keyset"},
 	// It fetches the lists that the methods name, and hands them to the operations.
 	"edge/listfetch": {"core/method", "core/operate"},
 	// It runs a core, natively or as a guest.

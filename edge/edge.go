@@ -63,7 +63,7 @@ import (
 	"github.com/verge-id/verge/edge/egress"
 	"github.com/verge-id/verge/edge/engine"
 	"github.com/verge-id/verge/edge/internal/coalesce"
-	"github.com/verge-id/verge/edge/internal/livering"
+	"github.com/verge-id/verge/edge/internal/keyringfile"
 	"github.com/verge-id/verge/edge/internal/longfellow"
 	"github.com/verge-id/verge/edge/internal/runner"
 	"github.com/verge-id/verge/edge/internal/storehealth"
@@ -232,7 +232,7 @@ func (c Config) withDefaults() Config {
 type Service struct {
 	config Config
 	health *storehealth.Monitor
-	ring   *livering.Live
+	ring   *keyringfile.Live
 	host   host.Host
 	native *core.Service
 	usage  *usagecounter.Counter
@@ -276,7 +276,7 @@ func (s *Service) open(ctx context.Context) error {
 	s.monitorStore()
 	// A token is bound to the host's name without the port, because in dev the port may change with
 	// a restart.
-	s.ring, err = livering.Open(ctx, livering.Config{
+	s.ring, err = keyringfile.Open(ctx, keyringfile.Config{
 		Host: host.Host{KV: s.health.KV(), Now: c.Now, Random: c.Random, Log: c.Log},
 		Name: base.Hostname(), Keyring: c.Keyring, File: c.KeyringFile, FileEach: c.KeyringEach,
 		Observe: c.Server.Metrics.Keyring,

@@ -7,7 +7,7 @@ import (
 
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/edge/engine"
-	"github.com/verge-id/verge/edge/internal/livering"
+	"github.com/verge-id/verge/edge/internal/keyringfile"
 	"github.com/verge-id/verge/edge/internal/storehealth"
 )
 
@@ -15,7 +15,7 @@ import (
 // the store. The engine is ready only while its instance has every key that the fleet uses.
 type served struct {
 	engine.Engine
-	ring      *livering.Live
+	ring      *keyringfile.Live
 	budget    time.Duration
 	endpoints map[string]AdminEndpoint
 }

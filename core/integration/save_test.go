@@ -202,7 +202,7 @@ func TestSaveIntegrationRefuses(t *testing.T) {
 	}
 }
 
-// Contract 46: what is archived changes no more, until it is brought back.
+// Contract 46: an archived record cannot be changed until it is restored.
 func TestArchive(t *testing.T) {
 	w := newWorld(t)
 	v := w.made(t)

@@ -19,7 +19,7 @@ type Secrets struct {
 const maxSecret = 1024
 
 // secretClaims binds a secret to its integration: a copy in another integration's record does not open, and a
-// staged secret does not open in place of the active one.
+// staged secret does not open instead of the active one.
 //
 // The URL is sealed with it, because it may hold a secret of the receiver.
 type secretClaims struct {

@@ -344,7 +344,7 @@ func TestDev_PortInUse(t *testing.T) {
 }
 
 // TestDev_StoreInUse starts a second `verge dev` on other ports, with the same data directory. The log of the
-// first one stays as it is.
+// first one stays unchanged.
 func TestDev_StoreInUse(t *testing.T) {
 	t.Parallel()
 	p, _, _ := testProgram()

@@ -253,8 +253,8 @@ func (in *served) metric(t *testing.T, name string) string {
 	return strings.Join(found, "\n")
 }
 
-// walkers do whole verifications on a fleet, each request at another instance, until they are told
-// to end. Some sessions pause between their steps, so that tokens made before a rotation are used
+// walkers do whole verifications on a fleet, each request at another instance, until they
+// have to end. Some sessions pause between their steps, so that tokens made before a rotation are used
 // after it.
 type walkers struct {
 	fleet    []member

@@ -216,7 +216,7 @@ func TestServeNotReady(t *testing.T) {
 	}
 }
 
-// TestServeDeadDeliveries lets a receiver refuse an event. An operator finds the event and sends it
+// TestServeDeadDeliveries lets a receiver reject an event. An operator finds the event and sends it
 // again.
 func TestServeDeadDeliveries(t *testing.T) {
 	t.Parallel()

@@ -25,7 +25,7 @@ type site struct {
 	binary  string   // of an earlier release; "": the one under test
 	program string   // under test; "": verge
 	key     string   // a secret key of its publisher
-	env     []string // what its processes find in their environment beside the secrets
+	env     []string // the environment of its processes, without the secrets
 	listen  string   // the public address of the next process; "": a port that is free
 }
 

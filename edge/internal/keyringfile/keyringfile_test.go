@@ -1,4 +1,4 @@
-package livering
+package keyringfile
 
 import (
 	"context"
