@@ -1,5 +1,5 @@
-// Package keyringfile keeps the key ring of a running server up to date. It follows the ring's file and the set
-// of keys that the instances share in the store, so that a rotation needs no restart (contract 16).
+// Package keyringfile keeps the key ring of a running server up to date. It follows the file of the ring, and
+// the set of keys that the instances share in the store, so that a rotation needs no restart (contract 16).
 //
 // [Open] compares the ring with the store before the server starts, and rejects a ring that does not belong
 // to the store. [Live.Run] then checks both every few seconds. Package core/keyset has the rules.
