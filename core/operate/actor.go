@@ -40,13 +40,17 @@ func (a Actor) Operator() bool { return a.Publisher == "" }
 // Operation is the name of a right and of the operations that need it. The audit has it.
 type Operation string
 
+// Words describes the operation in the audit, such as "Created a key". "" is an operation without words.
+func (op Operation) Words() string { return rightsOf[op].words }
+
 // Right is an Operation, or an [Endpoint] that needs one.
 type Right interface{ operation() Operation }
 
 func (op Operation) operation() Operation { return op }
 
-// rights are the roles that may do an operation (contract 42, 43).
+// rights are the roles that may do an operation (contract 42, 43), and its words in the audit.
 type rights struct {
+	words     string // "": its name
 	operators []Role // of actors who see every publisher
 	members   []Role // of actors who see one
 }
@@ -63,57 +67,60 @@ var (
 var rightsOf = map[Operation]rights{}
 
 // allow declares an operation.
-func allow(name string, operators, members []Role) Operation {
-	rightsOf[Operation(name)] = rights{operators, members}
+func allow(name, words string, operators, members []Role) Operation {
+	rightsOf[Operation(name)] = rights{words, operators, members}
 	return Operation(name)
 }
 
 // The operations, all of them.
 var (
-	publisherList      = allow("publisher.list", allOperators, nil)
-	publisherRead      = allow("publisher.read", allOperators, allMembers)
-	publisherCreate    = allow("publisher.create", operatorsOnly, nil)
-	publisherChange    = allow("publisher.change", operatorsOnly, adminsOnly)
-	publisherArchive   = allow("publisher.archive", operatorsOnly, nil)
-	integrationList    = allow("integration.list", allOperators, allMembers)
-	integrationRead    = allow("integration.read", allOperators, allMembers)
-	integrationCreate  = allow("integration.create", operatorsOnly, developers)
-	integrationChange  = allow("integration.change", operatorsOnly, developers)
-	integrationArchive = allow("integration.archive", operatorsOnly, adminsOnly)
-	webhookChange      = allow("webhook.change", operatorsOnly, developers) // staging, new secret
-	webhookTest        = allow("webhook.test", operatorsOnly, developers)   // the signed test, test events
-	sessionTest        = allow("session.test", operatorsOnly, developers)   // start a test session
-	keyList            = allow("key.list", allOperators, allMembers)
-	keyCreate          = allow("key.create", operatorsOnly, developers)
-	keyRevoke          = allow("key.revoke", operatorsOnly, developers)
-	deliveryList       = allow("delivery.list", allOperators, allMembers)
-	deliveryResend     = allow("delivery.resend", operatorsOnly, developers)
-	sessionRead        = allow("session.read", allOperators, allMembers)
-	usageRead          = allow("usage.read", allOperators, allMembers)
-	passkeysCount      = allow("passkeys.count", allOperators, allMembers) // of users
-	passkeysEnd        = allow("passkeys.end", operatorsOnly, nil)
-	memberList         = allow("member.list", allOperators, allMembers)
-	memberInvite       = allow("member.invite", operatorsOnly, adminsOnly)
-	memberChange       = allow("member.change", operatorsOnly, adminsOnly) // role, sign out everywhere
-	memberRemove       = allow("member.remove", operatorsOnly, adminsOnly)
-	linkCreate         = allow("link.create", operatorsOnly, nil)
-	auditRead          = allow("audit.read", allOperators, allMembers)
-	reportRead         = allow("report.read", operatorsOnly, adminsOnly)
-	methodList         = allow("method.list", allOperators, allMembers)
-	trustListRead      = allow("trust_list.read", allOperators, nil)
-	trustListLoad      = allow("trust_list.load", operatorsOnly, nil)
-	operatorList       = allow("operator.list", allOperators, nil)
-	operatorCreate     = allow("operator.create", operatorsOnly, nil)
-	operatorRevoke     = allow("operator.revoke", operatorsOnly, nil)
-	siteApply          = allow("site.apply", operatorsOnly, nil)
-	operatorUse        = allow("operator.use", allOperators, nil)     // see Operations.TellUse
-	operatorRefused    = allow("operator.refused", allOperators, nil) // a wrong token, see TokenGuard
+	publisherList      = allow("publisher.list", "", allOperators, nil)
+	publisherRead      = allow("publisher.read", "", allOperators, allMembers)
+	publisherCreate    = allow("publisher.create", "Created the publisher", operatorsOnly, nil)
+	publisherChange    = allow("publisher.change", "Changed the publisher", operatorsOnly, adminsOnly)
+	publisherArchive   = allow("publisher.archive", "Archived the publisher", operatorsOnly, nil)
+	integrationList    = allow("integration.list", "", allOperators, allMembers)
+	integrationRead    = allow("integration.read", "", allOperators, allMembers)
+	integrationCreate  = allow("integration.create", "Created an integration", operatorsOnly, developers)
+	integrationChange  = allow("integration.change", "Changed an integration", operatorsOnly, developers)
+	integrationArchive = allow("integration.archive", "Archived an integration", operatorsOnly, adminsOnly)
+	// webhookChange includes staging and a new secret; webhookTest, the signed test and test events.
+	webhookChange  = allow("webhook.change", "Changed a webhook", operatorsOnly, developers)
+	webhookTest    = allow("webhook.test", "Tested a webhook", operatorsOnly, developers)
+	sessionTest    = allow("session.test", "Started a test session", operatorsOnly, developers)
+	keyList        = allow("key.list", "", allOperators, allMembers)
+	keyCreate      = allow("key.create", "Created a key", operatorsOnly, developers)
+	keyRevoke      = allow("key.revoke", "Revoked a key", operatorsOnly, developers)
+	deliveryList   = allow("delivery.list", "", allOperators, allMembers)
+	deliveryResend = allow("delivery.resend", "Resent an event", operatorsOnly, developers)
+	sessionRead    = allow("session.read", "", allOperators, allMembers)
+	usageRead      = allow("usage.read", "", allOperators, allMembers)
+	passkeysCount  = allow("passkeys.count", "", allOperators, allMembers) // of users
+	passkeysEnd    = allow("passkeys.end", "Ended the passkeys of users", operatorsOnly, nil)
+	memberList     = allow("member.list", "", allOperators, allMembers)
+	memberInvite   = allow("member.invite", "Invited a member", operatorsOnly, adminsOnly)
+	// memberChange is a new role, or the end of all console sessions.
+	memberChange   = allow("member.change", "Changed a member", operatorsOnly, adminsOnly)
+	memberRemove   = allow("member.remove", "Removed a member", operatorsOnly, adminsOnly)
+	linkCreate     = allow("link.create", "Created a sign-in link", operatorsOnly, nil)
+	auditRead      = allow("audit.read", "", allOperators, allMembers)
+	reportRead     = allow("report.read", "", operatorsOnly, adminsOnly)
+	methodList     = allow("method.list", "", allOperators, allMembers)
+	trustListRead  = allow("trust_list.read", "", allOperators, nil)
+	trustListLoad  = allow("trust_list.load", "", operatorsOnly, nil)
+	operatorList   = allow("operator.list", "", allOperators, nil)
+	operatorCreate = allow("operator.create", "Created an operator token", operatorsOnly, nil)
+	operatorRevoke = allow("operator.revoke", "Revoked an operator token", operatorsOnly, nil)
+	siteApply      = allow("site.apply", "Applied a configuration", operatorsOnly, nil)
+	// operatorUse: see Operations.TellUse. operatorRefused is a wrong token: see TokenGuard.
+	operatorUse     = allow("operator.use", "Used an operator token", allOperators, nil)
+	operatorRefused = allow("operator.refused", "Sent a wrong operator token", allOperators, nil)
 
 	// The core's host carries these out. It asks Operations.Authorize first, and tells with
 	// Operations.TellDone what it has changed.
-	ModuleRead     = allow("module.read", allOperators, nil)
-	ModuleActivate = allow("module.activate", operatorsOnly, nil)
-	BackupMake     = allow("backup.make", operatorsOnly, nil)
+	ModuleRead     = allow("module.read", "", allOperators, nil)
+	ModuleActivate = allow("module.activate", "Replaced the module", operatorsOnly, nil)
+	BackupMake     = allow("backup.make", "Created a backup", operatorsOnly, nil)
 )
 
 // May reports whether a has the right at all, to its own publisher if it has one. Pages hide what it may not.

@@ -2,6 +2,7 @@ package pages
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -277,34 +278,8 @@ func kindWord(kind string) string {
 	return kind
 }
 
-// operationWords are the operations in the words of the audit.
-var operationWords = map[operate.Operation]string{
-	"publisher.create":    "Created the publisher",
-	"publisher.change":    "Changed the publisher",
-	"passkeys.end":        "Ended the passkeys of users",
-	"publisher.archive":   "Archived the publisher",
-	"integration.create":  "Created an integration",
-	"integration.change":  "Changed an integration",
-	"integration.archive": "Archived an integration",
-	"webhook.change":      "Changed a webhook",
-	"webhook.test":        "Tested a webhook",
-	"session.test":        "Started a test session",
-	"key.create":          "Created a key",
-	"key.revoke":          "Revoked a key",
-	"delivery.resend":     "Resent an event",
-	"member.invite":       "Invited a member",
-	"member.change":       "Changed a member",
-	"member.remove":       "Removed a member",
-	"link.create":         "Created a sign-in link",
-	"operator.create":     "Created an operator token",
-	"operator.revoke":     "Revoked an operator token",
-	"operator.use":        "Used an operator token",
-	"operator.refused":    "Sent a wrong operator token",
-	"site.apply":          "Applied a configuration",
-	"module.activate":     "Replaced the module",
-	"backup.make":         "Created a backup",
-
-	// Actions of people on their own sign-in, sessions and passkeys.
+// ownWords are actions of people on their own sign-in, sessions and passkeys, in the words of the audit.
+var ownWords = map[operate.Operation]string{
 	"operator.sign-in": "Signed in with an operator token",
 	"member.sign-in":   "Signed in",
 	"member.enrol":     "Accepted an invitation",
@@ -315,10 +290,7 @@ var operationWords = map[operate.Operation]string{
 }
 
 func operationWord(op operate.Operation) string {
-	if words := operationWords[op]; words != "" {
-		return words
-	}
-	return string(op)
+	return cmp.Or(op.Words(), ownWords[op], string(op))
 }
 
 // lines writes a list for a textarea.
