@@ -11,9 +11,14 @@ import (
 // Every input is read from a request and encoded into one. A field of a type that the codec does not know
 // would panic here.
 func TestInputs_AllTypes(t *testing.T) {
-	r := Request{ID: "x", Match: "*", Body: []byte(`{"unknown":1}`), Query: url.Values{"integration_id": {"i"}}}
 	for _, e := range Endpoints() {
 		in := reflect.New(e.Describe().Input).Elem()
+		r := Request{ID: "x", Match: "*", Body: []byte(`{"unknown":1}`), Query: url.Values{}}
+		for n := 0; in.Kind() == reflect.Struct && n < in.NumField(); n++ {
+			if tag := in.Type().Field(n).Tag; tag.Get("need") != "" {
+				r.Query.Set(tag.Get("query"), "x")
+			}
+		}
 		if _, err := read(r, "POST", in); err != nil {
 			t.Errorf("%T: %v", e, err)
 		}
