@@ -73,9 +73,9 @@ func list[In, T any](ctx context.Context, p *program, c flags, e *operate.Endpoi
 	return print(all)
 }
 
-// filled returns an input with the values of the flags of the same names. The placeholder of the path is the
-// argument ID, if the command has it.
-func filled[In any](p *program, c flags) In {
+// filled returns an input with the values of the flags of the same names in c, which points to a command. The
+// placeholder of the path is the argument ID, if the command has it.
+func filled[In any](p *program, c any) In {
 	var in In
 	to, from := reflect.ValueOf(&in).Elem(), reflect.ValueOf(c).Elem()
 	if to.Kind() == reflect.String {

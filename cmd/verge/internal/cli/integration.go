@@ -109,8 +109,7 @@ func (c *integrationTestCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	report, err := adminclient.Do(ctx, client, operate.TestWebhook,
-		operate.WebhookTestInput{Integration: c.ID, Staged: c.Staged})
+	report, err := adminclient.Do(ctx, client, operate.TestWebhook, filled[operate.WebhookTestInput](p, c))
 	if err != nil {
 		return err
 	}

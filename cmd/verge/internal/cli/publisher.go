@@ -153,9 +153,8 @@ type brandFlags struct {
 	Logo   *string `placeholder:"FILE" help:"Its logo: a PNG, JPEG or WebP file, at most 64 KiB. '': no logo."`
 }
 
-// addTo adds the brand to an input.
-func (b brandFlags) addTo(p *program, in *operate.PublisherInput) error {
-	in.Accent, in.Logo = b.Accent, b.Logo
+// addLogo adds the file of the logo to an input.
+func (b brandFlags) addLogo(p *program, in *operate.PublisherInput) error {
 	if b.Logo == nil || *b.Logo == "" {
 		return nil
 	}
@@ -195,8 +194,8 @@ Examples:
 }
 
 func (c *publisherCreateCmd) Run(ctx context.Context, p *program) error {
-	in := operate.PublisherInput{ID: c.ID, Name: &c.Name}
-	if err := c.addTo(p, &in); err != nil {
+	in := filled[operate.PublisherInput](p, c)
+	if err := c.addLogo(p, &in); err != nil {
 		return err
 	}
 	return callWith(ctx, p, c, operate.CreatePublisher, in, func(made *operate.Publisher) error {
@@ -228,11 +227,11 @@ Examples:
 }
 
 func (c *publisherChangeCmd) Run(ctx context.Context, p *program) error {
-	in := operate.PublisherUpdate{Versioned: operate.Versioned{ID: c.ID, Version: c.IfVersion}}
-	if in.Name = c.Name; c.Name == nil && c.Accent == nil && c.Logo == nil {
+	in := filled[operate.PublisherUpdate](p, c)
+	if empty(in) {
 		return errors.New("nothing to change; give --name, --accent or --logo")
 	}
-	if err := c.addTo(p, &in.PublisherInput); err != nil {
+	if err := c.addLogo(p, &in.PublisherInput); err != nil {
 		return err
 	}
 	return callWith(ctx, p, c, operate.ChangePublisher, in, func(changed *operate.Publisher) error {

@@ -45,8 +45,7 @@ func (c *reportCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	r, err := adminclient.Do(ctx, client, operate.ReadReport,
-		operate.ReportQuery{Publisher: c.Publisher, From: c.From, To: c.To})
+	r, err := adminclient.Do(ctx, client, operate.ReadReport, filled[operate.ReportQuery](p, c))
 	if err != nil {
 		return err
 	}

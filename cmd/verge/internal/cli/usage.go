@@ -36,7 +36,7 @@ func (c *usageCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	query := operate.UsageQuery{Integration: c.Integration, From: c.From, To: c.To}
+	query := filled[operate.UsageQuery](p, c)
 	if c.CSV {
 		text, err := client.UsageCSV(ctx, query)
 		if err == nil {
