@@ -64,7 +64,7 @@ mutants: ## break the code, one small way at a time, and see that a test notices
 # SEEDS is the number of histories, and SEED repeats one of them and prints it.
 SEEDS ?= 2000
 simulate: ## run random histories of faults and changes over the real core: SEEDS=n, or SEED=n to repeat one
-	@GOGC=400 $(GO) run ./testharness/internal/simulation/simulate $(if $(SEED),-replay $(SEED),-seeds $(SEEDS))
+	@$(GO) run ./testharness/internal/simulation/simulate $(if $(SEED),-replay $(SEED),-seeds $(SEEDS))
 
 # The peers are installed outside of the repository. A peer that cannot be had is skipped with the reason.
 PEERS ?= $(or $(TMPDIR),/tmp)/verge-peers

@@ -60,14 +60,20 @@ func (b *browser) post(f form) page { return b.send("POST", f.action, f.fields) 
 
 // send sends a request and follows the redirects of the service.
 func (b *browser) send(method, address string, fields url.Values) page {
+	if fields == nil {
+		return b.sendBody(method, address, "", nil)
+	}
+	return b.sendBody(method, address, "application/x-www-form-urlencoded", []byte(fields.Encode()))
+}
+
+func (b *browser) sendBody(method, address, contentType string, body []byte) page {
 	for range 5 {
 		req := request(method, strings.TrimPrefix(address, baseURL), "", nil)
 		req.Client = netip.AddrFrom4([4]byte{198, 51, 100, b.address})
 		req.Header["Accept"] = []string{"text/html"}
 		req.Header["Sec-Fetch-Site"] = []string{"same-origin"}
-		if fields != nil {
-			req.Header["Content-Type"] = []string{"application/x-www-form-urlencoded"}
-			req.Body = []byte(fields.Encode())
+		if body != nil {
+			req.Header["Content-Type"], req.Body = []string{contentType}, body
 		}
 		var pairs []string
 		for _, name := range slices.Sorted(maps.Keys(b.cookies)) {
@@ -89,7 +95,7 @@ func (b *browser) send(method, address string, fields url.Values) page {
 		if a.status != 303 || to == "" {
 			return read(address, a)
 		}
-		method, address, fields = "GET", to, nil
+		method, address, body = "GET", to, nil
 	}
 	return page{at: address}
 }

@@ -73,6 +73,10 @@ func (in *instance) start(
 		if err != nil {
 			return err
 		}
+	} else if len(ring.Keys) != len(in.ring.KeyIDs()) {
+		if err := in.ring.Use(ring); err != nil {
+			return err
+		}
 	}
 	if err := in.ring.Refresh(ctx); err != nil {
 		return err

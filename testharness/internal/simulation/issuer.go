@@ -17,6 +17,7 @@ import (
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/method"
+	"github.com/verge-id/verge/core/method/estimator"
 	"github.com/verge-id/verge/core/method/oidc"
 	"github.com/verge-id/verge/core/method/openid4vp"
 	"github.com/verge-id/verge/core/method/sandbox"
@@ -54,8 +55,8 @@ func (s proofSettings) json() json.RawMessage {
 func configOf(c core.Config, trust proofSettings) core.Config {
 	c.Methods = []method.Config{{Name: proofMethod, Kind: openid4vp.Kind.Name, Settings: trust.json()},
 		{Name: bankMethod, Kind: oidc.Kind.Name, Settings: bankSettings(),
-			Secrets: map[string]string{"client_secret": "secret of the simulation"}}}
-	c.Kinds = []method.Kind{sandbox.Kind, oidc.Kind, openid4vp.Kind}
+			Secrets: map[string]string{"client_secret": "secret of the simulation"}}, estimateConfig()}
+	c.Kinds = []method.Kind{sandbox.Kind, oidc.Kind, openid4vp.Kind, estimator.Kind}
 	return c
 }
 

@@ -43,8 +43,10 @@ type session struct {
 	acts            map[string]bool
 	failing         map[string]bool // attempts with a form that failed
 	tokens          []string
-	callers         int // programs that exchange its result
-	calls           int // that they make
+	callers         int             // programs that exchange its result
+	calls           int             // that they make
+	photos          int             // that the estimator got
+	estimated       map[string]bool // forms whose photos it got
 	exchanges       history.Recorder
 	person          *person
 	levels          []int        // that it can have
@@ -121,6 +123,9 @@ func (j *judge) calm() bool {
 	return j.w.rate[switchSlow] == 0
 }
 
+// disturbed reports whether a user may try again: a provider, an instance or the store may have failed.
+func (j *judge) disturbed() bool { return !j.calm() || j.w.rate[switchReceivers] > 0 }
+
 // undisturbed reports whether no fault has occurred since the event's first POST that can repeat it.
 func (j *judge) undisturbed(e *event) bool {
 	return j.w.lastFault.Before(e.firstTry) && j.w.rate[switchClocks]+j.w.rate[switchFailover] == 0
@@ -140,7 +145,11 @@ func (j *judge) plain(what string, a answer) {
 	case a.status == 500:
 		j.fail("contract 5: %s returns 500 %s", what, a.body)
 	case !a.known() && a.status != 502 && j.calm():
-		j.fail("%s returns %d without any fault: %s", what, a.status, a.body)
+		promise := "contract 5"
+		if j.w.seen[switchRotation] {
+			promise = "I12"
+		}
+		j.fail("%s: %s returns %d without any fault: %s", promise, what, a.status, a.body)
 	}
 }
 
@@ -177,6 +186,7 @@ func (j *judge) startedAgain(i offer, first, again answer) {
 func (j *judge) started(s *session, a answer) {
 	s.levels = j.possible(s.offer, "level", s.offer.levelNumber(), s.asked, s.answered, cacheLife)
 	s.acts, s.failing, s.types = map[string]bool{}, map[string]bool{}, map[string]string{}
+	s.estimated = map[string]bool{}
 	if j.sessions[s.id] != nil {
 		j.fail("contract 14: two starts have the session %s", short(s.id))
 	}
@@ -308,6 +318,10 @@ func (j *judge) passkey(s *session, used shownPasskey, b *browser) string {
 // enough reports whether a proof that was shown at a time can complete a session in a browser: by the
 // settings of some moment since then, and by the trust of some instance that the browser has asked since.
 func (j *judge) enough(s *session, proof shownProof, at time.Time, b *browser) bool {
+	if proof.issuer == estimateMethod {
+		return proof.age >= slices.Min(j.possible(s.offer, "challenge_age", s.offer.age, s.asked, s.answered,
+			cacheLife))
+	}
 	needs := slices.Min(j.possible(s.offer, "minimum_age", 18, at, j.w.now, -j.tolerance()))
 	trusted := proof.issuer == bankMethod || slices.ContainsFunc(b.served, func(by served) bool {
 		return !by.until.Before(at) && slices.Contains(by.trust.anchors, proof.issuer)

@@ -11,8 +11,8 @@ import (
 	"github.com/verge-id/verge/testharness/passkeytest"
 )
 
-// guest is a person whom an operator admits to the console, as a member by an invitation or for a session by
-// a sign-in link. Anyone who has the link can be the guest.
+// guest is a person with a link to the console: an invitation that makes a member, or a sign-in link for a
+// session. Anyone who has the link can be the guest.
 type guest struct {
 	shop   *shop
 	name   string
@@ -26,7 +26,7 @@ type guest struct {
 	signedOut span // of all sessions that were open
 }
 
-// span is an operator's request that was acknowledged. Zero: there was none.
+// span is an operator's request that was acknowledged, if not zero.
 type span struct{ asked, acknowledged time.Time }
 
 // before reports whether the request was acknowledged before a time.

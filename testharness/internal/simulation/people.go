@@ -18,7 +18,8 @@ type offer struct {
 	age       int
 	url       string // of the webhook; "": it is off
 	secret    string
-	proves    bool // its method is the wallet; otherwise it is the sandbox
+	proves    bool // its method is not the sandbox
+	estimates bool // its method is the estimator
 }
 
 func (o offer) levelNumber() int { return int(o.level[1] - '0') }
@@ -39,8 +40,8 @@ type shop struct {
 func (w *world) populate() {
 	draw := w.stream("people")
 	for n := range 1 + draw.pick(5) {
-		at, pick := draw.pick(2), draw.pick(6)
-		if pick == 5 || w.rate[switchPasskeys] > 0 && pick < 4 {
+		at, pick := draw.pick(2), draw.pick(7)
+		if pick == 6 || w.rate[switchPasskeys] > 0 && pick < 4 {
 			pick = 3 // more often than the others
 		}
 		w.person(fmt.Sprintf("visitor %d", n+1), func() { w.visit(n, w.shops[at], at, pick) })
@@ -233,6 +234,9 @@ func (w *world) prove(v *session, b *browser, p page) page {
 		}
 		return w.respond(v, b, p)
 	}
+	if f, ok := p.find(func(f form) bool { return f.step == "camera" }); ok {
+		return w.pose(v, b, f)
+	}
 	if act.chance(w.rate[switchPasskeys]) {
 		if next, ok := w.usePasskey(v, b, p); ok {
 			return next
@@ -385,7 +389,7 @@ func (w *world) administer() {
 		}
 		w.met(switchOperator)
 		s := w.shops[act.pick(2)]
-		i := s.integrations[act.pick(5)]
+		i := s.integrations[act.pick(6)]
 		if w.rate[switchPasskeys] > 0 && act.chance(500) {
 			i = s.integrations[3]
 		}
@@ -395,6 +399,8 @@ func (w *world) administer() {
 			continue
 		}
 		switch what := act.pick(3); {
+		case i.estimates && what < 2:
+			w.change(i, path, a, "challenge_age", 20+act.pick(20))
 		case i.proves && what == 0:
 			w.change(i, path, a, "minimum_age", []int{16, 18, 21}[act.pick(3)])
 		case i.proves && what == 1:
@@ -449,6 +455,7 @@ func (w *world) changeTrust() {
 			{[]string{"blue"}, proofOfAge, "if_present"}, {[]string{"red", "blue"}, proofOfAge, "if_present"},
 			{[]string{"red"}, proofOfAge, "required"}, {[]string{"red", "blue"}, identity, "if_present"},
 		}[act.pick(4)]
+		w.past = append(w.past, files{w.past[len(w.past)-1].ring, next})
 		for n, in := range w.running {
 			if act.chance(150) {
 				continue
@@ -539,6 +546,7 @@ func (w *world) rotate() {
 	must(next.Rotate(&random{mix(w.seed)}, w.now, time.Minute))
 	w.met(switchRotation)
 	w.rotating.set, w.rotated = true, w.now
+	w.past = append(w.past, files{next, w.past[len(w.past)-1].trust})
 	for n := range w.rings {
 		w.sleep(time.Duration(act.pick(15)) * time.Second)
 		w.rings[n] = next

@@ -15,6 +15,7 @@ const (
 	switchFailover                       // the store loses its latest writes
 	switchFreeze                         // an instance freezes
 	switchKill                           // an instance dies and comes back
+	switchOld                            // an instance comes back with old files
 	switchClocks                         // the clocks differ and jump
 	switchReceivers                      // receivers fail, hang and respond late
 	switchNetwork                        // a client's request or its response is lost
@@ -51,6 +52,7 @@ var switchInfo = [switches]struct {
 	switchFailover:    {"failover", []int{100, 300}},
 	switchFreeze:      {"freezes", []int{100, 300}},
 	switchKill:        {"kills", []int{100, 300}},
+	switchOld:         {"old files", []int{500}},
 	switchClocks:      {"clocks", []int{100, 300}},
 	switchReceivers:   {"receivers", []int{100, 500}},
 	switchNetwork:     {"network", []int{50, 200}},

@@ -31,7 +31,6 @@ const (
 	baseURL       = "https://" + hostName
 	callback      = "https://shop.example/return"
 	operatorToken = "op_of_the_simulation_of_verge"
-	instances     = 3
 )
 
 // world is everything in one history.
@@ -45,6 +44,7 @@ type world struct {
 	clocks    map[string]*clock // of the machines, by the name of the instance; "store" is the store's
 	running   []*instance
 	rings     []keyring.File  // of each machine's file
+	past      []files         // of machines, the earliest first
 	trusts    []proofSettings // of each machine's configuration
 	persons   []*person
 	judge     *judge
@@ -52,7 +52,8 @@ type world struct {
 	shops     []*shop
 	secrets   map[string][]string // of webhooks, by URL: those that its receiver accepts
 	bank      *bank
-	registers []*register    // of issuers
+	registers []*register // of issuers
+	pictures  map[string]*picture
 	seen      [switches]bool // faults that have occurred
 
 	lastFault time.Time // when the last one ended, or will end
@@ -62,6 +63,12 @@ type world struct {
 
 	digest hash.Hash // of all responses, commits and webhooks; nil: not wanted
 	cover  *Coverage
+}
+
+// files are the files of a machine.
+type files struct {
+	ring  keyring.File
+	trust proofSettings
 }
 
 // base is the state in which every history begins: two publishers whose integrations are ready. It is made
@@ -105,6 +112,7 @@ func newBase() *base {
 				Webhook: hook("4")},
 			{Level: "L2", ChallengeAge: 18, MinimumAge: 18, Method: bankMethod, Passkeys: "service",
 				Webhook: hook("5")},
+			{Level: "L1", ChallengeAge: 25, Method: estimateMethod, Webhook: hook("6")},
 		} {
 			i.ID = fmt.Sprintf("5b0c7f0e-9a53-4c8e-8d0f-2f6a5f1c%02d%02d", n, m)
 			i.PublisherID, i.Name, i.Method = id, id, cmp.Or(i.Method, sandbox.Name)
@@ -117,7 +125,8 @@ func newBase() *base {
 			}
 			must(d.PutIntegration(context.Background(), i, secret))
 			s.integrations = append(s.integrations, offer{id: i.ID, level: i.Level, age: i.ChallengeAge,
-				url: i.Webhook.URL, secret: secret, proves: i.Method != sandbox.Name})
+				url: i.Webhook.URL, secret: secret, proves: i.Method != sandbox.Name,
+				estimates: i.Method == estimateMethod})
 		}
 		s.key, _, err = d.CreateKey(context.Background(), id, "", nil)
 		must(err)
@@ -150,7 +159,8 @@ func must(err error) {
 func newWorld(b *base, seed uint64, keep map[decision]bool, record func(string)) *world {
 	c := &choices{seed: seed, keep: keep}
 	w := &world{scheduler: &scheduler{choices: c, now: epoch, order: c.stream("order")}, config: b.config,
-		clocks: map[string]*clock{}, secrets: map[string][]string{}, rotating: &signal{}}
+		clocks: map[string]*clock{}, secrets: map[string][]string{}, rotating: &signal{},
+		pictures: map[string]*picture{}}
 	w.tell = func(string, string, ...any) {}
 	if record != nil {
 		w.tell = func(who, format string, args ...any) { record(story(w.now, who, format, args...)) }
@@ -163,7 +173,7 @@ func newWorld(b *base, seed uint64, keep map[decision]bool, record func(string))
 		w.store = b.store.copy(now)
 	}
 	w.kv = w.store
-	for n := range instances {
+	for n := range 2 + c.stream("instances").pick(3)/2 { // three cost a third more, and find little more
 		in := newInstance(w, n, mix(seed)+uint64(n)<<32)
 		w.running, w.clocks[in.name] = append(w.running, in), &clock{}
 		w.rings = append(w.rings, b.ring)
@@ -172,6 +182,7 @@ func newWorld(b *base, seed uint64, keep map[decision]bool, record func(string))
 	for _, name := range []string{"red", "blue"} {
 		w.registers = append(w.registers, newRegister(w, name))
 	}
+	w.past = []files{{w.rings[0], w.trusts[0]}}
 	for n := range 2 {
 		w.persons = append(w.persons, newPerson(n, mix(seed)+uint64(n)))
 	}
@@ -304,6 +315,9 @@ func (w *world) fetch(by *instance, req host.FetchRequest) (host.FetchResponse, 
 	if strings.HasPrefix(req.URL, bankURL+"/") {
 		return w.bank.fetch(req)
 	}
+	if req.URL == estimatorURL {
+		return w.estimate(req)
+	}
 	if r := w.registerOf(req.URL); r != nil {
 		return r.fetch(by)
 	}
@@ -354,6 +368,9 @@ func (w *world) machine(n int) {
 		if life > 0 {
 			in = newInstance(w, n, mix(in.random.state)+uint64(life))
 			w.running[n] = in
+			if w.current.act.chance(w.rate[switchOld]) && !w.healed {
+				w.restoreFiles(n)
+			}
 		}
 		ended := &signal{}
 		w.spawn(in, in.name, func() {
@@ -376,6 +393,20 @@ func (w *world) machine(n int) {
 		}
 		w.sleep(time.Duration(1+w.current.act.pick(60)) * time.Second)
 	}
+}
+
+// restoreFiles is an operator who restores old files on a machine, and notices later.
+func (w *world) restoreFiles(n int) {
+	act := w.current.act
+	old, noticed := w.past[act.pick(len(w.past))], time.Duration(1+act.pick(240))*time.Second
+	w.rings[n], w.trusts[n] = old.ring, old.trust
+	w.metFor(switchOld, noticed)
+	w.tell(w.running[n].name, "comes back with old files: %d keys, trust in %v", len(old.ring.Keys),
+		old.trust.anchors)
+	w.spawn(nil, fmt.Sprintf("repair of machine %d", n+1), func() {
+		w.sleep(noticed)
+		w.rings[n] = w.past[len(w.past)-1].ring
+	})
 }
 
 // trouble freezes and kills instances, cuts their way to the store, and moves clocks.
@@ -435,6 +466,9 @@ func (w *world) jump(of string) {
 // heal ends all faults.
 func (w *world) heal() {
 	w.healed = true
+	for n := range w.rings {
+		w.rings[n] = w.past[len(w.past)-1].ring
+	}
 	for _, in := range w.running {
 		in.frozenUntil, in.cutUntil = time.Time{}, time.Time{}
 	}
@@ -509,8 +543,9 @@ func (r *Runner) run(seed uint64, o options) Result {
 	w.rate = draw(w.stream("switches"))
 	if w.rate[switchClocks] > 0 {
 		w.spawn(nil, "clocks", func() {
-			for _, of := range []string{"store", "instance 1", "instance 2", "instance 3"} {
-				w.jump(of)
+			w.jump("store")
+			for _, in := range w.running {
+				w.jump(in.name)
 			}
 		})
 	}

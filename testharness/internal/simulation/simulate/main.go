@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -22,6 +23,8 @@ func main() {
 	whole := flag.Bool("whole", false, "print the whole history of a failure, not a reduced one")
 	brief := flag.Bool("brief", false, "print one line about the first failure, and nothing else")
 	flag.Parse()
+	debug.SetGCPercent(-1) // a collection of the small heap would take place in each history
+	debug.SetMemoryLimit(1 << 30)
 	if *brief {
 		os.Exit(first(*from, *seeds))
 	}
