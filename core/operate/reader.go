@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/verge-id/verge/core/internal/strictjson"
 	"github.com/verge-id/verge/core/timestamp"
 	"github.com/verge-id/verge/core/web"
 )
@@ -13,8 +14,8 @@ import (
 // reader reads the input of an endpoint from a request.
 type reader struct {
 	Request
-	get    bool        // the method is GET: no input is in the body
-	parsed *web.Object // the body; nil: not read yet
+	get    bool               // the method is GET: no input is in the body
+	parsed *strictjson.Object // the body; nil: not read yet
 
 	// misread has an error for each field of the body that cannot be read. The operation returns them with
 	// the errors of the other fields, see Operations.WithMisread.
@@ -66,11 +67,11 @@ func (r *reader) version() string {
 }
 
 // object reads the body, a JSON object. No body is an empty one.
-func (r *reader) object() web.Object {
+func (r *reader) object() strictjson.Object {
 	if r.parsed == nil {
-		r.parsed = &web.Object{}
+		r.parsed = &strictjson.Object{}
 		if len(r.Body) > 0 {
-			o, err := web.ReadObject(r.Body)
+			o, err := strictjson.Read(r.Body)
 			if err != nil {
 				r.end(
 					&web.Error{Code: web.InvalidRequest, Message: "Send a JSON object: " + err.Error() + "."},

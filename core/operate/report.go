@@ -11,6 +11,7 @@ import (
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/audit"
 	"github.com/verge-id/verge/core/internal/report"
+	"github.com/verge-id/verge/core/internal/strictjson"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/web"
 )
@@ -119,7 +120,7 @@ func counted(c host.Counts) map[string]uint64 {
 // are not among the settings. Texts are for operators alone, since they may name internal hosts.
 func reportSettings(e method.Entry, texts bool) []report.Value {
 	all := []report.Value{}
-	settings, err := web.ReadObject(e.Settings)
+	settings, err := strictjson.Read(e.Settings)
 	if len(e.Settings) == 0 || err != nil {
 		return all
 	}

@@ -5,9 +5,9 @@ import (
 	"errors"
 
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/internal/delivery"
 	"github.com/verge-id/verge/core/internal/outbox"
 	"github.com/verge-id/verge/core/web"
-	"github.com/verge-id/verge/core/webhook"
 )
 
 func (o *Operations) sendTest(ctx context.Context, i *integration.Integration, eventType string) (
@@ -31,5 +31,5 @@ func (o *Operations) sendTest(ctx context.Context, i *integration.Integration, e
 	}
 	return Exchange{Type: eventType, URL: i.Webhook.URL, RequestHeader: x.Header, RequestBody: string(x.Body),
 		Status: x.Status, Cause: x.Cause, Body: x.Answer, Cut: x.Cut, TookMS: x.Took.Milliseconds(),
-		Delivered: x.Verdict == webhook.Delivered, Words: x.Words}, nil
+		Delivered: x.Verdict == delivery.Delivered, Words: x.Words}, nil
 }

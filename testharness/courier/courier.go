@@ -9,6 +9,7 @@ package courier
 import (
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -96,13 +97,11 @@ func (*courier) Receive(_ context.Context, _ method.Session, state []byte, c met
 	if web.MediaType(c.ContentType) != "application/json" {
 		return nil, fmt.Errorf("%w: no JSON", method.ErrStep)
 	}
-	o, err := web.ReadObject(c.Body)
-	if err != nil {
+	var posted struct{ To, Nonce, Answer string }
+	if json.Unmarshal(c.Body, &posted) != nil {
 		return nil, fmt.Errorf("%w: bad JSON", method.ErrStep)
 	}
-	to, _, _ := o.String("to")
-	nonce, _, _ := o.String("nonce")
-	answer, _, _ := o.String("answer")
+	to, nonce, answer := posted.To, posted.Nonce, posted.Answer
 	switch {
 	case to != c.Address || strings.HasSuffix(to, method.SameDevice) != c.Same:
 		return nil, &method.Refusal{Reason: "another_address"}

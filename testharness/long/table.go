@@ -313,7 +313,7 @@ var Table = []entry{
 		Short: "the receiver in Python",
 	},
 	{
-		Package: "core/webhook/snippet", Test: "TestChecksAcceptWhatTheVectorsSay",
+		Package: "core/internal/snippet", Test: "TestChecksAcceptWhatTheVectorsSay",
 		Only:  "the checks of a webhook in Node, Python, PHP, Ruby, Java and C#",
 		Short: "the check in Go",
 	},
@@ -370,7 +370,7 @@ var Table = []entry{
 	{
 		Package: "testharness/examples", Test: "TestShops",
 		Only:  "a walk with the shops in Express and in Flask",
-		Short: "their check of a webhook against the signature vectors (core/webhook/snippet)",
+		Short: "their check of a webhook against the signature vectors (core/internal/snippet)",
 	},
 	{
 		Package: "testharness/examples", Test: "TestSDK_Node",

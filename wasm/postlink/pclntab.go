@@ -61,7 +61,7 @@ var named = []string{"/pages.", "/core/internal/console.", "/core/admin.", "/cor
 	"/core/internal/member.", "/core/internal/audit.", "/core/internal/usage.", "/core/integration.",
 	"/core/internal/troubleshooting.", "/core/internal/templrt.", "/core/language.", "/core/setting.",
 	"/core/problem.", "/wasm/settings.", "/core/internal/brand.", "/core/internal/report.",
-	"/core/internal/finished.", "/core/internal/timeline.", "/core/webhook/snippet."}
+	"/core/internal/finished.", "/core/internal/timeline.", "/core/internal/snippet."}
 
 // read are the prefixes of functions whose names the runtime or package reflect reads.
 var read = []string{"runtime.", "reflect.", "internal/reflectlite."}

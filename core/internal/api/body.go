@@ -5,12 +5,13 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/verge-id/verge/core/internal/strictjson"
 	"github.com/verge-id/verge/core/web"
 )
 
 // fields reads the fields of a request body. It collects all field errors, so that one response lists them.
 type fields struct {
-	object web.Object
+	object strictjson.Object
 	bad    []web.FieldError
 }
 
@@ -23,9 +24,9 @@ func (c *call) body() (*fields, error) {
 		return nil, &web.Error{Code: web.UnsupportedMediaType,
 			Message: "Send the body as application/json."}
 	}
-	object, err := web.ReadObject(c.Body)
+	object, err := strictjson.Read(c.Body)
 	if err != nil {
-		var syntax *web.SyntaxError
+		var syntax *strictjson.SyntaxError
 		if !errors.As(err, &syntax) {
 			return nil, err
 		}

@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-id/verge/core/internal/snippet"
 	"github.com/verge-id/verge/core/ratelimit"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/core/webhook"
-	"github.com/verge-id/verge/core/webhook/snippet"
 )
 
 func TestDocsPageNamesWhatItLoads(t *testing.T) {

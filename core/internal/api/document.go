@@ -5,8 +5,8 @@ import (
 	"html"
 	"sync"
 
+	"github.com/verge-id/verge/core/internal/snippet"
 	"github.com/verge-id/verge/core/web"
-	"github.com/verge-id/verge/core/webhook/snippet"
 )
 
 // Marks of the page. The checks of X-Service-Signature and those of Standard Webhooks replace them.

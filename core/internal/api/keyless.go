@@ -7,6 +7,7 @@ import (
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/internal/strictjson"
 	"github.com/verge-id/verge/core/web"
 )
 
@@ -62,7 +63,7 @@ func (c *call) beginKeyless(req startRequest, i *integration.Integration) (Start
 	if err != nil {
 		return Started{}, err
 	}
-	answer, err := web.ReadObject(resp.Body)
+	answer, err := strictjson.Read(resp.Body)
 	if err != nil {
 		return Started{}, err
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/internal/lifecycle"
 	"github.com/verge-id/verge/core/internal/session"
+	"github.com/verge-id/verge/core/internal/strictjson"
 	"github.com/verge-id/verge/core/timestamp"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/core/webhook"
@@ -28,7 +29,7 @@ type reconcileResponse struct {
 }
 
 func (r reconcileResponse) marshal() []byte {
-	w := web.NewObjectWriter(448)
+	w := strictjson.NewWriter(448)
 	w.Text("session_id", r.SessionID)
 	w.Text("status", r.Status)
 	if r.Verified == nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/lifecycle"
 	"github.com/verge-id/verge/core/internal/session"
+	"github.com/verge-id/verge/core/internal/strictjson"
 	"github.com/verge-id/verge/core/internal/token"
 	"github.com/verge-id/verge/core/internal/weburl"
 	"github.com/verge-id/verge/core/language"
@@ -32,7 +33,7 @@ type startResponse struct {
 }
 
 func (r startResponse) marshal() []byte {
-	w := web.NewObjectWriter(64 + len(r.SessionID) + len(r.RedirectURL) + len(r.ExpiresAt))
+	w := strictjson.NewWriter(64 + len(r.SessionID) + len(r.RedirectURL) + len(r.ExpiresAt))
 	w.Text("session_id", r.SessionID)
 	w.Text("redirect_url", r.RedirectURL)
 	w.Text("expires_at", r.ExpiresAt)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/result"
+	"github.com/verge-id/verge/core/internal/strictjson"
 	"github.com/verge-id/verge/core/timestamp"
 	"github.com/verge-id/verge/core/web"
 )
@@ -22,7 +23,7 @@ type validateResponse struct {
 }
 
 func (r validateResponse) marshal() []byte {
-	w := web.NewObjectWriter(320)
+	w := strictjson.NewWriter(320)
 	w.Bool("valid", r.Valid)
 	w.Bool("verified", r.Verified)
 	w.Text("level", r.Level)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/console/pages"
+	"github.com/verge-id/verge/core/internal/formdata"
 	"github.com/verge-id/verge/core/internal/hosted"
 	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/core/web"
@@ -33,7 +34,7 @@ func (c *Console) ActFile(ctx context.Context, r *web.Call) *web.Response {
 	if web.MediaType(contentType) != "multipart/form-data" {
 		return c.plain(415, notOurs)
 	}
-	form, file, err := web.ReadFileForm(contentType, req.Body, logoField, params...)
+	form, file, err := formdata.ReadFile(contentType, req.Body, logoField, params...)
 	return c.actOn(ctx, req, form, file, err)
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/console/pages"
+	"github.com/verge-id/verge/core/internal/formdata"
 	templ "github.com/verge-id/verge/core/internal/templrt"
 	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/core/web"
@@ -217,7 +218,7 @@ func (c *Console) Act(ctx context.Context, r *web.Call) *web.Response {
 	if web.MediaType(req.Header.Get("Content-Type")) != "application/x-www-form-urlencoded" {
 		return c.plain(415, notOurs)
 	}
-	form, err := web.ReadParameters(string(req.Body), c.fields()...)
+	form, err := formdata.ReadParameters(string(req.Body), c.fields()...)
 	return c.actOn(ctx, req, form, nil, err)
 }
 

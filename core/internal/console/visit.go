@@ -10,6 +10,7 @@ import (
 
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/console/pages"
+	"github.com/verge-id/verge/core/internal/formdata"
 	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/core/web"
 )
@@ -47,7 +48,7 @@ func (v *visit) operations() *operate.Operations { return v.Operations.WithMisre
 func (c *Console) visit(ctx context.Context, req *web.Request) (*visit, *web.Response) {
 	v := &visit{Console: c, ctx: ctx, req: req, now: c.Host.Now(), cookie: req.Header.Cookie(c.cookieName())}
 	var err error
-	if v.query, err = web.ReadParameters(req.Query, params...); err != nil {
+	if v.query, err = formdata.ReadParameters(req.Query, params...); err != nil {
 		return nil, c.plain(400, pages.ProblemData{Heading: "The address cannot be read", Tone: pages.Bad,
 			Text: "It has a duplicate parameter, or was damaged in transit. Open the page again."})
 	}
@@ -85,7 +86,8 @@ func (c *Console) visit(ctx context.Context, req *web.Request) (*visit, *web.Res
 	return v, nil
 }
 
-// params are the parameters of addresses and forms of the console. Others are ignored (web.ReadParameters).
+// params are the parameters of addresses and forms of the console. Others are ignored
+// (formdata.ReadParameters).
 var params = func() []string {
 	all := []string{
 		// of every form
@@ -125,7 +127,7 @@ func (c *Console) Sample(ctx context.Context, req *web.Request) (id, callback st
 		return "", ""
 	}
 	var chosen *operate.Integration
-	query, err := web.ReadParameters(req.Query, "integration")
+	query, err := formdata.ReadParameters(req.Query, "integration")
 	if err == nil && query.Get("integration") != "" {
 		if i, err := c.Operations.Integration(ctx, session.Actor, query.Get("integration")); err == nil {
 			chosen = &i

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/internal/formdata"
 	"github.com/verge-id/verge/core/internal/hosted/pages"
 	"github.com/verge-id/verge/core/internal/token"
 	"github.com/verge-id/verge/core/method"
@@ -51,7 +52,7 @@ func (h *Hosted) Return(ctx context.Context, c *web.Call) *web.Response {
 
 func (h *Hosted) comeBack(ctx context.Context, req *web.Request, name string) page {
 	names := append([]string{"state", codeParam}, h.Methods[name].Of.Returns...)
-	query, err := web.ReadOAuth(req.Query, names...)
+	query, err := formdata.ReadOAuth(req.Query, names...)
 	if err == nil && query.Has(codeParam) {
 		return h.returnWithCode(ctx, req, name, query)
 	}

@@ -38,6 +38,7 @@ import (
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/internal/formdata"
 	"github.com/verge-id/verge/core/internal/hosted/pages"
 	"github.com/verge-id/verge/core/internal/lifecycle"
 	"github.com/verge-id/verge/core/internal/passkey"
@@ -77,7 +78,7 @@ const (
 	deviceParam  = "device"   // only in forms: the secret of the device that takes a hand-off
 )
 
-// The parameters that a link and a form may have for Verge. Others are ignored (web.ReadParameters).
+// The parameters that a link and a form may have for Verge. Others are ignored (formdata.ReadParameters).
 var (
 	linkParams = []string{"flow", shownParam, reasonParam, methodParam, stepParam, requestParam}
 	formParams = []string{"flow", methodParam, stepParam, attemptParam, handParam, deviceParam, enrolParam,
@@ -111,7 +112,7 @@ func (h *Hosted) ShowPhone(ctx context.Context, c *web.Call) *web.Response {
 
 // get passes a link through the stages.
 func (h *Hosted) get(req *web.Request, open func(flow string) (*visit, *page)) page {
-	query, err := web.ReadParameters(req.Query, linkParams...)
+	query, err := formdata.ReadParameters(req.Query, linkParams...)
 	if err != nil {
 		return plain(400, pages.Damaged, req)
 	}
@@ -145,7 +146,7 @@ func (h *Hosted) actOn(ctx context.Context, c *web.Call, takes func(url.Values) 
 	if web.MediaType(req.Header.Get("Content-Type")) != "application/x-www-form-urlencoded" {
 		return plain(415, pages.NotAForm, req)
 	}
-	form, err := web.ReadParameters(string(req.Body), formParams...)
+	form, err := formdata.ReadParameters(string(req.Body), formParams...)
 	if err == nil && !takes(form) {
 		return plain(400, pages.Damaged, req)
 	}
@@ -169,7 +170,7 @@ func (h *Hosted) actOnFile(ctx context.Context, c *web.Call) page {
 	if web.MediaType(contentType) != "multipart/form-data" {
 		return plain(415, pages.NotAForm, req)
 	}
-	form, file, err := web.ReadFileForm(contentType, req.Body, pages.FileField, formParams...)
+	form, file, err := formdata.ReadFile(contentType, req.Body, pages.FileField, formParams...)
 	if len(file) > method.MaxFile {
 		return plain(413, pages.PhotoTooLarge, req)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/internal/formdata"
 	"github.com/verge-id/verge/core/internal/hosted/pages"
 	"github.com/verge-id/verge/core/internal/lifecycle"
 	"github.com/verge-id/verge/core/internal/passkey"
@@ -415,7 +416,7 @@ func (h *Hosted) actOnPasskeys(ctx context.Context, c *web.Call) page {
 	case !h.sameSite(req):
 		return plain(403, pages.NotAllowed, req)
 	}
-	form, err := web.ReadParameters(string(req.Body), formParams...)
+	form, err := formdata.ReadParameters(string(req.Body), formParams...)
 	if err != nil {
 		return plain(400, pages.Damaged, req)
 	}

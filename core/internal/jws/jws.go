@@ -23,7 +23,7 @@ import (
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/internal/signature"
 	"github.com/verge-id/verge/core/internal/strict64"
-	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/core/internal/strictjson"
 )
 
 // Error is the reason why a token is rejected.
@@ -57,7 +57,7 @@ type Token struct {
 	Signed    []byte // the signing input, as it was sent
 	Signature []byte
 
-	x5c web.Value
+	x5c strictjson.Value
 }
 
 // Read reads a token.
@@ -89,7 +89,7 @@ func Read(text string, r Rules) (t Token, err error) {
 
 // readHeader reads the header.
 func (t *Token) readHeader(raw []byte, r Rules) error {
-	o, err := web.ReadForeign(raw)
+	o, err := strictjson.ReadForeign(raw)
 	if err != nil {
 		return ErrHeader
 	}

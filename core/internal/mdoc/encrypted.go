@@ -11,7 +11,7 @@ import (
 
 	"github.com/verge-id/verge/core/cbor"
 	"github.com/verge-id/verge/core/internal/strict64"
-	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/core/internal/strictjson"
 )
 
 // maxEncrypted is the maximum number of bytes of an encrypted response. Only a response with a proof needs as
@@ -64,7 +64,7 @@ func OpenJWE(compact string, private *ecdh.PrivateKey, keyID string) (payload []
 
 // contentKey returns the key that a JWE is encrypted with (RFC 7518, section 4.6).
 func contentKey(header []byte, private *ecdh.PrivateKey, keyID string) ([]byte, error) {
-	o, err := web.ReadForeign(header)
+	o, err := strictjson.ReadForeign(header)
 	if err != nil || o.Has("crit") || o.Has("zip") {
 		return nil, refused(badJWEHeader)
 	}
@@ -103,7 +103,7 @@ func contentKey(header []byte, private *ecdh.PrivateKey, keyID string) ([]byte, 
 func sized(b []byte) []byte { return append(binary.BigEndian.AppendUint32(nil, uint32(len(b))), b...) }
 
 // readJWK reads a public key on P-256.
-func readJWK(v web.Value) (*ecdh.PublicKey, bool) {
+func readJWK(v strictjson.Value) (*ecdh.PublicKey, bool) {
 	o, ok := v.Object()
 	kind, _ := o.Value("kty").Text()
 	curve, _ := o.Value("crv").Text()
@@ -118,7 +118,7 @@ func readJWK(v web.Value) (*ecdh.PublicKey, bool) {
 }
 
 // decodeOptional reads the base64url of a member that may be missing.
-func decodeOptional(v web.Value) ([]byte, bool) {
+func decodeOptional(v strictjson.Value) ([]byte, bool) {
 	if !v.Present() {
 		return nil, true
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/verge-id/verge/core/internal/jws"
 	"github.com/verge-id/verge/core/internal/signature"
 	"github.com/verge-id/verge/core/internal/strict64"
-	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/core/internal/strictjson"
 )
 
 // Limits of the operator's files with keys of issuers.
@@ -47,7 +47,7 @@ func ParseIssuerKeys(b []byte) (keys []IssuerKey, err error) {
 	if len(b) > maxKeyFile {
 		return nil, fmt.Errorf("the file has %d bytes; at most %d are allowed", len(b), maxKeyFile)
 	}
-	o, err := web.ReadObject(b)
+	o, err := strictjson.Read(b)
 	list, ok := o.Value("keys").List()
 	if err != nil || !ok || len(list) == 0 || len(list) > maxIssuerKeys {
 		return nil, fmt.Errorf("it is no JWK Set of 1 to %d keys; make it with `verge method did-keys`",
@@ -70,7 +70,7 @@ var (
 	errPrivate = errors.New("it is a private key; write its public part only, and replace the key")
 )
 
-func readIssuerKey(v web.Value) (k IssuerKey, err error) {
+func readIssuerKey(v strictjson.Value) (k IssuerKey, err error) {
 	o, _ := v.Object()
 	if o.Has("d") {
 		return k, errPrivate
@@ -108,7 +108,7 @@ var keyCurves = map[string]elliptic.Curve{
 }
 
 // ECKey returns the key of a JWK (RFC 7518, 6.2) that verifies signatures.
-func ECKey(jwk web.Object) (k signature.Key, ok bool) {
+func ECKey(jwk strictjson.Object) (k signature.Key, ok bool) {
 	text := func(name string) string {
 		s, _ := jwk.Value(name).Text()
 		return s

@@ -9,6 +9,7 @@ import (
 
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/api"
+	"github.com/verge-id/verge/core/internal/formdata"
 	"github.com/verge-id/verge/core/internal/strict64"
 	"github.com/verge-id/verge/core/internal/weburl"
 	"github.com/verge-id/verge/core/language"
@@ -65,7 +66,7 @@ var errRedirect = &web.Error{Code: web.InvalidRequest, Message: "redirect_uri is
 // client returns the client and the redirect URI of a request. Until both are known, no browser is sent
 // anywhere.
 func (p *Provider) client(ctx context.Context, text string) (*integration.Integration, string, error) {
-	values, err := web.ReadOAuth(text, "client_id", "redirect_uri")
+	values, err := formdata.ReadOAuth(text, "client_id", "redirect_uri")
 	if err != nil {
 		return nil, "", errParameters
 	}
@@ -128,11 +129,11 @@ var (
 // readRequest reads the other parameters of an authorization request. It is pure. The state is also set if
 // another parameter is wrong.
 func readRequest(text string) (s api.OpenIDStart, bad *fault) {
-	q, err := web.ReadOAuth(text, "response_type", "response_mode", "scope", "state", "nonce", "prompt",
+	q, err := formdata.ReadOAuth(text, "response_type", "response_mode", "scope", "state", "nonce", "prompt",
 		"code_challenge", "code_challenge_method", "request", "request_uri", "registration", "ui_locales")
 	if err != nil {
 		bad = faultParameter
-		q, _ = web.ReadOAuth(text, "state")
+		q, _ = formdata.ReadOAuth(text, "state")
 	}
 	if q.Has("state") {
 		state := q.Get("state")

@@ -13,6 +13,7 @@ import (
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/internal/formdata"
 	"github.com/verge-id/verge/core/internal/result"
 	"github.com/verge-id/verge/core/internal/token"
 	"github.com/verge-id/verge/core/web"
@@ -66,7 +67,7 @@ func (p *Provider) exchange(ctx context.Context, c *web.Call) (*web.Response, er
 		}
 		return nil, err
 	}
-	form, malformed := web.ReadOAuth(text, "grant_type", "code", "redirect_uri", "code_verifier",
+	form, malformed := formdata.ReadOAuth(text, "grant_type", "code", "redirect_uri", "code_verifier",
 		"client_id", "client_secret")
 	id, secret, bad := credentials(c.Header, form)
 	i, err := p.authenticate(ctx, c, id, secret)

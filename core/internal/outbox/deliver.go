@@ -12,6 +12,7 @@ import (
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/internal/delivery"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/webhook"
 )
@@ -97,10 +98,10 @@ func (o *Outbox) Deliver(ctx context.Context, job host.Job, m Meta, sealed []byt
 	a := attempt(now, ended, resp.Status, fetchErr)
 	e.Tried = withAttempt(e.Tried, a)
 	last := a.String()
-	verdict := webhook.Classify(resp.Status, fetchErr)
-	o.track(ctx, target, e, verdict == webhook.Delivered, ended)
+	verdict := delivery.Classify(resp.Status, fetchErr)
+	o.track(ctx, target, e, verdict == delivery.Delivered, ended)
 	switch verdict {
-	case webhook.Delivered:
+	case delivery.Delivered:
 		o.Count(host.CountWebhookDelivered)
 		o.say(ctx, slog.LevelInfo, "webhook delivered", e, last, tookOf(a))
 		tx := kv.Tx{Cancel: []string{job.Task.ID}}
@@ -110,7 +111,7 @@ func (o *Outbox) Deliver(ctx context.Context, job host.Job, m Meta, sealed []byt
 		}
 		o.enter(&tx, job.Partition, e.subject, e.state(StateDelivered, "", ended))
 		return o.record(ctx, job, tx)
-	case webhook.GivenUp:
+	case delivery.GivenUp:
 		return o.giveUp(ctx, job, e, refused, last)
 	}
 	o.Count(host.CountAttemptFailed)

@@ -11,10 +11,10 @@ import (
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/internal/session"
+	"github.com/verge-id/verge/core/internal/strictjson"
 	"github.com/verge-id/verge/core/internal/timeline"
 	"github.com/verge-id/verge/core/internal/token"
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/core/webhook"
 )
 
@@ -122,7 +122,7 @@ func knownValue(member, event, integration string, sibling func(member string) s
 
 // subjectOf returns the subject for an event of the integration. It returns nil if this release cannot read
 // the event; the log then has no entry for it.
-func subjectOf(integration string, event web.Object) *subject {
+func subjectOf(integration string, event strictjson.Object) *subject {
 	id, _, _ := event.String("id")
 	data, _, ok := event.Object("data")
 	moment, err := momentOf(event, data)
@@ -144,7 +144,7 @@ func subjectOf(integration string, event web.Object) *subject {
 
 // kept returns the values of keptMembers and keptData as one JSON array. ok is false if a value equals a
 // placeholder.
-func kept(id, integration string, event, data web.Object) (array []byte, ok bool) {
+func kept(id, integration string, event, data strictjson.Object) (array []byte, ok bool) {
 	array = append(make([]byte, 0, 512), '[')
 	end := len(array) // after the last value that is not absent
 	add := func(value string) {
@@ -209,7 +209,7 @@ func keptBody(event, integration string, values []json.RawMessage) []byte {
 
 // momentOf returns the sort time of an event in the log: the start of the session for a started event,
 // its end for the others. OfSession can compute both.
-func momentOf(event, data web.Object) (time.Time, error) {
+func momentOf(event, data strictjson.Object) (time.Time, error) {
 	expires, present, _ := data.String("expires_at")
 	if !present {
 		created, _, _ := event.String("created_at")

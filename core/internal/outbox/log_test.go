@@ -15,10 +15,10 @@ import (
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/coretest"
 	"github.com/verge-id/verge/core/internal/session"
+	"github.com/verge-id/verge/core/internal/strictjson"
 	"github.com/verge-id/verge/core/internal/testhost"
 	"github.com/verge-id/verge/core/internal/timeline"
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/core/webhook"
 	"github.com/verge-id/verge/kvadapters/kvtest"
 )
@@ -206,7 +206,7 @@ func TestKept_RestoresEvent(t *testing.T) {
 	for _, e := range []webhook.Event{webhook.Started(h, h.CreatedAt),
 		webhook.Completed(h, "L1", 25, nil, nil), webhook.Expired(h, h.CreatedAt), failed, odd, test} {
 		body := e.Body()
-		read, err := web.ReadObject(body)
+		read, err := strictjson.Read(body)
 		coretest.Must(t, err)
 		s := subjectOf(testUUID, read)
 		if s == nil {
@@ -230,7 +230,7 @@ func TestKept_ValueLikePlaceholder(t *testing.T) {
 		IntegrationID: testUUID}, w.Clock.Now())
 	for from, to := range map[string]string{`"test":false`: `"test":0`, `"status":"started"`: `"status":0`} {
 		body := bytes.Replace(e.Body(), []byte(from), []byte(to), 1)
-		read, err := web.ReadObject(body)
+		read, err := strictjson.Read(body)
 		coretest.Must(t, err)
 		if s := subjectOf(testUUID, read); s != nil {
 			t.Errorf("%s is kept as %s", body, s.body)
@@ -372,7 +372,7 @@ func (w *fixture) fill(t testing.TB, integration string, n int) []string {
 			e = webhook.Failed(h, webhook.FailureUnknown, "", nil, nil)
 		}
 		tx := kv.Tx{ID: "fill-" + e.ID, Partition: w.Partitions[i%len(w.Partitions)]}
-		body, err := web.ReadObject(e.Body())
+		body, err := strictjson.Read(e.Body())
 		coretest.Must(t, err)
 		w.enter(&tx, tx.Partition, subjectOf(integration, body), state{is: StateDelivered, at: w.Clock.Now(),
 			tried: withAttempt("", Attempt{At: at, Status: 200}), made: 1})

@@ -8,9 +8,9 @@ import (
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/internal/session"
+	"github.com/verge-id/verge/core/internal/strictjson"
 	"github.com/verge-id/verge/core/internal/token"
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/core/webhook"
 )
 
@@ -46,8 +46,8 @@ func (m Meta) waited() bool { return m.Attempts > 1 || m.Postponed > 0 || m.Befo
 // owns parses the body of an event. ok reports whether it is the event that the task names, of the
 // integration that the task names. The unsealed part of a task determines the receiver: an attacker who can
 // write to the store must not be able to send one publisher's event to another (contract 19).
-func (m Meta) owns(event string, body []byte) (o web.Object, ok bool) {
-	o, err := web.ReadObject(body)
+func (m Meta) owns(event string, body []byte) (o strictjson.Object, ok bool) {
+	o, err := strictjson.Read(body)
 	id, _, ok1 := o.String("id")
 	integration, _, ok2 := o.String("integration_id")
 	return o, err == nil && ok1 && ok2 && id == event &&
@@ -73,7 +73,7 @@ func Body(sealer host.Sealer, sealed []byte) ([]byte, error) {
 	if err != nil || until.IsZero() {
 		return body, err
 	}
-	o, err := web.ReadObject(body)
+	o, err := strictjson.Read(body)
 	if err != nil {
 		return nil, host.ErrNotAuthentic
 	}
@@ -104,7 +104,7 @@ func Read(t kv.Task) (Meta, []byte, error) {
 // readMeta parses the output of package json. Each delivery is parsed twice, and package json would take a
 // tenth of the time of a delivery.
 func readMeta(line []byte) (m Meta, err error) {
-	o, err := web.ReadObject(line)
+	o, err := strictjson.Read(line)
 	if err != nil {
 		return m, errDamaged
 	}

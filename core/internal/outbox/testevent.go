@@ -9,17 +9,18 @@ import (
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/internal/delivery"
 	"github.com/verge-id/verge/core/internal/session"
+	"github.com/verge-id/verge/core/internal/strictjson"
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/core/webhook"
 )
 
 // Exchange is one request to a receiver and its response, shown to the publisher that owns the receiver.
 type Exchange struct {
 	Attempt
-	Verdict webhook.Verdict // what the response means for an event
-	Words   string          // the verdict as text
+	Verdict delivery.Verdict // what the response means for an event
+	Words   string           // the verdict as text
 
 	Header map[string]string // of the request
 	Body   []byte            // of the request
@@ -62,7 +63,7 @@ func (o *Outbox) SendTest(
 		return Exchange{}, err
 	}
 	said := state{is: StateDelivered, at: o.Now(), tried: withAttempt("", x.Attempt), made: 1}
-	if x.Verdict != webhook.Delivered {
+	if x.Verdict != delivery.Delivered {
 		said.is, said.reason = StateDead, onlyTest
 	}
 	if err := o.logTest(ctx, sid.Partition.Name(), i.ID, body, said); err != nil {
@@ -76,7 +77,7 @@ func (o *Outbox) SendTest(
 func (o *Outbox) logTest(
 	ctx context.Context, p kv.Partition, integration string, body []byte, now state,
 ) error {
-	event, err := web.ReadObject(body)
+	event, err := strictjson.Read(body)
 	if err != nil {
 		return err
 	}
@@ -109,7 +110,7 @@ func (o *Outbox) Exchange(
 		return Exchange{}, fmt.Errorf("outbox: %w", ctx.Err())
 	}
 	x := Exchange{Attempt: attempt(began, o.Now(), resp.Status, err),
-		Verdict: webhook.Classify(resp.Status, err), Header: header, Body: body}
+		Verdict: delivery.Classify(resp.Status, err), Header: header, Body: body}
 	x.Words = x.words()
 	if err == nil {
 		x.Answer, x.Cut = beginning(resp.Body)
@@ -144,12 +145,12 @@ func (a Attempt) words() string {
 	}
 	text := fmt.Sprintf("The receiver returned %d. ", a.Status)
 	switch {
-	case webhook.Classify(a.Status, nil) == webhook.Delivered:
+	case delivery.Classify(a.Status, nil) == delivery.Delivered:
 		return text + "With this response, an event is delivered."
 	case a.Status == 401:
 		return text + "It did not accept the signature: check its secret and its clock. " +
 			"An event would fail without a retry."
-	case webhook.Classify(a.Status, nil) == webhook.GivenUp:
+	case delivery.Classify(a.Status, nil) == delivery.GivenUp:
 		return text + "This rejects the event, which would fail without a retry. Return 2xx to accept it."
 	case a.Status >= 300 && a.Status < 400:
 		return text + "Redirects are not followed: set the URL to the target of the redirect. " +

@@ -12,6 +12,7 @@ import (
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/coretest"
+	"github.com/verge-id/verge/core/internal/delivery"
 	"github.com/verge-id/verge/core/internal/session"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/webhook"
@@ -62,7 +63,7 @@ func TestSendTestOfEveryType(t *testing.T) {
 		if r := e.Data.Result; r != nil && (r.Level != "L2" || r.ChallengeAge != 18) {
 			t.Errorf("%s: the result is not of this integration: %+v", typ, r)
 		}
-		if x.Status != 202 || x.Took != 70*time.Millisecond || x.Verdict != webhook.Delivered ||
+		if x.Status != 202 || x.Took != 70*time.Millisecond || x.Verdict != delivery.Delivered ||
 			x.Cause != "" || !x.At.Equal(sent) {
 			t.Errorf("%s: %+v", typ, x)
 		}
@@ -92,15 +93,15 @@ func TestSendTestOfEveryType(t *testing.T) {
 func TestSendTest_OneAttempt(t *testing.T) {
 	for _, c := range []struct {
 		answer  func(host.FetchRequest) (int, error)
-		verdict webhook.Verdict
+		verdict delivery.Verdict
 		words   string
 	}{
-		{status(500), webhook.Retry, "returned 500"},
-		{status(308), webhook.Retry, "Redirects are not followed"},
-		{status(401), webhook.GivenUp, "did not accept the signature"},
-		{status(404), webhook.GivenUp, "fail without a retry"},
-		{fails(host.FetchDNS), webhook.Retry, host.FetchCause(host.FetchDNS)},
-		{fails("a reason of a later release"), webhook.Retry, "no response"},
+		{status(500), delivery.Retry, "returned 500"},
+		{status(308), delivery.Retry, "Redirects are not followed"},
+		{status(401), delivery.GivenUp, "did not accept the signature"},
+		{status(404), delivery.GivenUp, "fail without a retry"},
+		{fails(host.FetchDNS), delivery.Retry, host.FetchCause(host.FetchDNS)},
+		{fails("a reason of a later release"), delivery.Retry, "no response"},
 	} {
 		w := newFixture(t)
 		w.answer = c.answer

@@ -16,6 +16,7 @@ import (
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/internal/lifecycle"
 	"github.com/verge-id/verge/core/internal/session"
+	"github.com/verge-id/verge/core/internal/strictjson"
 	"github.com/verge-id/verge/core/internal/token"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/web"
@@ -92,7 +93,7 @@ type mark struct {
 }
 
 func (m mark) marshal() []byte {
-	w := web.NewObjectWriter(64)
+	w := strictjson.NewWriter(64)
 	w.Number("t", m.At)
 	if len(m.By) > 0 {
 		w.Base64("o", m.By)

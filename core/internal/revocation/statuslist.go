@@ -10,7 +10,7 @@ import (
 	"github.com/verge-id/verge/core/internal/jws"
 	"github.com/verge-id/verge/core/internal/mdoc"
 	"github.com/verge-id/verge/core/internal/strict64"
-	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/core/internal/strictjson"
 )
 
 // Media types of status list tokens.
@@ -218,7 +218,7 @@ func readJWT(ctx context.Context, token string, by mdoc.Lists) (c claims, err er
 	if c.signerUntil, err = by.VerifyJWS(ctx, t); err != nil {
 		return c, &SignerError{err}
 	}
-	payload, err := web.ReadForeign(t.Payload)
+	payload, err := strictjson.ReadForeign(t.Payload)
 	if err != nil {
 		return c, errForm
 	}
@@ -238,7 +238,7 @@ func readJWT(ctx context.Context, token string, by mdoc.Lists) (c claims, err er
 }
 
 // numberIn returns a number of JSON, without its fraction.
-func numberIn(v web.Value) number {
+func numberIn(v strictjson.Value) number {
 	n := number{present: v.Present()}
 	if n.seconds, n.ok = v.Integer(); n.ok || !n.present {
 		return n

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/verge-id/verge/core/internal/strict64"
-	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/core/internal/strictjson"
 )
 
 // Names that SD-JWT reserves (RFC 9901, 4).
@@ -22,7 +22,7 @@ var signedClaims = []string{"iss", "nbf", "exp", "cnf", "vct", "vct#integrity", 
 type disclosure struct {
 	name    string
 	isClaim bool
-	value   web.Value
+	value   strictjson.Value
 	used    bool
 }
 
@@ -34,7 +34,7 @@ func readDisclosure(text string) (d disclosure, ok bool) {
 		return d, false
 	}
 	// Only an object is read as a whole text, so the array is put into one.
-	o, err := web.ReadForeign(slices.Concat([]byte(`{"d":`), raw, []byte("}")))
+	o, err := strictjson.ReadForeign(slices.Concat([]byte(`{"d":`), raw, []byte("}")))
 	if err != nil || len(o.Names()) != 1 {
 		return d, false
 	}
@@ -94,7 +94,7 @@ func disclosed(d document, a Ask) ([]Value, error) {
 }
 
 // object visits the claims of an object, and those that are disclosed in it.
-func (w *walk) object(o web.Object, path []string) error {
+func (w *walk) object(o strictjson.Object, path []string) error {
 	top := len(path) == 0
 	for name, v := range o.All() {
 		switch {
@@ -144,7 +144,7 @@ func (w *walk) object(o web.Object, path []string) error {
 const inArray = "\x00"
 
 // value visits the value of a claim.
-func (w *walk) value(v web.Value, path []string) error {
+func (w *walk) value(v strictjson.Value, path []string) error {
 	if len(path) > maxDepth {
 		return refused(tooDeep)
 	}
@@ -180,7 +180,7 @@ func (w *walk) value(v web.Value, path []string) error {
 }
 
 // take returns the disclosure of a digest, nil if the wallet does not disclose it or the digest is a decoy.
-func (w *walk) take(v web.Value) (*disclosure, error) {
+func (w *walk) take(v strictjson.Value) (*disclosure, error) {
 	digest, ok := v.Text()
 	switch {
 	case !ok:

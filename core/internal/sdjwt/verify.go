@@ -13,7 +13,7 @@ import (
 	"github.com/verge-id/verge/core/internal/jws"
 	"github.com/verge-id/verge/core/internal/mdoc"
 	"github.com/verge-id/verge/core/internal/signature"
-	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/core/internal/strictjson"
 )
 
 // Limits of presentations.
@@ -59,7 +59,7 @@ type Proof struct {
 
 // Value is the value of a claim. It may be of any type, or absent.
 type Value struct {
-	v     web.Value
+	v     strictjson.Value
 	texts bool // "true" and "false" count
 }
 
@@ -123,7 +123,7 @@ func isRefusal(err error) bool {
 // document is a presentation of which nothing was verified.
 type document struct {
 	token       jws.Token
-	payload     web.Object
+	payload     strictjson.Object
 	disclosures []string
 	binding     string
 	signed      string // everything before the key binding token
@@ -144,7 +144,7 @@ func readDocument(presentation string) (d document, err error) {
 	if d.token, err = jws.Read(parts[0], rules("dc+sd-jwt", maxSize)); err != nil {
 		return d, refused(badToken)
 	}
-	if d.payload, err = web.ReadForeign(d.token.Payload); err != nil {
+	if d.payload, err = strictjson.ReadForeign(d.token.Payload); err != nil {
 		return d, refused(badPayload)
 	}
 	return d, nil
@@ -176,9 +176,9 @@ func (a Ask) verify(ctx context.Context, d document) (p Proof, err error) {
 }
 
 // isAsked reports whether a document is of a type that was asked for.
-func (a Ask) isAsked(payload web.Object) bool {
+func (a Ask) isAsked(payload strictjson.Object) bool {
 	types, _ := payload.Value("aka_vcts").List()
-	return slices.ContainsFunc(append(types, payload.Value("vct")), func(v web.Value) bool {
+	return slices.ContainsFunc(append(types, payload.Value("vct")), func(v strictjson.Value) bool {
 		text, _ := v.Text()
 		return text != "" && slices.ContainsFunc(a.Types, func(t string) bool {
 			if strings.HasSuffix(t, ":") {
@@ -191,7 +191,7 @@ func (a Ask) isAsked(payload web.Object) bool {
 
 // checkDates compares the dates of a token with the time, and with its signer's certificate. Each of them may
 // be absent.
-func (a Ask) checkDates(payload web.Object, issuer mdoc.Proof) error {
+func (a Ask) checkDates(payload strictjson.Object, issuer mdoc.Proof) error {
 	var dates [3]*time.Time
 	for i, name := range []string{"exp", "nbf", "iat"} {
 		var ok bool
@@ -218,7 +218,7 @@ func (a Ask) checkDates(payload web.Object, issuer mdoc.Proof) error {
 const lastSecond = 253402300799
 
 // dateIn reads a NumericDate (RFC 7519, 2), nil if it is absent.
-func dateIn(v web.Value) (at *time.Time, ok bool) {
+func dateIn(v strictjson.Value) (at *time.Time, ok bool) {
 	if !v.Present() {
 		return nil, true
 	}
@@ -231,7 +231,7 @@ func dateIn(v web.Value) (at *time.Time, ok bool) {
 }
 
 // readStatus reads the reference to a status list.
-func readStatus(v web.Value) mdoc.Status {
+func readStatus(v strictjson.Value) mdoc.Status {
 	if !v.Present() {
 		return mdoc.Status{}
 	}
@@ -262,7 +262,7 @@ func (a Ask) verifyBinding(ctx context.Context, d document) error {
 	if err != nil || !key.Fits(t.Algorithm) {
 		return refused(badBinding)
 	}
-	claims, err := web.ReadForeign(t.Payload)
+	claims, err := strictjson.ReadForeign(t.Payload)
 	if err != nil {
 		return refused(badBinding)
 	}
@@ -290,7 +290,7 @@ func (a Ask) verifyBinding(ctx context.Context, d document) error {
 }
 
 // bindingKey returns the key that the issuer has bound the document to: cnf.jwk (RFC 7800).
-func bindingKey(payload web.Object) (k signature.Key, ok bool) {
+func bindingKey(payload strictjson.Object) (k signature.Key, ok bool) {
 	cnf, _ := payload.Value("cnf").Object()
 	jwk, _ := cnf.Value("jwk").Object()
 	return mdoc.ECKey(jwk)

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/verge-id/verge/core/internal/strictjson"
 	"github.com/verge-id/verge/core/internal/verdict"
-	"github.com/verge-id/verge/core/web"
 )
 
 // recordJSON is the record in the KV. Its names are short, since each session has a record for 30 days.
@@ -60,7 +60,7 @@ func (r Record) Marshal() []byte {
 
 // ParseRecord parses a stored record.
 func ParseRecord(b []byte) (Record, error) {
-	o, err := web.ReadObject(b)
+	o, err := strictjson.Read(b)
 	if err != nil {
 		return Record{}, fmt.Errorf("session: damaged record: %w", err)
 	}
@@ -107,7 +107,7 @@ func ParseRecord(b []byte) (Record, error) {
 }
 
 // readProven reads the basis of the verdict, if the record has one.
-func readProven(record web.Object) (b verdict.Basis, ok bool) {
+func readProven(record strictjson.Object) (b verdict.Basis, ok bool) {
 	v := record.Value("v")
 	return b, !v.Present() || json.Unmarshal([]byte(v.JSON()), &b) == nil
 }

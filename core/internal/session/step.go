@@ -5,7 +5,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/core/internal/strictjson"
 )
 
 // Step is a step of a method that did not succeed, as operators see it (contract 48). It contains no data of
@@ -40,7 +40,7 @@ func (s Steps) All() []Step {
 	if s == "" {
 		return nil
 	}
-	o, err := web.ReadObject([]byte(`{"l":` + string(s) + `}`))
+	o, err := strictjson.Read([]byte(`{"l":` + string(s) + `}`))
 	if err != nil {
 		panic(err) // stepsOf wrote it
 	}
@@ -110,7 +110,7 @@ func stepsOf(steps ...Step) Steps {
 }
 
 // readSteps parses the steps of a record. Records of earlier releases have no steps.
-func readSteps(record web.Object) (steps []Step, ok bool) {
+func readSteps(record strictjson.Object) (steps []Step, ok bool) {
 	v := record.Value("l")
 	if !v.Present() {
 		return nil, true

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/internal/strictjson"
 	"github.com/verge-id/verge/core/internal/verdict"
-	"github.com/verge-id/verge/core/web"
 )
 
 // Text prefixes of the three kinds.
@@ -38,7 +38,7 @@ type FlowClaims struct {
 
 // marshal returns the same bytes as encoding/json, but faster: every start needs it.
 func (c FlowClaims) marshal() []byte {
-	w := web.NewObjectWriter(96 + len(c.Session) + (len(c.Callback)+len(c.State)+len(c.User))/3*4 + paddedTo)
+	w := strictjson.NewWriter(96 + len(c.Session) + (len(c.Callback)+len(c.State)+len(c.User))/3*4 + paddedTo)
 	w.Text("sid", c.Session)
 	w.Base64("cb", c.Callback)
 	if len(c.State) > 0 {
@@ -281,7 +281,7 @@ func OpenResult(s host.Sealer, text string) (ResultClaims, error) {
 	if err != nil {
 		return ResultClaims{}, err
 	}
-	o, err := web.ReadObject(b)
+	o, err := strictjson.Read(b)
 	session, _, isText := o.String("sid")
 	completed, _, isTime := o.Integer("iat")
 	outcome, _, isTx := o.String("tx")

@@ -23,9 +23,9 @@ import (
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/internal/strictjson"
 	"github.com/verge-id/verge/core/internal/token"
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/core/web"
 )
 
 // The items, both signed as records:
@@ -88,7 +88,7 @@ type change struct {
 	expires time.Time
 	// value returns the item's new content, given the stored object, which may be empty. It returns nil for
 	// no change.
-	value func(now web.Object) []byte
+	value func(now strictjson.Object) []byte
 }
 
 // mostChanges is the maximum number of changes in one commit. Each has a check and a put.
@@ -138,7 +138,7 @@ func isName(s string) bool {
 func ofDay(d host.DayTotal) change {
 	name := prefixOf(d.Integration) + d.Day.String() + "/" + d.Instance
 	return change{kv.Key{Partition: partitionOf(d.Integration), Name: name}, lifeOf(d.Day),
-		func(now web.Object) []byte {
+		func(now strictjson.Object) []byte {
 			// A count never decreases. If the stored one is larger, an earlier commit arrived late.
 			before := countsIn(now)
 			next := before
@@ -154,11 +154,11 @@ func ofDay(d host.DayTotal) change {
 
 func ofKey(k host.KeyUse) change {
 	return change{kv.Key{Partition: integration.Partition, Name: useItems + k.Key}, lifeOf(k.Day),
-		func(now web.Object) []byte {
+		func(now strictjson.Object) []byte {
 			if before, ok := dayIn(now); ok && before >= k.Day {
 				return nil
 			}
-			w := web.NewObjectWriter(32)
+			w := strictjson.NewWriter(32)
 			w.Text("day", k.Day.String())
 			return w.End()
 		}}
@@ -175,7 +175,7 @@ func (u *Usage) write(ctx context.Context, p kv.Partition, changes []change) err
 		if err != nil && !errors.Is(err, kv.ErrNotFound) {
 			return err
 		}
-		var now web.Object
+		var now strictjson.Object
 		if err == nil {
 			// An item that this service did not write is ignored and replaced.
 			if now, err = u.open(item); err != nil && !errors.Is(err, token.ErrRecord) {
@@ -205,17 +205,17 @@ func (u *Usage) write(ctx context.Context, p kv.Partition, changes []change) err
 
 // open returns the object of an item that an instance of this service wrote. Otherwise it returns
 // token.ErrRecord.
-func (u *Usage) open(item kv.Item) (web.Object, error) {
+func (u *Usage) open(item kv.Item) (strictjson.Object, error) {
 	until, err := token.CheckLongLived(u.Sealer, item.Key.String(), item.Value)
 	if err == nil && token.RecordedWith(item.Value) == "" { // no release wrote usage without a MAC
 		err = fmt.Errorf("%w: %s", token.ErrRecord, item.Key)
 	}
 	if err != nil {
-		return web.Object{}, err
+		return strictjson.Object{}, err
 	}
-	o, err := web.ReadObject(item.Value)
+	o, err := strictjson.Read(item.Value)
 	if err != nil {
-		return web.Object{}, fmt.Errorf("%w: %s", token.ErrRecord, item.Key)
+		return strictjson.Object{}, fmt.Errorf("%w: %s", token.ErrRecord, item.Key)
 	}
 	// A leaked ring that was replaced cannot sign usage of later days.
 	day, ok := dayIn(o)
@@ -223,12 +223,12 @@ func (u *Usage) open(item kv.Item) (web.Object, error) {
 		day, ok = host.ParseDay(parts[2])
 	}
 	if !ok || !host.ValidAt(day.Begin(), until) {
-		return web.Object{}, fmt.Errorf("%w: %s", token.ErrRecord, item.Key)
+		return strictjson.Object{}, fmt.Errorf("%w: %s", token.ErrRecord, item.Key)
 	}
 	return o, nil
 }
 
-func dayIn(o web.Object) (host.Day, bool) {
+func dayIn(o strictjson.Object) (host.Day, bool) {
 	text, present, ok := o.String("day")
 	if !present || !ok {
 		return 0, false
@@ -236,7 +236,7 @@ func dayIn(o web.Object) (host.Day, bool) {
 	return host.ParseDay(text)
 }
 
-func countsIn(o web.Object) (c host.Counts) {
+func countsIn(o strictjson.Object) (c host.Counts) {
 	for _, outcome := range host.Counted() {
 		if n, present, ok := o.Integer(outcome); present && ok && n > 0 {
 			c.Add(outcome, uint64(n))
@@ -246,7 +246,7 @@ func countsIn(o web.Object) (c host.Counts) {
 }
 
 func objectOf(c host.Counts) []byte {
-	w := web.NewObjectWriter(128)
+	w := strictjson.NewWriter(128)
 	for i, outcome := range host.Counted() {
 		if c[i] > 0 {
 			w.Number(outcome, int64(c[i]))

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/verge-id/verge/core/internal/strict64"
-	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/core/internal/strictjson"
 )
 
 // maxResponse is the maximum size of a response in bytes.
@@ -18,7 +18,7 @@ const maxID = 1023
 type response struct {
 	id         []byte
 	clientData []byte
-	inner      web.Object // the field response
+	inner      strictjson.Object // the field response
 }
 
 // readResponse reads the common fields of both kinds of response. Other fields are ignored, including the
@@ -27,7 +27,7 @@ func readResponse(raw []byte) (r response, err error) {
 	if len(raw) > maxResponse {
 		return response{}, refused(tooLarge)
 	}
-	o, err := web.ReadForeign(raw)
+	o, err := strictjson.ReadForeign(raw)
 	if err != nil {
 		return response{}, refused(badJSON)
 	}
@@ -64,7 +64,7 @@ func checkClientData(rp RelyingParty, raw, challenge []byte, want string) error 
 	if len(challenge) < minChallenge {
 		return refused(shortChallenge)
 	}
-	o, err := web.ReadForeign(raw)
+	o, err := strictjson.ReadForeign(raw)
 	if err != nil {
 		return refused(badClientData)
 	}
@@ -89,7 +89,7 @@ func checkClientData(rp RelyingParty, raw, challenge []byte, want string) error 
 }
 
 // decode reads base64url in its only valid form. ok is false for a missing value.
-func decode(v web.Value) ([]byte, bool) {
+func decode(v strictjson.Value) ([]byte, bool) {
 	s, ok := v.Text()
 	if !ok {
 		return nil, false

@@ -5,16 +5,16 @@ import (
 	"strings"
 
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/internal/strictjson"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/problem"
-	"github.com/verge-id/verge/core/web"
 )
 
 // plain is for your own estimator. The picture is posted as image/jpeg with a bearer token. The response is
 // {"age": 27.3, "deviation": 2.1, "live": true}, or {"face": false} if the picture does not show exactly one
 // face.
 var plain = profile{
-	configure: func(s *settings, c method.Config, _ web.Object, wrong *problem.List) {
+	configure: func(s *settings, c method.Config, _ strictjson.Object, wrong *problem.List) {
 		refuseSecrets(c, tokenName, wrong)
 		if s.token = c.Secrets[tokenName]; !isToken(s.token) {
 			wrong.Add("token_file", "the profile plain needs a token of 1 to %d printable ASCII characters "+
@@ -34,7 +34,7 @@ var plain = profile{
 			Body: picture,
 		}, nil
 	},
-	read: func(answer web.Object) (estimate, error) {
+	read: func(answer strictjson.Object) (estimate, error) {
 		if face, present, ok := answer.Bool("face"); !ok {
 			return estimate{}, &method.Refusal{Reason: "face_unknown"}
 		} else if present && !face {

@@ -5,9 +5,9 @@ import (
 	"fmt"
 
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/internal/strictjson"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/problem"
-	"github.com/verge-id/verge/core/web"
 )
 
 // profile is how one estimator is asked and understood.
@@ -16,16 +16,16 @@ type profile struct {
 	members []string // settings of its own
 
 	// configure reads those settings, secrets and keys into s.
-	configure func(s *settings, c method.Config, o web.Object, wrong *problem.List)
+	configure func(s *settings, c method.Config, o strictjson.Object, wrong *problem.List)
 
 	// request makes the request that carries a picture.
 	request func(ctx context.Context, s settings, h method.Host, picture []byte) (host.FetchRequest, error)
 
 	// doubt reads a response other than 200. It returns "" if the response is not about the picture.
-	doubt func(status int, answer web.Object) method.Reason
+	doubt func(status int, answer strictjson.Object) method.Reason
 
 	// read reads a response of status 200. The error is a *method.Refusal.
-	read func(answer web.Object) (estimate, error)
+	read func(answer strictjson.Object) (estimate, error)
 }
 
 // profiles has every profile under its name in the settings.
@@ -50,7 +50,7 @@ func (p profile) understand(resp host.FetchResponse) (estimate, error) {
 	if len(resp.Body) > maxAnswer {
 		return estimate{}, &method.Refusal{Reason: "answer_too_large"}
 	}
-	answer, err := web.ReadForeign(resp.Body)
+	answer, err := strictjson.ReadForeign(resp.Body)
 	if resp.Status != 200 {
 		if err == nil && p.doubt != nil {
 			if doubt := p.doubt(resp.Status, answer); doubt != "" {
@@ -86,7 +86,7 @@ const (
 )
 
 // numbers reads an age and its deviation.
-func numbers(o web.Object, age, deviation string) (e estimate, err error) {
+func numbers(o strictjson.Object, age, deviation string) (e estimate, err error) {
 	var present, ok bool
 	if e.age, present, ok = o.Number(age); !present {
 		return estimate{}, &method.Refusal{Reason: "age_missing"}

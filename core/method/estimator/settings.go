@@ -7,10 +7,10 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/verge-id/verge/core/internal/strictjson"
 	"github.com/verge-id/verge/core/internal/weburl"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/problem"
-	"github.com/verge-id/verge/core/web"
 )
 
 // settings are a method's settings, read and checked.
@@ -109,15 +109,15 @@ func (l limits) overrides() []method.Override {
 			Hint: "An estimate below this age ends the session. Higher is stricter."}}
 }
 
-func readSettings(raw json.RawMessage) (web.Object, error) {
+func readSettings(raw json.RawMessage) (strictjson.Object, error) {
 	if len(raw) == 0 {
-		return web.Object{}, nil
+		return strictjson.Object{}, nil
 	}
-	return web.ReadObject(raw)
+	return strictjson.Read(raw)
 }
 
 // // refuseOthers reports unknown fields, so that a mistyped field is not silently ignored.
-func refuseOthers(o web.Object, known []string, wrong *problem.List) {
+func refuseOthers(o strictjson.Object, known []string, wrong *problem.List) {
 	for _, name := range o.Names() {
 		if !slices.Contains(known, name) {
 			wrong.Add(name, "it is not known here; use only: %s", strings.Join(known, ", "))
@@ -126,7 +126,7 @@ func refuseOthers(o web.Object, known []string, wrong *problem.List) {
 }
 
 // readLimits reads the limits that are present. Missing ones keep the given values.
-func readLimits(o web.Object, l limits, wrong *problem.List) limits {
+func readLimits(o strictjson.Object, l limits, wrong *problem.List) limits {
 	if n, present, ok := o.Number("deviation"); present {
 		if !ok || n <= 0 || n > maxDeviation {
 			wrong.Add("deviation", "it must be a number of years above 0 and up to %d", maxDeviation)
@@ -144,7 +144,7 @@ func readLimits(o web.Object, l limits, wrong *problem.List) limits {
 	return l
 }
 
-func text(o web.Object, name string, wrong *problem.List) string {
+func text(o strictjson.Object, name string, wrong *problem.List) string {
 	value, _, ok := o.String(name)
 	if !ok {
 		wrong.Add(name, "it must be a text")

@@ -9,10 +9,10 @@ import (
 	"strings"
 
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/internal/strictjson"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/problem"
 	"github.com/verge-id/verge/core/uuid"
-	"github.com/verge-id/verge/core/web"
 )
 
 // yoti is Yoti's API for age estimation and anti-spoofing. The picture is sent as base64 in JSON. The request
@@ -20,7 +20,7 @@ import (
 var yoti = profile{
 	url:     "https://api.yoti.com/ai/v1",
 	members: []string{"sdk_id", "timestamp"},
-	configure: func(s *settings, c method.Config, o web.Object, wrong *problem.List) {
+	configure: func(s *settings, c method.Config, o strictjson.Object, wrong *problem.List) {
 		refuseSecrets(c, "", wrong)
 		if s.url = strings.TrimRight(s.url, "/"); strings.Contains(s.url, "?") {
 			wrong.Add("url", "it must be the address of the API, which has no query")
@@ -66,14 +66,14 @@ var yoti = profile{
 			Body: body,
 		}, nil
 	},
-	doubt: func(status int, answer web.Object) method.Reason {
+	doubt: func(status int, answer strictjson.Object) method.Reason {
 		if status != 400 {
 			return ""
 		}
 		code, _, _ := answer.String("error_code")
 		return yotiDoubts[code]
 	},
-	read: func(answer web.Object) (estimate, error) {
+	read: func(answer strictjson.Object) (estimate, error) {
 		spoofing, _, ok := answer.Object("antispoofing")
 		if !ok {
 			return estimate{}, &method.Refusal{Reason: "liveness_unknown"}

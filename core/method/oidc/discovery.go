@@ -9,8 +9,8 @@ import (
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/internal/fetchcache"
+	"github.com/verge-id/verge/core/internal/strictjson"
 	"github.com/verge-id/verge/core/internal/weburl"
-	"github.com/verge-id/verge/core/web"
 )
 
 // metadata is the provider's discovery document (OpenID Connect Discovery 1.0).
@@ -40,7 +40,7 @@ func (c *client) discover(ctx context.Context) (metadata, error) {
 
 // readMetadata reads only the fields that a relying party needs. A document of another issuer is rejected:
 // otherwise its server would become the issuer.
-func (c *client) readMetadata(o web.Object) (metadata, error) {
+func (c *client) readMetadata(o strictjson.Object) (metadata, error) {
 	m := metadata{announcesIssuer: isTrue(o.Value("authorization_response_iss_parameter_supported")),
 		requiresPAR: isTrue(o.Value("require_pushed_authorization_requests")),
 		clientAuth:  texts(o.Value("token_endpoint_auth_methods_supported")),
@@ -91,13 +91,13 @@ func (c *client) readMetadata(o web.Object) (metadata, error) {
 	return m, nil
 }
 
-func isTrue(v web.Value) bool {
+func isTrue(v strictjson.Value) bool {
 	yes, _ := v.Bool()
 	return yes
 }
 
 // texts returns the strings of a list and leaves everything else out.
-func texts(v web.Value) (all []string) {
+func texts(v strictjson.Value) (all []string) {
 	list, _ := v.List()
 	for _, e := range list {
 		if s, ok := e.Text(); ok {
@@ -112,7 +112,7 @@ func texts(v web.Value) (all []string) {
 const maxDocument = 64 << 10
 
 // document fetches a JSON object. what names it in errors.
-func (c *client) document(ctx context.Context, what, address string) (web.Object, error) {
+func (c *client) document(ctx context.Context, what, address string) (strictjson.Object, error) {
 	answer, err := c.ask(ctx, what, host.FetchRequest{
 		Method:  "GET",
 		URL:     address,
@@ -120,10 +120,10 @@ func (c *client) document(ctx context.Context, what, address string) (web.Object
 		Timeout: documentTimeout,
 	})
 	if err != nil {
-		return web.Object{}, err
+		return strictjson.Object{}, err
 	}
 	if answer.Status != 200 {
-		return web.Object{}, fmt.Errorf("oidc: the %s: status %d: %w", what, answer.Status,
+		return strictjson.Object{}, fmt.Errorf("oidc: the %s: status %d: %w", what, answer.Status,
 			refused(badStatus))
 	}
 	return readJSON(what, answer.Body)
@@ -150,10 +150,10 @@ func (c *client) askBy(ctx context.Context, by fetch, what string, req host.Fetc
 }
 
 // readJSON does not wrap the reader's error: it would not help, since the document is not available.
-func readJSON(what string, body []byte) (web.Object, error) {
-	o, err := web.ReadForeign(body)
+func readJSON(what string, body []byte) (strictjson.Object, error) {
+	o, err := strictjson.ReadForeign(body)
 	if err != nil {
-		return web.Object{}, fmt.Errorf("oidc: the %s: %w", what, refused(badJSON))
+		return strictjson.Object{}, fmt.Errorf("oidc: the %s: %w", what, refused(badJSON))
 	}
 	return o, nil
 }

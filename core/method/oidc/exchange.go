@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/host"
-	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/core/internal/strictjson"
 )
 
 // tokens are the result of the exchange of a code.
@@ -118,13 +118,13 @@ func (c *client) assertion(ctx context.Context, meta metadata) (string, error) {
 		audience = meta.token
 	}
 	now := c.host.Now()
-	header := web.NewObjectWriter(64)
+	header := strictjson.NewWriter(64)
 	header.Text("alg", c.keyAlg)
 	header.Text("typ", "JWT")
 	if c.keyID != "" {
 		header.Text("kid", c.keyID)
 	}
-	payload := web.NewObjectWriter(256)
+	payload := strictjson.NewWriter(256)
 	payload.Text("iss", c.clientID)
 	payload.Text("sub", c.clientID)
 	payload.Text("aud", audience)

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/internal/jws"
-	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/core/internal/strictjson"
 )
 
 // leeway is the accepted difference between the clocks of the provider and of this service.
@@ -90,7 +90,7 @@ func (c *client) verify(ctx context.Context, raw string, keys keySource, r rules
 		return claims{}, err
 	}
 	var token claims
-	if token.Object, err = web.ReadForeign(t.Payload); err != nil {
+	if token.Object, err = strictjson.ReadForeign(t.Payload); err != nil {
 		return claims{}, refused(badClaims)
 	}
 	signed, err := t.Verify(ctx, c.host.Verify, k.public)
@@ -198,7 +198,7 @@ func (c claims) audience() (parties []string, ok bool) {
 	return parties, true
 }
 
-// fitsAccess reports whether an access token is the one that an ID token was issued with, if the ID token
+// fitsAccess reports whether an access token was issued with an ID token, if the ID token
 // contains at_hash (OpenID Connect Core, 3.1.3.6). SHA-512 belongs to EdDSA with Ed25519.
 func (c claims) fitsAccess(access string) bool {
 	if !c.Value("at_hash").Present() {

@@ -12,7 +12,7 @@ import (
 	"github.com/verge-id/verge/core/internal/jws"
 	"github.com/verge-id/verge/core/internal/signature"
 	"github.com/verge-id/verge/core/internal/strict64"
-	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/core/internal/strictjson"
 )
 
 // Algorithms that a token may be signed with (contract 36).
@@ -95,7 +95,7 @@ func (s keySource) renew(now time.Time, t jws.Token) (key, error) {
 }
 
 // readKeys reads a JWK set (RFC 7517). Keys that cannot check a signature are left out.
-func readKeys(o web.Object) (keySet, error) {
+func readKeys(o strictjson.Object) (keySet, error) {
 	list, ok := o.Value("keys").List()
 	if !ok || len(list) > maxKeys {
 		return nil, fmt.Errorf("oidc: the key set: %w", refused(badKeySet))
@@ -113,7 +113,7 @@ func readKeys(o web.Object) (keySet, error) {
 
 // readKey reads one JWK. It is not ok if the key is not for checking signatures, is of another type, or is
 // weak or malformed.
-func readKey(o web.Object) (k key, ok bool) {
+func readKey(o strictjson.Object) (k key, ok bool) {
 	c := claims{o}
 	if use := o.Value("use"); use.Present() && c.text("use") != "sig" {
 		return key{}, false

@@ -31,9 +31,9 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/internal/fetchcache"
+	"github.com/verge-id/verge/core/internal/strictjson"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/problem"
-	"github.com/verge-id/verge/core/web"
 )
 
 // kindName is the name of the kind.
@@ -294,7 +294,7 @@ func readAuthRequest(state []byte) (e authRequest, ok bool) {
 }
 
 // claims are the content of a signed token or of the userinfo response.
-type claims struct{ web.Object }
+type claims struct{ strictjson.Object }
 
 // text returns a claim that is a string, "" if it is another type or absent.
 func (c claims) text(name string) string {

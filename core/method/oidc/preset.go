@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/verge-id/verge/core/internal/strictjson"
 	"github.com/verge-id/verge/core/problem"
-	"github.com/verge-id/verge/core/web"
 )
 
 // presetFile has the presets by their names. A preset has settings, which a method's own replace one by one,
@@ -24,8 +24,8 @@ func presetNames() (names []string) {
 	return names
 }
 
-func presets() web.Object {
-	o, err := web.ReadObject(presetFile)
+func presets() strictjson.Object {
+	o, err := strictjson.Read(presetFile)
 	if err != nil {
 		panic("oidc: presets.json: " + err.Error()) // a fault of this release
 	}
@@ -34,7 +34,7 @@ func presets() web.Object {
 
 // withPreset returns the settings together with the settings of the preset that they name, and the names of
 // the fields that only a preset has. The error is a problem.List.
-func withPreset(o web.Object) (settings web.Object, known []string, err error) {
+func withPreset(o strictjson.Object) (settings strictjson.Object, known []string, err error) {
 	known = []string{"preset"}
 	v := o.Value("preset")
 	if !v.Present() {
@@ -63,7 +63,7 @@ func withPreset(o web.Object) (settings web.Object, known []string, err error) {
 	if len(wrong) > 0 {
 		return o, known, wrong
 	}
-	defaults, err := web.ReadObject([]byte(text))
+	defaults, err := strictjson.Read([]byte(text))
 	if err != nil {
 		panic("oidc: the preset " + name + ": " + err.Error()) // a fault of this release
 	}

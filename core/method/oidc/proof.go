@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/verge-id/verge/core/internal/strictjson"
 	"github.com/verge-id/verge/core/method"
-	"github.com/verge-id/verge/core/web"
 )
 
 // proof is how a claim proves an age: by being one exact value, or by being a date of birth.
@@ -22,7 +22,7 @@ type proof struct {
 type condition struct {
 	setting string   // the claim's name in the settings, such as proof.claim
 	claim   []string // names that lead to it
-	equals  web.Value
+	equals  strictjson.Value
 }
 
 // proofFor returns the proof for a session: the lowest age that is high enough. A date of birth tells more
@@ -65,14 +65,14 @@ func (s *settings) oldest() int {
 // A value of another type, such as the text "true" for true, cannot be read. Where a path leads through a
 // list, each element must say yes: a list of dates of birth means that the provider does not know which one
 // is right, and of two statements the better one must not be picked.
-func (p proof) judge(claims web.Object, minimumAge int, now time.Time) method.Decision {
+func (p proof) judge(claims strictjson.Object, minimumAge int, now time.Time) method.Decision {
 	d := method.Decision{Verdict: method.Approved, Age: p.age}
 	says := p.says
 	if p.birthdate {
 		d.Age = minimumAge // no one needs the exact age
-		says = func(v web.Value) method.Verdict { return bornBy(v, minimumAge, now) }
+		says = func(v strictjson.Value) method.Verdict { return bornBy(v, minimumAge, now) }
 	}
-	apply := func(c condition, says func(web.Value) method.Verdict) {
+	apply := func(c condition, says func(strictjson.Value) method.Verdict) {
 		if verdict := follow(claims, c.claim, says); worse(d.Verdict, verdict) != d.Verdict {
 			d = denied(verdict, c.setting, c.claim)
 			d.Cause = c.cause(claims, verdict)
@@ -86,11 +86,11 @@ func (p proof) judge(claims web.Object, minimumAge int, now time.Time) method.De
 }
 
 // cause returns the reason, for logs, why a claim is no proof.
-func (c condition) cause(claims web.Object, verdict method.Verdict) string {
+func (c condition) cause(claims strictjson.Object, verdict method.Verdict) string {
 	if verdict != method.AttemptFailed {
 		return ""
 	}
-	present := func(v web.Value) method.Verdict {
+	present := func(v strictjson.Value) method.Verdict {
 		if v.JSON() != "null" {
 			return method.Approved
 		}
@@ -138,11 +138,12 @@ func worse(a, b method.Verdict) method.Verdict {
 }
 
 // follow goes along a path and judges what is at its end.
-func follow(o web.Object, path []string, says func(web.Value) method.Verdict) method.Verdict {
+func follow(o strictjson.Object, path []string, says func(strictjson.Value) method.Verdict) method.Verdict {
 	return followValue(o.Value(path[0]), path[1:], says)
 }
 
-func followValue(v web.Value, path []string, says func(web.Value) method.Verdict) method.Verdict {
+func followValue(v strictjson.Value, path []string,
+	says func(strictjson.Value) method.Verdict) method.Verdict {
 	if list, ok := v.List(); ok && len(list) > 0 {
 		verdict := method.Approved
 		for _, element := range list {
@@ -162,7 +163,7 @@ func followValue(v web.Value, path []string, says func(web.Value) method.Verdict
 
 // says judges a claim that must be equals: true or false, a text, or an integer. 1 is not true and "1" is not
 // 1, and neither rejects. An empty text counts as absent.
-func (c condition) says(v web.Value) method.Verdict {
+func (c condition) says(v strictjson.Value) method.Verdict {
 	var same, read bool
 	if want, ok := c.equals.Text(); ok {
 		text, _ := v.Text()
@@ -188,7 +189,7 @@ func (c condition) says(v web.Value) method.Verdict {
 
 // bornBy judges a date of birth: whether someone born then has had the birthday of that age. An implausible
 // date is a placeholder and not a no.
-func bornBy(v web.Value, age int, now time.Time) method.Verdict {
+func bornBy(v strictjson.Value, age int, now time.Time) method.Verdict {
 	text, _ := v.Text()
 	born, ok := readBirthdate(text)
 	years, plausible := method.Age(born, now)

@@ -9,10 +9,10 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/verge-id/verge/core/internal/strictjson"
 	"github.com/verge-id/verge/core/internal/weburl"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/problem"
-	"github.com/verge-id/verge/core/web"
 )
 
 // Names of the secret and of the key, and of the ways to authenticate as OpenID Connect names them.
@@ -74,12 +74,12 @@ const (
 // reader reads the members of a settings object and collects what is wrong.
 type reader struct {
 	prefix string // of the members' names
-	o      web.Object
+	o      strictjson.Object
 	wrong  *problem.List
 	known  []string
 }
 
-func (r *reader) value(name string) web.Value {
+func (r *reader) value(name string) strictjson.Value {
 	r.known = append(r.known, name)
 	return r.o.Value(name)
 }
@@ -207,11 +207,11 @@ func readSettings(c method.Config) (s settings, wrong problem.List) {
 }
 
 // readObject reads an object that may be left out.
-func readObject(raw json.RawMessage) (web.Object, error) {
+func readObject(raw json.RawMessage) (strictjson.Object, error) {
 	if len(raw) == 0 {
-		return web.Object{}, nil
+		return strictjson.Object{}, nil
 	}
-	return web.ReadObject(raw)
+	return strictjson.Read(raw)
 }
 
 // readAuth chooses the way to authenticate and checks that it has what it needs. No problem repeats the
@@ -353,7 +353,7 @@ func (s *settings) readProofs(r *reader) {
 	v := r.value("proof")
 	list, ok := v.List()
 	if !ok && v.Present() {
-		list = []web.Value{v}
+		list = []strictjson.Value{v}
 	}
 	if len(list) == 0 || len(list) > maxElements {
 		r.add("proof", "it must map claims to ages: a table, or a list of 1 to %d", maxElements)
@@ -418,7 +418,7 @@ func readProof(r *reader) (p proof) {
 }
 
 // readWanted reads the value that a claim must have.
-func readWanted(r *reader, v web.Value) web.Value {
+func readWanted(r *reader, v strictjson.Value) strictjson.Value {
 	_, isText := v.Text()
 	_, isBool := v.Bool()
 	_, isInteger := v.Integer()

@@ -9,8 +9,10 @@ import (
 	"slices"
 
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/internal/formdata"
 	"github.com/verge-id/verge/core/internal/mdoc"
 	"github.com/verge-id/verge/core/internal/sdjwt"
+	"github.com/verge-id/verge/core/internal/strictjson"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/web"
 )
@@ -43,7 +45,7 @@ func (o *openID) Receive(ctx context.Context, s method.Session, state []byte, c 
 	if err != nil {
 		return nil, err
 	}
-	form, err := web.ReadOAuth(string(c.Body), append([]string{"state"}, answerParams...)...)
+	form, err := formdata.ReadOAuth(string(c.Body), append([]string{"state"}, answerParams...)...)
 	if err != nil {
 		return nil, refused("answer_form")
 	}
@@ -101,7 +103,7 @@ func refusedBy(err error) *method.Refusal {
 // posted is an unverified response. It has either a token or the stored name of an error.
 type posted struct {
 	state   string
-	token   web.Object
+	token   strictjson.Object
 	failure string
 }
 
@@ -116,7 +118,7 @@ func (o *openID) read(form url.Values, key *ecdh.PrivateKey) (a posted, err erro
 		return a, err
 	}
 	if !o.settings.encrypted {
-		if a.token, err = web.ReadForeign([]byte(form.Get("vp_token"))); err != nil {
+		if a.token, err = strictjson.ReadForeign([]byte(form.Get("vp_token"))); err != nil {
 			return a, refused("vp_token")
 		}
 		return a, nil
@@ -133,7 +135,7 @@ func decrypted(text string, present bool, key *ecdh.PrivateKey) (a posted, err e
 	if err != nil {
 		return a, refusedBy(err)
 	}
-	inside, err := web.ReadForeign(payload)
+	inside, err := strictjson.ReadForeign(payload)
 	if err != nil {
 		return a, refused("jwe_payload")
 	}
@@ -141,7 +143,7 @@ func decrypted(text string, present bool, key *ecdh.PrivateKey) (a posted, err e
 }
 
 // contentOf reads a response that is a JSON object.
-func contentOf(o web.Object) (a posted, err error) {
+func contentOf(o strictjson.Object) (a posted, err error) {
 	a.state, _ = o.Value("state").Text()
 	if o.Value("error").Present() {
 		name, _ := o.Value("error").Text()
@@ -154,7 +156,7 @@ func contentOf(o web.Object) (a posted, err error) {
 	}
 	// The Swiss wallet writes the JSON of the object as a text.
 	text, _ := o.Value("vp_token").Text()
-	if a.token, err = web.ReadForeign([]byte(text)); err != nil {
+	if a.token, err = strictjson.ReadForeign([]byte(text)); err != nil {
 		return a, refused("vp_token")
 	}
 	return a, nil
@@ -180,7 +182,7 @@ type presentation struct {
 }
 
 // presented returns the one presentation of a vp_token.
-func (o *openID) presented(token web.Object) (d presentation, err error) {
+func (o *openID) presented(token strictjson.Object) (d presentation, err error) {
 	p, names := o.settings.profile, token.Names()
 	if len(names) != 1 {
 		return d, refused("vp_token_credential")

@@ -8,8 +8,8 @@ import (
 	"slices"
 
 	"github.com/verge-id/verge/core/internal/mdoc"
+	"github.com/verge-id/verge/core/internal/strictjson"
 	"github.com/verge-id/verge/core/method"
-	"github.com/verge-id/verge/core/web"
 )
 
 // Protocols of the Digital Credentials API.
@@ -176,7 +176,7 @@ func origin(s method.Session) (string, error) {
 func (o *openID) fromBrowser(
 	ctx context.Context, s method.Session, q pendingRequest, text string,
 ) (method.Decision, error) {
-	answer, err := web.ReadForeign([]byte(text))
+	answer, err := strictjson.ReadForeign([]byte(text))
 	if err != nil {
 		return method.Decision{}, method.ErrStep
 	}
@@ -206,7 +206,7 @@ func (o *openID) fromBrowser(
 
 // readISO decrypts a response by org-iso-mdoc and verifies what is inside. It returns the kept form.
 func (o *openID) readISO(
-	ctx context.Context, s method.Session, q pendingRequest, _ string, data web.Object, from string,
+	ctx context.Context, s method.Session, q pendingRequest, _ string, data strictjson.Object, from string,
 ) (string, error) {
 	text, _ := data.Value("response").Text()
 	encrypted, ok := decoded(text)
@@ -227,7 +227,7 @@ func (o *openID) readISO(
 
 // readVPToken reads a response by OpenID4VP, and verifies what is inside. It returns the kept form.
 func (o *openID) readVPToken(
-	ctx context.Context, s method.Session, q pendingRequest, protocol string, data web.Object, from string,
+	ctx context.Context, s method.Session, q pendingRequest, protocol string, data strictjson.Object, from string,
 ) (string, error) {
 	var a posted
 	var err error

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/core/internal/strictjson"
 )
 
 // profileFile has the profiles by their names. A profile is a kind of document, with the defaults of the
@@ -99,8 +99,8 @@ func Profiles() (names []string) {
 	return names
 }
 
-func profiles() web.Object {
-	o, err := web.ReadObject(profileFile)
+func profiles() strictjson.Object {
+	o, err := strictjson.Read(profileFile)
 	if err != nil {
 		panic("openid4vp: profiles.json: " + err.Error()) // a fault of this release
 	}
@@ -135,7 +135,7 @@ func profileOf(name string) (p profile, ok bool) {
 	return p, true
 }
 
-func textsOf(v web.Value) (texts []string) {
+func textsOf(v strictjson.Value) (texts []string) {
 	list, _ := v.List()
 	for _, v := range list {
 		text, _ := v.Text()
@@ -144,7 +144,7 @@ func textsOf(v web.Value) (texts []string) {
 	return texts
 }
 
-func agesOf(v web.Value) (ages []int) {
+func agesOf(v strictjson.Value) (ages []int) {
 	list, _ := v.List()
 	for _, v := range list {
 		age, _ := v.Integer()

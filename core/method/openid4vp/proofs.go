@@ -10,8 +10,8 @@ import (
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/internal/mdoc"
+	"github.com/verge-id/verge/core/internal/strictjson"
 	"github.com/verge-id/verge/core/method"
-	"github.com/verge-id/verge/core/web"
 )
 
 // zkFormat is the format of a mobile document whose elements a zero-knowledge proof shows (contract 56).
@@ -36,7 +36,7 @@ type proofs struct {
 
 // circuitsIn returns the circuits of settings that are good.
 func circuitsIn(c method.Config) []method.Circuit {
-	o, _ := web.ReadObject(c.Settings)
+	o, _ := strictjson.Read(c.Settings)
 	if mode, _ := o.Value(zeroKnowledgeName).Text(); mode != accept && mode != require {
 		return nil
 	}

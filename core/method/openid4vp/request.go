@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/verge-id/verge/core/internal/formdata"
 	"github.com/verge-id/verge/core/internal/mdoc"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/web"
@@ -218,7 +219,7 @@ func (o *openID) Fetches(c method.Call) bool {
 	if !o.settings.byReference || web.MediaType(c.ContentType) != formType {
 		return false
 	}
-	names := map[string]bool{} // whatever their values are: Request and Receive look at these
+	names := map[string]bool{} // whatever their values are: Request and Receive read these
 	for pair := range strings.SplitSeq(string(c.Body), "&") {
 		escaped, _, _ := strings.Cut(pair, "=")
 		if name, err := url.QueryUnescape(escaped); err == nil {
@@ -269,7 +270,7 @@ func (o *openID) Request(ctx context.Context, s method.Session, state []byte, c 
 
 // nonceOf returns the wallet_nonce of a POST, or "". The error is a *method.Refusal.
 func nonceOf(body []byte) (string, error) {
-	form, err := web.ReadParameters(string(body), walletNonce)
+	form, err := formdata.ReadParameters(string(body), walletNonce)
 	if err != nil {
 		return "", refused(walletNonce)
 	}

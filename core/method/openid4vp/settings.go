@@ -11,11 +11,11 @@ import (
 	"strings"
 
 	"github.com/verge-id/verge/core/internal/mdoc"
+	"github.com/verge-id/verge/core/internal/strictjson"
 	"github.com/verge-id/verge/core/internal/weburl"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/pemfile"
 	"github.com/verge-id/verge/core/problem"
-	"github.com/verge-id/verge/core/web"
 )
 
 // settings is a method's configuration, read and checked.
@@ -124,10 +124,10 @@ const (
 
 // parse reads a method's settings and reports all errors.
 func parse(c method.Config) (s settings, wrong problem.List) {
-	o := web.Object{}
+	o := strictjson.Object{}
 	if len(c.Settings) > 0 {
 		var err error
-		if o, err = web.ReadObject(c.Settings); err != nil {
+		if o, err = strictjson.Read(c.Settings); err != nil {
 			wrong.AddError("settings", err)
 			return s, wrong
 		}
@@ -169,7 +169,7 @@ func parse(c method.Config) (s settings, wrong problem.List) {
 
 // profileIn returns the profile of settings that are good.
 func profileIn(c method.Config) profile {
-	o, _ := web.ReadObject(c.Settings)
+	o, _ := strictjson.Read(c.Settings)
 	name, _ := o.Value(profileName).Text()
 	p, _ := profileOf(name)
 	return p
@@ -177,7 +177,7 @@ func profileIn(c method.Config) profile {
 
 // reader reads members of the settings and collects what is wrong.
 type reader struct {
-	o     web.Object
+	o     strictjson.Object
 	wrong *problem.List
 }
 
@@ -561,7 +561,7 @@ func (s *settings) readMetadata(r reader) {
 		return
 	}
 	const name = metadataName + "_file"
-	o, err := web.ReadObject([]byte(text))
+	o, err := strictjson.Read([]byte(text))
 	if err != nil {
 		r.wrong.Add(name, `it is no JSON object; write one, such as {"client_name": "My shop"}`)
 		return
@@ -579,7 +579,7 @@ func (s *settings) readMetadata(r reader) {
 // checkVerifierInfo returns why a text is no verifier_info, or "".
 func (s *settings) checkVerifierInfo(text string) (why string) {
 	// Only an object is read as a whole text, so the array is put into one.
-	o, err := web.ReadObject([]byte(`{"` + verifierInfoName + `":` + text + `}`))
+	o, err := strictjson.Read([]byte(`{"` + verifierInfoName + `":` + text + `}`))
 	list, ok := o.Value(verifierInfoName).List()
 	if err != nil || len(o.Names()) != 1 || !ok || len(list) == 0 || len(list) > maxAttestations {
 		return fmt.Sprintf("it is no array of 1 to %d attestations", maxAttestations)
@@ -611,8 +611,8 @@ func (s *settings) credentials() (ids []string) {
 }
 
 // hasCredentials reports whether all texts are ids of credentials in requests, and there is one.
-func (s *settings) hasCredentials(ids []web.Value) bool {
-	unknown := func(v web.Value) bool {
+func (s *settings) hasCredentials(ids []strictjson.Value) bool {
+	unknown := func(v strictjson.Value) bool {
 		text, _ := v.Text()
 		return !slices.Contains(s.credentials(), text)
 	}

@@ -1,4 +1,4 @@
-package web
+package strictjson
 
 import (
 	"iter"
@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// Value is a value inside an object that ReadObject has read. A zero Value stands for a member that is absent
+// Value is a value inside an object that Read has read. A zero Value stands for a member that is absent
 // or null (contract 3).
 type Value struct {
 	raw     string
@@ -52,7 +52,7 @@ func valueOf(raw string, foreign bool) Value {
 // Present reports whether there is a value that is not null.
 func (v Value) Present() bool { return v.raw != "" }
 
-// JSON returns the value's text, "null" for a zero Value. It is for values of ReadObject.
+// JSON returns the value's text, "null" for a zero Value. It is for values of Read.
 func (v Value) JSON() string {
 	if v.raw == "" {
 		return "null"

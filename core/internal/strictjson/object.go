@@ -1,4 +1,4 @@
-package web
+package strictjson
 
 import "strconv"
 
@@ -62,5 +62,5 @@ func (o Object) Object(name string) (value Object, present, ok bool) {
 }
 
 // Raw returns the text of a field's value as in the JSON, or "" if the field is absent or null. It is for
-// objects of ReadObject.
+// objects of Read.
 func (o Object) Raw(name string) string { return o.raw(name) }

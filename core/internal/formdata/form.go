@@ -1,4 +1,4 @@
-package web
+package formdata
 
 import (
 	"bytes"
@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/verge-id/verge/core/web"
 )
 
 // Limits of a form with a file. The route limits the whole.
@@ -16,7 +18,7 @@ const (
 	maxBoundary   = 70 // RFC 2046, 5.1.1
 )
 
-// formError is the place and the reason of a body that ReadFileForm rejects. It does not quote the body,
+// formError is the place and the reason of a body that ReadFile rejects. It does not quote the body,
 // which may contain a token or a picture.
 type formError struct {
 	Offset  int // in bytes of the body; 0 for the Content-Type
@@ -27,7 +29,7 @@ func (e *formError) Error() string {
 	return fmt.Sprintf("body is not an acceptable form at byte %d: %s", e.Offset, e.Problem)
 }
 
-// ReadFileForm reads a body of the type multipart/form-data: the fields that have one of the names, and at
+// ReadFile reads a body of the type multipart/form-data: the fields that have one of the names, and at
 // most one file, under the name file. content is nil if the form has no such file. An empty file is not nil.
 //
 // It accepts the forms that browsers send from our pages, and no other variant of the standards. These are
@@ -35,8 +37,8 @@ func (e *formError) Error() string {
 // send, a line that does not end in CRLF, more than 64 parts, and more than 1 KiB of headers in a part. A
 // part with one of the names must occur once, must not be a file and must be UTF-8. The file must occur once,
 // too. Its own name and type are ignored, as is every part with another name (contract 22). mime/multipart
-// accepts every body that ReadFileForm accepts, and reads the same.
-func ReadFileForm(contentType string, body []byte, file string, names ...string) (fields url.Values,
+// accepts every body that ReadFile accepts, and reads the same.
+func ReadFile(contentType string, body []byte, file string, names ...string) (fields url.Values,
 	content []byte, err error) {
 	boundary, ok := formBoundary(contentType)
 	if !ok {
@@ -91,7 +93,7 @@ var crlf = []byte("\r\n")
 // formBoundary returns the boundary of a Content-Type that has no other parameter.
 func formBoundary(contentType string) (boundary string, ok bool) {
 	mediaType, parameter, _ := strings.Cut(contentType, ";")
-	if MediaType(mediaType) != "multipart/form-data" {
+	if web.MediaType(mediaType) != "multipart/form-data" {
 		return "", false
 	}
 	name, value, ok := strings.Cut(strings.TrimLeft(parameter, " \t"), "=")

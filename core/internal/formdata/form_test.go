@@ -1,4 +1,4 @@
-package web
+package formdata
 
 import (
 	"bytes"
@@ -37,9 +37,9 @@ func filePart(name, fileName, content string) string {
 		"\"\r\nContent-Type: image/jpeg\r\n\r\n" + content
 }
 
-func TestReadFileForm(t *testing.T) {
+func TestReadFile(t *testing.T) {
 	const picture = "\xff\xd8\r\n--\r\n\x00\r\n------WebKitFormBoundary\xff\xd9"
-	fields, content, err := ReadFileForm(testFormType, []byte(formBody(fieldPart("flow", "a.b\r\nc"),
+	fields, content, err := ReadFile(testFormType, []byte(formBody(fieldPart("flow", "a.b\r\nc"),
 		fieldPart("attempt", ""), filePart("image", `C:\ü.jpg`, picture))), "image", testFields...)
 	if err != nil {
 		t.Fatal(err)
@@ -51,17 +51,17 @@ func TestReadFileForm(t *testing.T) {
 		t.Errorf("the file is %q", content)
 	}
 
-	_, content, err = ReadFileForm(testFormType, []byte(formBody(filePart("image", "", ""))), "image")
+	_, content, err = ReadFile(testFormType, []byte(formBody(filePart("image", "", ""))), "image")
 	if err != nil || content == nil || len(content) > 0 {
 		t.Errorf("an empty file is %v, %v; want present and empty", content, err)
 	}
-	_, content, err = ReadFileForm(testFormType, []byte(formBody(fieldPart("flow", "x"))), "image")
+	_, content, err = ReadFile(testFormType, []byte(formBody(fieldPart("flow", "x"))), "image")
 	if err != nil || content != nil {
 		t.Errorf("no file is %v, %v", content, err)
 	}
 }
 
-func TestReadFileFormTakesBoundaries(t *testing.T) {
+func TestReadFileTakesBoundaries(t *testing.T) {
 	for _, c := range []struct{ rule, contentType, boundary string }{
 		{"Chromium, Safari", "multipart/form-data; boundary=----WebKitFormBoundaryx",
 			"----WebKitFormBoundaryx"},
@@ -72,7 +72,7 @@ func TestReadFileFormTakesBoundaries(t *testing.T) {
 		{"RFC 2045: in quotes", `multipart/form-data; boundary="a:b=(c)"`, "a:b=(c)"},
 	} {
 		body := strings.ReplaceAll(formBody(fieldPart("a", "b")), testBoundary, c.boundary)
-		fields, _, err := ReadFileForm(c.contentType, []byte(body), "image", testFields...)
+		fields, _, err := ReadFile(c.contentType, []byte(body), "image", testFields...)
 		if err != nil || fields.Get("a") != "b" {
 			t.Errorf("%s: %q, %v", c.rule, fields, err)
 		}
@@ -87,7 +87,7 @@ func wantRejected(t *testing.T, forms []rejectedForm) {
 	t.Helper()
 	for _, c := range forms {
 		t.Run(c.rule, func(t *testing.T) {
-			fields, content, err := ReadFileForm(c.contentType, []byte(c.body), "image", testFields...)
+			fields, content, err := ReadFile(c.contentType, []byte(c.body), "image", testFields...)
 			var wrong *formError
 			if !errors.As(err, &wrong) {
 				t.Fatalf("got %q, %q, %v, want a *FormError", fields, content, err)
@@ -106,14 +106,14 @@ func wantRejected(t *testing.T, forms []rejectedForm) {
 func goodForm(t *testing.T) string {
 	t.Helper()
 	good := formBody(fieldPart("flow", "x"), filePart("image", "a.jpg", "picture"))
-	if _, _, err := ReadFileForm(testFormType, []byte(good), "image", testFields...); err != nil {
+	if _, _, err := ReadFile(testFormType, []byte(good), "image", testFields...); err != nil {
 		t.Fatal(err)
 	}
 	return good
 }
 
 // The Content-Type must be that of a form with a file, with a boundary that browsers would send.
-func TestReadFileFormRejectsTypes(t *testing.T) {
+func TestReadFileRejectsTypes(t *testing.T) {
 	good := goodForm(t)
 	wantRejected(t, []rejectedForm{
 		{"another type", "text/plain", good},
@@ -141,7 +141,7 @@ func TestReadFileFormRejectsTypes(t *testing.T) {
 }
 
 // The body is parts between boundaries, and nothing else.
-func TestReadFileFormRejectsBodies(t *testing.T) {
+func TestReadFileRejectsBodies(t *testing.T) {
 	good := goodForm(t)
 	wantRejected(t, []rejectedForm{
 		{"an empty body", testFormType, ""},
@@ -165,12 +165,12 @@ func TestReadFileFormRejectsBodies(t *testing.T) {
 }
 
 // The parts are a few fields of text and one file.
-func TestReadFileFormRejectsParts(t *testing.T) {
+func TestReadFileRejectsParts(t *testing.T) {
 	many := make([]string, maxFormParts)
 	for i := range many {
 		many[i] = fieldPart("unknown", "x")
 	}
-	if _, _, err := ReadFileForm(testFormType, []byte(formBody(many...)), "image",
+	if _, _, err := ReadFile(testFormType, []byte(formBody(many...)), "image",
 		testFields...); err != nil {
 		t.Fatalf("as many parts as may be: %v", err)
 	}
@@ -192,8 +192,8 @@ func TestReadFileFormRejectsParts(t *testing.T) {
 }
 
 // Parts that Verge does not use are ignored, whatever they hold.
-func TestReadFileFormIgnoresOthers(t *testing.T) {
-	fields, content, err := ReadFileForm(testFormType, []byte(formBody(fieldPart("x", "1"), fieldPart("x",
+func TestReadFileIgnoresOthers(t *testing.T) {
+	fields, content, err := ReadFile(testFormType, []byte(formBody(fieldPart("x", "1"), fieldPart("x",
 		"2"),
 		filePart("photo", "a", "1"), filePart("photo", "a", "1"), fieldPart("y", "\xff"), fieldPart("flow",
 			"x"),
@@ -206,7 +206,7 @@ func TestReadFileFormIgnoresOthers(t *testing.T) {
 }
 
 // A part has a Content-Disposition, and a file also a Content-Type.
-func TestReadFileFormRejectsPartHeaders(t *testing.T) {
+func TestReadFileRejectsPartHeaders(t *testing.T) {
 	disposition := func(value string) string { return "Content-Disposition: " + value + "\r\n\r\nx" }
 	wantRejected(t, []rejectedForm{
 		{"part headers of 16 KiB", testFormType,
@@ -244,8 +244,8 @@ func TestReadFileFormRejectsPartHeaders(t *testing.T) {
 	})
 }
 
-func TestReadFileFormErrorHidesTheBody(t *testing.T) {
-	_, _, err := ReadFileForm(testFormType, []byte(formBody(fieldPart("canary", "canary"), "canary")),
+func TestReadFileErrorHidesTheBody(t *testing.T) {
+	_, _, err := ReadFile(testFormType, []byte(formBody(fieldPart("canary", "canary"), "canary")),
 		"image", testFields...)
 	if err == nil || strings.Contains(err.Error(), "canary") {
 		t.Errorf("contract 13: the error is %v", err)
@@ -253,7 +253,7 @@ func TestReadFileFormErrorHidesTheBody(t *testing.T) {
 }
 
 // The standard library writes forms like browsers do.
-func TestReadFileFormReadsWhatIsWritten(t *testing.T) {
+func TestReadFileReadsWhatIsWritten(t *testing.T) {
 	var body bytes.Buffer
 	w := multipart.NewWriter(&body)
 	if err := w.WriteField("flow", "ü"); err != nil {
@@ -269,15 +269,15 @@ func TestReadFileFormReadsWhatIsWritten(t *testing.T) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	fields, content, err := ReadFileForm(w.FormDataContentType(), body.Bytes(), "image", testFields...)
+	fields, content, err := ReadFile(w.FormDataContentType(), body.Bytes(), "image", testFields...)
 	if err != nil || fields.Get("flow") != "ü" || string(content) != "picture" {
 		t.Errorf("read %q, %q, %v", fields, content, err)
 	}
 }
 
-// FuzzReadFileForm compares ReadFileForm with mime/multipart, which must accept what it accepts and read the
+// FuzzReadFile compares ReadFile with mime/multipart, which must accept what it accepts and read the
 // same.
-func FuzzReadFileForm(f *testing.F) {
+func FuzzReadFile(f *testing.F) {
 	for _, parts := range [][]string{
 		{fieldPart("flow", "x"), filePart("image", "a.jpg", "\xff\xd8")},
 		{fieldPart("a", ""), fieldPart("b", "\r\n"), filePart("image", "", "")},
@@ -289,7 +289,7 @@ func FuzzReadFileForm(f *testing.F) {
 	}
 	f.Add(`multipart/form-data; boundary="a:b"`, []byte("--a:b\r\n"+fieldPart("a", "b")+"\r\n--a:b--"))
 	f.Fuzz(func(t *testing.T, contentType string, body []byte) {
-		fields, content, err := ReadFileForm(contentType, body, "image", testFields...)
+		fields, content, err := ReadFile(contentType, body, "image", testFields...)
 		if err != nil {
 			return
 		}

@@ -1,4 +1,4 @@
-package web
+package strictjson
 
 import (
 	"bytes"
@@ -15,7 +15,7 @@ func nested(open, end string, n int, inner string) string {
 	return strings.Repeat(open, n) + inner + strings.Repeat(end, n)
 }
 
-func TestReadObjectRejects(t *testing.T) {
+func TestReadRejects(t *testing.T) {
 	const twice = "a member of this name was there before"
 	many := "{"
 	for i := range 2 * manyMembers {
@@ -102,7 +102,7 @@ func TestReadObjectRejects(t *testing.T) {
 		{"hex number", `{"a":0x1}`, "want a comma or the closing bracket", 6},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
-			_, err := ReadObject([]byte(c.body))
+			_, err := Read([]byte(c.body))
 			var syntax *SyntaxError
 			if !errors.As(err, &syntax) {
 				t.Fatalf("%.80q: got %v, want a *SyntaxError", c.body, err)
@@ -115,8 +115,8 @@ func TestReadObjectRejects(t *testing.T) {
 	}
 }
 
-func TestReadObjectErrorHidesTheBody(t *testing.T) {
-	_, err := ReadObject([]byte(`{"result_token":"svc_rt_secret","svc_rt_secret":x}`))
+func TestReadErrorHidesTheBody(t *testing.T) {
+	_, err := Read([]byte(`{"result_token":"svc_rt_secret","svc_rt_secret":x}`))
 	if err == nil {
 		t.Fatal("accepted")
 	}
@@ -129,7 +129,7 @@ func TestObjectString(t *testing.T) {
 	body := ` { "plain" : "text" , "empty":"", "null":null, "number":1.5e-3, "bool":true, "list":["x"],
 		"object":{"plain":"inner"}, "escaped":"\"\\\/\b\f\n\r\t\u00e9\ud83d\ude00z",
 		"utf8":"é😀\u0000\u2028", "n\u0061me":"v", "replacement":"\ufffd` + "\ufffd" + `" } `
-	o, err := ReadObject([]byte(body))
+	o, err := Read([]byte(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,22 +163,22 @@ func TestObjectString(t *testing.T) {
 	}
 }
 
-func TestReadObjectAccepts(t *testing.T) {
+func TestReadAccepts(t *testing.T) {
 	for _, body := range []string{
 		`{}`, " \t\r\n{ } \n", `{"a":{"b":1},"b":1}`, `{"a":[{"b":1},{"b":1}]}`, `{"a":1,"A":1}`,
 		"{\"e\u0301\":1,\"\u00e9\":1}",
 		`{"a":[]}`, `{"a":[ ]}`, `{"a":[1 , 2]}`, `{"a":-0}`, `{"a":0.0E+10}`, `{"a":1e999}`, "{\"\x7f\":1}",
 		nested(`{"a":`, `}`, 15, `{}`), `{"a":` + nested("[", "]", 15, "") + `}`,
 	} {
-		if _, err := ReadObject([]byte(body)); err != nil {
+		if _, err := Read([]byte(body)); err != nil {
 			t.Errorf("%s: %v", body, err)
 		}
 	}
 }
 
-// FuzzReadObject compares ReadObject with encoding/json. Whatever one of them
-// accepts, the other accepts and reads the same, apart from ReadObject's own rules.
-func FuzzReadObject(f *testing.F) {
+// FuzzRead compares Read with encoding/json. Whatever one of them
+// accepts, the other accepts and reads the same, apart from Read's own rules.
+func FuzzRead(f *testing.F) {
 	for _, seed := range []string{
 		startBody, `{}`, `[]`, `{"a":"\ud800"}`, `{"a":"\ud83d\ude00"}`, `{"a":1,"\u0061":2}`,
 		"{\"a\":\"\xff\"}", "\ufeff{}", `{"a":[1,-0.5e+3,{"b":null}]}`, `{} x`,
@@ -195,7 +195,7 @@ func FuzzReadObject(f *testing.F) {
 	ownRules := map[string]bool{"invalid UTF-8": true, "invalid escape": true, "nested too deep": true,
 		"a member of this name was there before": true}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		o, err := ReadObject(body)
+		o, err := Read(body)
 		var want map[string]any
 		decoder := json.NewDecoder(bytes.NewReader(body))
 		decoder.UseNumber()
@@ -203,12 +203,12 @@ func FuzzReadObject(f *testing.F) {
 
 		if err != nil {
 			if std && !ownRules[err.(*SyntaxError).Problem] {
-				t.Fatalf("%q: encoding/json accepts it, ReadObject says %v", body, err)
+				t.Fatalf("%q: encoding/json accepts it, Read says %v", body, err)
 			}
 			return
 		}
 		if !std {
-			t.Fatalf("%q: ReadObject accepts what encoding/json rejects", body)
+			t.Fatalf("%q: Read accepts what encoding/json rejects", body)
 		}
 		if len(o.members) != len(want) {
 			t.Fatalf("%q: %d members, encoding/json has %d", body, len(o.members), len(want))
@@ -246,12 +246,12 @@ const startBody = `{"integration_id":"3f0e6a52-6f0a-4c1e-9a53-0d6c2f3b7a11",` +
 var startMembers = []string{"integration_id", "callback_url", "state", "external_user_id", "language",
 	"public_key"}
 
-func BenchmarkReadObject(b *testing.B) {
+func BenchmarkRead(b *testing.B) {
 	body := []byte(startBody)
 	b.SetBytes(int64(len(body)))
 	b.ReportAllocs()
 	for b.Loop() {
-		o, err := ReadObject(body)
+		o, err := Read(body)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package web
+package strictjson
 
 import (
 	"encoding/json"
@@ -87,24 +87,24 @@ func TestReadForeignMany(t *testing.T) {
 	}
 }
 
-// FuzzReadForeign: an object without a repeated name is read as ReadObject reads it, and every other accepted
+// FuzzReadForeign: an object without a repeated name is read as Read reads it, and every other accepted
 // object is JSON.
 func FuzzReadForeign(f *testing.F) {
 	for _, seed := range []string{`{}`, `{"a":1,"a":2}`, `{"a":{"b":[1,{"c":null,"c":"d"}]}}`, `{"a":tru}`} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		strict, strictErr := ReadObject(body)
+		strict, strictErr := Read(body)
 		loose, err := ReadForeign(body)
 		if strictErr == nil && err != nil || err == nil && !json.Valid(body) {
-			t.Fatalf("%q: %v, ReadObject: %v", body, err, strictErr)
+			t.Fatalf("%q: %v, Read: %v", body, err, strictErr)
 		}
 		if strictErr != nil {
 			return
 		}
 		for _, name := range strict.Names() {
 			if strict.Raw(name) != loose.Raw(name) {
-				t.Fatalf("%q: %s is %q, ReadObject: %q", body, name, loose.Raw(name), strict.Raw(name))
+				t.Fatalf("%q: %s is %q, Read: %q", body, name, loose.Raw(name), strict.Raw(name))
 			}
 		}
 	})

@@ -1,4 +1,4 @@
-package web
+package strictjson
 
 import (
 	"fmt"
@@ -18,7 +18,7 @@ const maxDepth = 16
 // hostile body could make the search take quadratic time.
 const manyMembers = 16
 
-// Object is a JSON object that ReadObject or ReadForeign has read. The zero value has no members.
+// Object is a JSON object that Read or ReadForeign has read. The zero value has no members.
 type Object struct {
 	members []member
 	foreign bool // ReadForeign has read it
@@ -44,15 +44,15 @@ func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("body is not acceptable JSON at byte %d: %s", e.Offset, e.Problem)
 }
 
-// ReadObject reads a body that must be exactly one JSON object (contract 3).
+// Read reads a body that must be exactly one JSON object (contract 3).
 //
 // It is stricter than encoding/json, so that no two readers interpret a body differently. These are errors of
 // type *SyntaxError: invalid UTF-8, an escape of half a surrogate pair, a name that occurs twice in one
 // object (at any depth, even if the two are escaped differently), and more than 16 levels. encoding/json
-// accepts every body that ReadObject accepts, and reads the same.
-func ReadObject(body []byte) (Object, error) { return readObject(body, false) }
+// accepts every body that Read accepts, and reads the same.
+func Read(body []byte) (Object, error) { return readObject(body, false) }
 
-// ReadForeign is ReadObject for a message of a provider, a wallet or a browser, which may have members that
+// ReadForeign is Read for a message of a provider, a wallet or a browser, which may have members that
 // Verge does not use. A name may occur more than once, at any depth. That member is present, and its value is
 // of no type: no method of Object or Value returns it, and those that return ok return false.
 func ReadForeign(body []byte) (Object, error) { return readObject(body, true) }

@@ -1,4 +1,4 @@
-package web
+package strictjson
 
 import (
 	"encoding/json"
@@ -12,7 +12,7 @@ const valueBody = `{"text":"a\u00e9","one":1,"half":0.5,"minus":-3,"over":1e309,
 	"list":[ 1 , "b",null,[true],{"c":2} ],"none":[ ],"object":{"inner":{"deep":"x"},"null":null},"empty":{}}`
 
 func TestValue(t *testing.T) {
-	o, err := ReadObject([]byte(valueBody))
+	o, err := Read([]byte(valueBody))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func TestValue(t *testing.T) {
 }
 
 func TestValueList(t *testing.T) {
-	o, err := ReadObject([]byte(valueBody))
+	o, err := Read([]byte(valueBody))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +98,7 @@ func TestValueList(t *testing.T) {
 }
 
 func TestObjectAll(t *testing.T) {
-	o, err := ReadObject([]byte(`{"b":1,"a":null,"n\u0061me":"x"}`))
+	o, err := Read([]byte(`{"b":1,"a":null,"n\u0061me":"x"}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,11 +121,11 @@ func TestObjectAll(t *testing.T) {
 }
 
 func TestObjectOr(t *testing.T) {
-	o, err := ReadObject([]byte(`{"a":1,"b":null}`))
+	o, err := Read([]byte(`{"a":1,"b":null}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defaults, err := ReadObject([]byte(`{"a":2,"b":2,"c":3}`))
+	defaults, err := Read([]byte(`{"a":2,"b":2,"c":3}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +148,7 @@ func FuzzValue(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		body := append(append([]byte(`{"v":`), raw...), '}')
-		o, err := ReadObject(body)
+		o, err := Read(body)
 		if err != nil || len(o.members) != 1 {
 			return
 		}

@@ -34,7 +34,7 @@ type vector struct {
 
 func readVectors(t *testing.T) []vector {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "testdata", "signature_vectors.json"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "webhook", "testdata", "signature_vectors.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func readVectors(t *testing.T) []vector {
 // readStandard returns the requests of standard_vectors.json, and two with a secret of another form.
 func readStandard(t *testing.T) []vector {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "testdata", "standard_vectors.json"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "webhook", "testdata", "standard_vectors.json"))
 	if err != nil {
 		t.Fatal(err)
 	}

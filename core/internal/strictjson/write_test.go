@@ -1,4 +1,4 @@
-package web
+package strictjson
 
 import (
 	"bytes"
@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// FuzzObjectWriter compares the writer with encoding/json.
-func FuzzObjectWriter(f *testing.F) {
+// FuzzWriter compares the writer with encoding/json.
+func FuzzWriter(f *testing.F) {
 	for c := range 256 { // each byte alone, and at each of the eight places that plain checks together
 		f.Add(string(rune(c)), []byte{byte(c)}, int64(c), c%2 == 0)
 		f.Add(strings.Repeat("x", c%19)+string([]byte{byte(c)})+"y", []byte(nil), -int64(c), false)
@@ -30,7 +30,7 @@ func FuzzObjectWriter(f *testing.F) {
 			t.Fatal(err)
 		}
 		for _, room := range []int{0, 1024} {
-			w := NewObjectWriter(room)
+			w := NewWriter(room)
 			w.Text("text", text)
 			w.Optional("given", &text)
 			w.Optional("absent", nil)
@@ -46,8 +46,8 @@ func FuzzObjectWriter(f *testing.F) {
 	})
 }
 
-func TestObjectWriter_Empty(t *testing.T) {
-	if w := (ObjectWriter{}); string(w.End()) != "{}" {
-		t.Error("the zero ObjectWriter does not write {}")
+func TestWriter_Empty(t *testing.T) {
+	if w := (Writer{}); string(w.End()) != "{}" {
+		t.Error("the zero Writer does not write {}")
 	}
 }

@@ -1,4 +1,4 @@
-package web
+package strictjson
 
 import (
 	"encoding/base64"
@@ -6,28 +6,28 @@ import (
 	"strconv"
 )
 
-// ObjectWriter writes one JSON object, member by member. The result is, byte for
+// Writer writes one JSON object, member by member. The result is, byte for
 // byte, what encoding/json writes for a struct with these members. Use it for the
 // few small objects that nearly every request writes, because reflection costs a
 // WASM guest as much as the rest of such an answer. Use encoding/json for all else.
 //
 // Names are constants of the caller, of letters and underscores. Values may be
 // anything.
-type ObjectWriter struct{ b []byte }
+type Writer struct{ b []byte }
 
-// NewObjectWriter returns a writer with room for so many bytes. It grows if it
+// NewWriter returns a writer with room for so many bytes. It grows if it
 // needs more.
-func NewObjectWriter(room int) ObjectWriter { return ObjectWriter{make([]byte, 0, room)} }
+func NewWriter(room int) Writer { return Writer{make([]byte, 0, room)} }
 
 // End returns the object. The writer must not be used afterwards.
-func (w *ObjectWriter) End() []byte {
+func (w *Writer) End() []byte {
 	if len(w.b) == 0 {
 		w.b = append(w.b, '{')
 	}
 	return append(w.b, '}')
 }
 
-func (w *ObjectWriter) name(name string) {
+func (w *Writer) name(name string) {
 	before := byte(',')
 	if len(w.b) == 0 {
 		before = '{'
@@ -38,7 +38,7 @@ func (w *ObjectWriter) name(name string) {
 }
 
 // Text writes a string.
-func (w *ObjectWriter) Text(name, value string) {
+func (w *Writer) Text(name, value string) {
 	w.name(name)
 	if !plain(value) {
 		escaped, err := json.Marshal(value)
@@ -54,7 +54,7 @@ func (w *ObjectWriter) Text(name, value string) {
 }
 
 // Optional writes a string, or null for none.
-func (w *ObjectWriter) Optional(name string, value *string) {
+func (w *Writer) Optional(name string, value *string) {
 	if value == nil {
 		w.Null(name)
 		return
@@ -64,7 +64,7 @@ func (w *ObjectWriter) Optional(name string, value *string) {
 
 // Base64 writes bytes as encoding/json does: null for nil, else a string of
 // padded base64.
-func (w *ObjectWriter) Base64(name string, value []byte) {
+func (w *Writer) Base64(name string, value []byte) {
 	if value == nil {
 		w.Null(name)
 		return
@@ -76,19 +76,19 @@ func (w *ObjectWriter) Base64(name string, value []byte) {
 }
 
 // Number writes an integer.
-func (w *ObjectWriter) Number(name string, value int64) {
+func (w *Writer) Number(name string, value int64) {
 	w.name(name)
 	w.b = strconv.AppendInt(w.b, value, 10)
 }
 
 // Bool writes true or false.
-func (w *ObjectWriter) Bool(name string, value bool) {
+func (w *Writer) Bool(name string, value bool) {
 	w.name(name)
 	w.b = strconv.AppendBool(w.b, value)
 }
 
 // Null writes null.
-func (w *ObjectWriter) Null(name string) {
+func (w *Writer) Null(name string) {
 	w.name(name)
 	w.b = append(w.b, "null"...)
 }

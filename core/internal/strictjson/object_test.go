@@ -1,4 +1,4 @@
-package web
+package strictjson
 
 import (
 	"math"
@@ -11,7 +11,7 @@ const objectBody = `{"text":"1","null":null,"yes":true,"no":false,"one":1,"half"
 
 func readTestObject(t *testing.T) Object {
 	t.Helper()
-	o, err := ReadObject([]byte(objectBody))
+	o, err := Read([]byte(objectBody))
 	if err != nil {
 		t.Fatal(err)
 	}

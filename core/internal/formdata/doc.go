@@ -1,0 +1,2 @@
+// Package formdata reads query strings and forms with limits. A parameter that occurs twice is an error.
+package formdata
