@@ -152,7 +152,7 @@ func (c *call) startFields(f *fields, key *integration.Key) (
 	return req, owned, f.err()
 }
 
-// begin creates the session. With a replay, the commit that makes the session durable stores the response
+// begin creates the session. With a replay, the commit that creates the session stores the response
 // too.
 func (c *call) begin(req startRequest, i *integration.Integration, r *replay) (*web.Response, error) {
 	level, err := session.ParseLevel(i.Level)

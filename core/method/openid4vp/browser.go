@@ -227,7 +227,8 @@ func (o *openID) readISO(
 
 // readVPToken reads a response by OpenID4VP, and verifies what is inside. It returns the kept form.
 func (o *openID) readVPToken(
-	ctx context.Context, s method.Session, q pendingRequest, protocol string, data strictjson.Object, from string,
+	ctx context.Context, s method.Session, q pendingRequest, protocol string, data strictjson.Object,
+	from string,
 ) (string, error) {
 	var a posted
 	var err error
