@@ -46,7 +46,8 @@ func (s proofSettings) json() json.RawMessage {
 		anchors = append(anchors, issuers()[name].anchor)
 	}
 	b, err := json.Marshal(map[string]any{"profile": s.profile, "trust_anchors": anchors,
-		"revocation": s.revocation, "request": "value", "encrypted": false, "browser": false})
+		"trust_lists": trustListSettings(),
+		"revocation":  s.revocation, "request": "value", "encrypted": false, "browser": false})
 	must(err)
 	return b
 }
@@ -73,7 +74,7 @@ type issuer struct {
 // issuers are the issuers. No instance ever trusts green.
 var issuers = sync.OnceValue(func() map[string]*issuer {
 	all := map[string]*issuer{}
-	for _, name := range []string{"red", "blue", "green"} {
+	for _, name := range []string{"red", "blue", listedIssuer, "green", "lists"} {
 		all[name] = newIssuer(name)
 	}
 	return all

@@ -323,9 +323,10 @@ func (j *judge) enough(s *session, proof shownProof, at time.Time, b *browser) b
 			cacheLife))
 	}
 	needs := slices.Min(j.possible(s.offer, "minimum_age", 18, at, j.w.now, -j.tolerance()))
-	trusted := proof.issuer == bankMethod || slices.ContainsFunc(b.served, func(by served) bool {
-		return !by.until.Before(at) && slices.Contains(by.trust.anchors, proof.issuer)
-	})
+	trusted := proof.issuer == bankMethod || proof.issuer == listedIssuer && j.listed(at) ||
+		slices.ContainsFunc(b.served, func(by served) bool {
+			return !by.until.Before(at) && slices.Contains(by.trust.anchors, proof.issuer)
+		})
 	if proof.revoked && j.w.rate[switchClocks] == 0 { // by a clock that was set back, no list counts
 		return false
 	}

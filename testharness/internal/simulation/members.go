@@ -19,8 +19,9 @@ type guest struct {
 	link   string
 	member bool // by an invitation
 
-	entered   *browser // the browser that the link has admitted
-	author    span     // the revocation of the operator token that created the link
+	posts     time.Time // when someone posts the form of the link
+	entered   *browser  // the browser that the link has admitted
+	author    span      // the revocation of the operator token that created the link
 	removed   span
 	demoted   span // to a viewer
 	signedOut span // of all sessions that were open
@@ -142,7 +143,12 @@ func (w *world) enter(g *guest, address byte) {
 	if !ok {
 		return
 	}
-	w.sleep(time.Duration(1+act.pick(60)) * time.Second)
+	at := w.now.Add(time.Duration(1+act.pick(60)) * time.Second)
+	if g.posts.After(w.now) && act.chance(500) {
+		at = g.posts // both at the same time
+	}
+	g.posts = at
+	w.sleep(at.Sub(w.now))
 	if f.act == "enrol" {
 		made, err := b.device.Create([]byte(f.options))
 		if err != nil {

@@ -62,6 +62,7 @@ func (w *world) populate() {
 	}
 	if w.rate[switchLists] > 0 {
 		w.person("issuers", w.publishLists)
+		w.person("list operator", w.loadLists)
 	}
 	if w.rate[switchRotation] > 0 {
 		w.person("ring operator", w.rotate)

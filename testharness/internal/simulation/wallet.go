@@ -148,6 +148,9 @@ func (w *world) respond(v *session, b *browser, p page) page {
 	}
 	w.sleep(time.Duration(1+act.pick(40)) * time.Second)
 	issuer := []string{"red", "blue"}[act.pick(2)]
+	if act.chance(w.rate[switchLists]) {
+		issuer = listedIssuer
+	}
 	kind := goodDocument
 	if act.chance(150) {
 		kind = ofChild

@@ -53,6 +53,7 @@ type world struct {
 	secrets   map[string][]string // of webhooks, by URL: those that its receiver accepts
 	bank      *bank
 	registers []*register // of issuers
+	lists     []*trustList
 	pictures  map[string]*picture
 	seen      [switches]bool // faults that have occurred
 
@@ -179,7 +180,7 @@ func newWorld(b *base, seed uint64, keep map[decision]bool, record func(string))
 		w.rings = append(w.rings, b.ring)
 		w.trusts = append(w.trusts, proofSettings{[]string{"red", "blue"}, proofOfAge, "if_present"})
 	}
-	for _, name := range []string{"red", "blue"} {
+	for _, name := range []string{"red", "blue", listedIssuer} {
 		w.registers = append(w.registers, newRegister(w, name))
 	}
 	w.past = []files{{w.rings[0], w.trusts[0]}}
