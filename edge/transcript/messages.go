@@ -125,7 +125,7 @@ var kinds = map[abi.Kind]kind{
 	abi.Count:      {"count", text, nil},
 	abi.Wake:       {"wake", of(readWake), nil},
 	abi.Measure:    {"measure", of(abi.Read.MethodEvent), nil},
-	abi.UsageEvent: {"usage_event", of(abi.Read.UsageEvent), nil},
+	abi.UsageEvent: {"usage event", of(abi.Read.UsageEvent), nil},
 	abi.About:      {"about", of(abi.Read.About), nil},
 }
 
