@@ -48,14 +48,24 @@ func TestExportedNames(t *testing.T) {
 // TestExportedNames_Kinds tests one declaration of each kind.
 func TestExportedNames_Kinds(t *testing.T) {
 	root := t.TempDir()
-	for file, text := range map[string]string{
+	write(t, root, map[string]string{
 		"a/a.go": "package a\nfunc F() {}\nfunc f() {}\ntype T struct{}\nfunc (T) M() {}\n" +
 			"const (\n\tC = 1\n\tc = 2\n)\nvar V, v int\n",
 		"a/a_test.go":       "package a\nfunc InTest() {}\n",
 		"a/internal/b/b.go": "package b\nfunc Internal() {}\n",
 		"a/testdata/x.go":   "package x\nfunc Data() {}\n",
 		"cmd/main.go":       "package main\nfunc Command() {}\n",
-	} {
+	})
+	got, err := exportedNames(root)
+	if want := []string{"a.C", "a.F", "a.T", "a.V"}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("%q, %v, want %q", got, err, want)
+	}
+}
+
+// write writes files below a folder.
+func write(t *testing.T, root string, files map[string]string) {
+	t.Helper()
+	for file, text := range files {
 		path := filepath.Join(root, file)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
@@ -63,10 +73,6 @@ func TestExportedNames_Kinds(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-	}
-	got, err := exportedNames(root)
-	if want := []string{"a.C", "a.F", "a.T", "a.V"}; err != nil || !slices.Equal(got, want) {
-		t.Errorf("%q, %v, want %q", got, err, want)
 	}
 }
 
