@@ -18,7 +18,7 @@ type browser struct {
 	w       *world
 	cookies map[string]string
 	address byte
-	served  []served // who has answered it
+	served  []served // requests that can have completed its session
 	of      *browser // the browser whose step a phone does; nil: this is no phone
 }
 
@@ -83,7 +83,9 @@ func (b *browser) sendBody(method, address, contentType string, body []byte) pag
 			req.Header["Cookie"] = []string{strings.Join(pairs, "; ")}
 		}
 		a := b.w.ask(false, req)
-		if a.by != nil {
+		// A page without a way back says that this request has not completed the session.
+		waits := a.status == 200 && !strings.Contains(string(a.body), "<a data-hop ")
+		if a.by != nil && !waits {
 			by := served{a.by.trust, b.w.now}
 			if a.status == 0 { // the instance may still be at work
 				by.until = by.until.Add(24 * time.Hour)

@@ -63,7 +63,7 @@ func (w *world) admit() {
 			continue
 		}
 		w.person(g.name, func() { w.enter(g, byte(180+n)) })
-		if act.chance(400) {
+		if act.chance(600) {
 			w.person("finder of the link of "+g.name, func() { w.enter(g, byte(190+n)) })
 		}
 		w.sleep(time.Duration(act.pick(90)) * time.Second)
@@ -144,7 +144,7 @@ func (w *world) enter(g *guest, address byte) {
 		return
 	}
 	at := w.now.Add(time.Duration(1+act.pick(60)) * time.Second)
-	if g.posts.After(w.now) && act.chance(500) {
+	if g.posts.After(w.now) && act.chance(800) {
 		at = g.posts // both at the same time
 	}
 	g.posts = at

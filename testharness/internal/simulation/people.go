@@ -41,7 +41,7 @@ func (w *world) populate() {
 	draw := w.stream("people")
 	for n := range 1 + draw.pick(5) {
 		at, pick := draw.pick(2), draw.pick(7)
-		if pick == 6 || w.rate[switchPasskeys] > 0 && pick < 4 {
+		if pick == 6 || (w.rate[switchPasskeys] > 0 || w.rate[switchTrust] > 0) && pick < 4 {
 			pick = 3 // more often than the others
 		}
 		w.person(fmt.Sprintf("visitor %d", n+1), func() { w.visit(n, w.shops[at], at, pick) })
@@ -448,7 +448,7 @@ func (w *world) endPasskeys(s *shop) {
 func (w *world) changeTrust() {
 	act := w.current.act
 	for range 1 + act.pick(3) {
-		w.sleep(time.Duration(20+act.pick(300)) * time.Second)
+		w.sleep(time.Duration(20+act.pick(150)) * time.Second)
 		if !act.chance(w.rate[switchTrust]) {
 			continue
 		}

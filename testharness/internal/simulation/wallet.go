@@ -152,7 +152,7 @@ func (w *world) respond(v *session, b *browser, p page) page {
 		issuer = listedIssuer
 	}
 	kind := goodDocument
-	if act.chance(150) {
+	if act.chance(100) {
 		kind = ofChild
 	}
 	if act.chance(w.rate[switchWallets]) {
@@ -171,6 +171,9 @@ func (w *world) respond(v *session, b *browser, p page) page {
 	a := w.present(v, b, d)
 	if act.chance(w.rate[switchWallets]) {
 		w.judge.plain("a second response of a wallet", w.present(v, b, d))
+	}
+	if act.chance(w.rate[switchTrust] / 2) { // the page is loaded when trust may have changed
+		w.sleep(time.Duration(10+act.pick(240)) * time.Second)
 	}
 	if to := a.text("redirect_uri"); same && a.status == 200 && to != "" {
 		return b.get(to)
