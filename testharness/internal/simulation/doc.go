@@ -26,11 +26,11 @@
 //
 // # Limits of the world
 //
-// The runner is not that of package edge: it has no limit for each destination, so I9 is not judged. There
-// are no connections, so I15 is not. I12 is contract 5 in a history with a rotation and without faults.
+// The runner is not that of package edge and has no limit for each destination, so I9 is not judged. Without
+// connections, I15 is not judged either. I12 is judged in histories with a rotation and without faults.
 //
-// Wallets respond to requests by value, unencrypted. The Digital Credentials API, signed requests and
-// proofs of zero knowledge have tests of their own. Each wallet holds one document of each issuer.
+// Wallets respond to requests by value, unencrypted. The Digital Credentials API, signed requests and proofs
+// of zero knowledge do not occur. Each wallet holds one document of each issuer.
 //
 // The store keeps the promises of package kv, except in a failover, which loses writes of the last second.
 // After one, the judge only checks the promises that an earlier state of the store leaves (SECURITY.md, a
