@@ -157,7 +157,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-func TestNewRefusesABadConfig(t *testing.T) {
+func TestNewRejectsABadConfig(t *testing.T) {
 	if s, err := New(Config{}, host.Host{}); err == nil || s != nil {
 		t.Errorf("%v, %v", s, err)
 	}

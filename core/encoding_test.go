@@ -17,7 +17,7 @@ func TestRequest_ContentEncoding(t *testing.T) {
 		coding     []string
 		body       string
 		header     web.Header
-		refused    bool
+		rejected   bool
 	}{
 		{"none", web.StartPath, nil, "{}", nil, false},
 		{"identity", web.StartPath, []string{"Identity"}, "{}", nil, false},
@@ -41,10 +41,10 @@ func TestRequest_ContentEncoding(t *testing.T) {
 		}
 		resp := w.ask("POST", c.path, header, c.body)
 		accepts := resp.Header.Get("Accept-Encoding")
-		if c.refused != (accepts == "identity") || c.refused && resp.Status != 415 {
+		if c.rejected != (accepts == "identity") || c.rejected && resp.Status != 415 {
 			t.Errorf("contract 3: %s: %d, Accept-Encoding %q", c.rule, resp.Status, accepts)
 		}
-		if isPage := strings.HasPrefix(resp.Header.Get("Content-Type"), "text/html"); c.refused &&
+		if isPage := strings.HasPrefix(resp.Header.Get("Content-Type"), "text/html"); c.rejected &&
 			isPage != (c.header != nil) {
 			t.Errorf("contract 22: %s: a page: %v", c.rule, isPage)
 		}

@@ -237,7 +237,7 @@ func TestAStoreThatFailsIs503AndItsCauseStaysInTheLog(t *testing.T) {
 	sk, _, err := w.Directory().CreateKey(ctx, "pub_a", "", nil)
 	coretest.Must(t, err)
 	w.Clock.Advance(5 * time.Second) // the caches have expired
-	w.Store.Decide = func(kvtest.Call) kvtest.Fault { return kvtest.Refuse }
+	w.Store.Decide = func(kvtest.Call) kvtest.Fault { return kvtest.Reject }
 	resp := w.ask("POST", "/api/v1/verify/start", web.Header{"Authorization": {"Bearer " + sk}}, "{}")
 	if resp.Status != 503 || resp.Header.Get("Retry-After") == "" ||
 		!bytes.Contains(resp.Body, []byte(`"code":"UNAVAILABLE"`)) {
@@ -341,7 +341,7 @@ func TestRunDueReturnsTheNextAttempt(t *testing.T) {
 	}
 	w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
 		if c.Method == "Claim" {
-			return kvtest.Refuse
+			return kvtest.Reject
 		}
 		return kvtest.Pass
 	}
@@ -445,7 +445,7 @@ func TestRunDueRunsTheOtherPartitionsBesideAnError(t *testing.T) {
 	w.begin(t, 1)
 	w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
 		if c.Method == "Claim" && c.Partition == "p0" {
-			return kvtest.Refuse
+			return kvtest.Reject
 		}
 		return kvtest.Pass
 	}
@@ -513,7 +513,7 @@ func TestATaskThatCannotRunIsDroppedAndHarmsNoOther(t *testing.T) {
 }
 
 // A rejected user sees the reason, in their language (contract 22, 30).
-func TestPagesOverTheirRateAreRefusedWithAPage(t *testing.T) {
+func TestPagesOverTheirRateAreRejectedWithAPage(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.Limits.PagesPerIP = ratelimit.PerMinute(4) })
 	german := web.Header{
 		"Accept":          {"text/html"},

@@ -51,9 +51,9 @@ func (s *Service) stream(endpoint AdminEndpoint) server.Stream {
 			method = "GET"
 		}
 		op, known := endpoint.Operations[method]
-		who, refusal := s.authorize(ctx, req, op)
-		if refusal != nil {
-			return refusal
+		who, rejection := s.authorize(ctx, req, op)
+		if rejection != nil {
+			return rejection
 		}
 		c := &Call{Request: req, Stream: body, ID: "req_" + rand.Text(), Operator: who.ID}
 		v, e := any(nil), notThatMethod(endpoint)
@@ -70,14 +70,14 @@ func (s *Service) stream(endpoint AdminEndpoint) server.Stream {
 				op, c.Changed)
 		}
 		if e != nil {
-			return refuse(ctx, req, c.ID, e)
+			return reject(ctx, req, c.ID, e)
 		}
 		return withIDs(web.JSON(200, v), req, c.ID)
 	}
 }
 
 // authorize returns the holder of the request's operator token if they may do op; "" is no operation.
-// Otherwise it returns the refusal. The engine judges every token, because it counts the wrong ones. The
+// Otherwise it returns the rejection. The engine judges every token, because it counts the wrong ones. The
 // token of the configuration is let in whatever the engine answers, except that too many wrong tokens came
 // from the address: an operator must be able to replace a module that does not answer.
 func (s *Service) authorize(
@@ -92,15 +92,15 @@ func (s *Service) authorize(
 	var nobody operate.Actor
 	switch {
 	case resp == nil || resp.Status > 200 && resp.Status < 400:
-		return nobody, refuse(ctx, req, "req_"+rand.Text(), noAnswer)
+		return nobody, reject(ctx, req, "req_"+rand.Text(), noAnswer)
 	case resp.Status == 404: // a wrong token gets 401
-		return nobody, refuse(ctx, req, "req_"+rand.Text(), oldModule)
+		return nobody, reject(ctx, req, "req_"+rand.Text(), oldModule)
 	case resp.Status != 200:
 		return nobody, resp
 	}
 	var holder operate.OperatorToken
 	if err := json.Unmarshal(resp.Body, &holder); err != nil || holder.ID == "" {
-		return nobody, refuse(ctx, req, "req_"+rand.Text(), noAnswer)
+		return nobody, reject(ctx, req, "req_"+rand.Text(), noAnswer)
 	}
 	return operate.Actor{Kind: operate.KindOperator, ID: holder.ID, Name: holder.Name,
 		Role: holder.Role}, nil
@@ -145,8 +145,8 @@ func notThatMethod(endpoint AdminEndpoint) *web.Error {
 		Message: "This path does not take that method."}
 }
 
-// refuse tells the caller and the request's line in the log (contract 48).
-func refuse(ctx context.Context, req *web.Request, id string, e *web.Error) *web.Response {
+// reject tells the caller and the request's line in the log (contract 48).
+func reject(ctx context.Context, req *web.Request, id string, e *web.Error) *web.Response {
 	server.About(ctx, host.RequestInfo{Code: string(e.Code)})
 	return withIDs(e.Response(id, web.CorrelationID(req.Header)), req, id)
 }

@@ -97,7 +97,7 @@ func (o *endpointTest) answer(ctx context.Context, c *edge.Call) (any, *web.Erro
 		}
 	}
 	if err != nil || string(b) == "bad" {
-		return nil, &web.Error{Code: web.BackupRefused, Message: "It is bad."}
+		return nil, &web.Error{Code: web.BackupRejected, Message: "It is bad."}
 	}
 	return map[string]int{"bytes": len(b)}, nil
 }
@@ -186,7 +186,7 @@ func (o *endpointTest) token(role operate.Role) (text, id string) {
 	return made.Token, made.Info.ID
 }
 
-// Contract 42: who may do what at a path of the host's own. A refusal is the same as at the core's paths.
+// Contract 42: who may do what at a path of the host's own. A rejection is the same as at the core's paths.
 func TestWhoIsLetInAtAnAdminEndpoint(t *testing.T) {
 	o := serveEndpoint(t, nil)
 	operator, operatorID := o.token(operate.RoleOperator)
@@ -201,7 +201,7 @@ func TestWhoIsLetInAtAnAdminEndpoint(t *testing.T) {
 		rule, method, token, body string
 		status                    int
 		code, did                 string
-		as                        told // a refusal at a path of the core
+		as                        told // a rejection at a path of the core
 	}{
 		{rule: "the configuration's token does everything", method: "POST", token: configured, body: "1",
 			status: 200, did: "POST by configuration"},

@@ -117,7 +117,7 @@ func isClosed(l net.Listener) bool {
 	return errors.Is(l.(*net.TCPListener).SetDeadline(time.Now()), net.ErrClosed)
 }
 
-func TestWhatCannotServeIsRefusedAndLetGo(t *testing.T) {
+func TestWhatCannotServeIsRejectedAndLetGo(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(*edge.Config)

@@ -77,7 +77,7 @@ func TestMeasured_ProviderDown(t *testing.T) {
 		serve  func(t *testing.T) (url string, roots *x509.CertPool)
 		reason string
 	}{
-		{"contract 48: connection refused", refusing, host.FetchRefused},
+		{"contract 48: connection refused", rejecting, host.FetchRefused},
 		{"contract 48: timeout", responding(func(_ http.ResponseWriter, r *http.Request) {
 			<-r.Context().Done()
 		}),
@@ -150,7 +150,7 @@ func responding(h http.HandlerFunc) func(t *testing.T) (string, *x509.CertPool) 
 	}
 }
 
-func refusing(t *testing.T) (string, *x509.CertPool) {
+func rejecting(t *testing.T) (string, *x509.CertPool) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	server.Close()
 	return server.URL, nil

@@ -57,7 +57,7 @@ func TestPartitionsOnAStoreThatFails(t *testing.T) {
 	if err := keepPartitions(t.Context(), store, rand.Reader, 2); err != nil {
 		t.Errorf("its own write, whose reply was lost: %v", err)
 	}
-	store = &kvtest.Faulty{KV: memory.New(memory.Config{}), Decide: kvtest.Script(kvtest.Refuse)}
+	store = &kvtest.Faulty{KV: memory.New(memory.Config{}), Decide: kvtest.Script(kvtest.Reject)}
 	if err := keepPartitions(t.Context(), store, rand.Reader, 2); !errors.Is(err, kv.ErrUnavailable) {
 		t.Errorf("%v, want unavailable", err)
 	}

@@ -75,14 +75,14 @@ func TestUsageByHand(t *testing.T) {
 	}
 }
 
-// refusing is an engine whose core cannot write, until it can.
-type refusing struct {
+// rejecting is an engine whose core cannot write, until it can.
+type rejecting struct {
 	engine.Engine
 	can   atomic.Bool
 	tried atomic.Int32
 }
 
-func (e *refusing) Record(ctx context.Context, t host.Totals) error {
+func (e *rejecting) Record(ctx context.Context, t host.Totals) error {
 	if e.tried.Add(1); !e.can.Load() {
 		return kv.ErrUnavailable
 	}
@@ -90,7 +90,7 @@ func (e *refusing) Record(ctx context.Context, t host.Totals) error {
 }
 
 func TestAStoreThatFailsLosesNoUsage(t *testing.T) {
-	e := &refusing{}
+	e := &rejecting{}
 	conf := config(t)
 	conf.UsageEach = -1
 	conf.Engine = func(_ context.Context, s edge.Setup) (engine.Engine, error) {

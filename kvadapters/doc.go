@@ -82,7 +82,7 @@
 //
 //	appendonly yes                 otherwise a restart loses commits
 //	appendfsync always             otherwise a power cut loses the last second
-//	maxmemory-policy noeviction    otherwise marks of used tokens vanish; another is refused
+//	maxmemory-policy noeviction    otherwise marks of used tokens vanish; another is rejected
 //	min-replicas-to-write 1        with replicas, and store.replicas = 1
 //
 // and the permissions that package redis lists. Replication is asynchronous. So a failover can lose the
@@ -135,7 +135,7 @@
 // All calls of a request may together wait 5 s for the store (store.budget). After that the response is 503
 // with Retry-After. When the store begins to fail at reads, commits, claims or rate counters, one line in the
 // log has the reason. When it responds again, another line has the time and the number of failed calls. There
-// are metrics for both (verge_store_failing, verge_store_refused_total). While the store cannot be written,
+// are metrics for both (verge_store_failing, verge_store_rejected_total). While the store cannot be written,
 // /healthz and /readyz report "degraded" with status 200. Package edge/server has the reason why a probe
 // should not act on it.
 //

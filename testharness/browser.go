@@ -244,7 +244,7 @@ func (b *browser) keep(address string, header http.Header) {
 		}
 		if strings.HasPrefix(c.Name, "__Host-") && (!c.Secure || c.Path != "/" || c.Domain != "" ||
 			u.Scheme != "https") {
-			continue // browsers refuse it
+			continue // browsers reject it
 		}
 		b.cookies = slices.DeleteFunc(b.cookies, func(old cookie) bool {
 			return old.host == u.Hostname() && old.Name == c.Name

@@ -116,7 +116,7 @@ func (a *Admin) caller(ctx context.Context, req *web.Request) (operate.Actor, er
 	if !req.Header.Has("Authorization") {
 		return nobody, errNoToken
 	}
-	if err := refusal(a.Guard.Wait(ctx, req.Client)); err != nil {
+	if err := rejection(a.Guard.Wait(ctx, req.Client)); err != nil {
 		return nobody, err
 	}
 	var err error = web.ErrNotFound
@@ -126,7 +126,7 @@ func (a *Admin) caller(ctx context.Context, req *web.Request) (operate.Actor, er
 	}
 	switch {
 	case errors.Is(err, web.ErrNotFound):
-		if err := refusal(a.Guard.Wrong(ctx, req.Client)); err != nil {
+		if err := rejection(a.Guard.Wrong(ctx, req.Client)); err != nil {
 			return nobody, err
 		}
 		return nobody, errNoToken
@@ -143,8 +143,8 @@ func (a *Admin) caller(ctx context.Context, req *web.Request) (operate.Actor, er
 var errNoToken = &web.Error{Code: web.Unauthorized,
 	Message: `Send the operator token as "Authorization: Bearer …".`}
 
-// refusal returns the error for an address whose tokens are not checked.
-func refusal(wait time.Duration, err error) error {
+// rejection returns the error for an address whose tokens are not checked.
+func rejection(wait time.Duration, err error) error {
 	if err != nil || wait == 0 {
 		return err
 	}

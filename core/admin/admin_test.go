@@ -190,7 +190,7 @@ func (w *world) must(t testing.TB, method, path, body string, into any) {
 	}
 }
 
-func (w *world) refused(t testing.TB, code web.Code, method, path, body string) *web.Error {
+func (w *world) rejected(t testing.TB, code web.Code, method, path, body string) *web.Error {
 	t.Helper()
 	e := w.ask(t, method, path, body, nil)
 	if e == nil || e.Code != code {
@@ -366,22 +366,22 @@ func TestRoutes(t *testing.T) {
 				}
 				continue
 			}
-			if e := w.refused(t, web.MethodNotAllowed, method, path, ""); e != nil &&
+			if e := w.rejected(t, web.MethodNotAllowed, method, path, ""); e != nil &&
 				!slices.Equal(e.Allow, want) {
 				t.Errorf("contract 5, 405: %s allows %v, want %v", path, e.Allow, want)
 			}
 		}
 	}
 	// A placeholder between slashes may be empty: the handler returns the error.
-	e := w.refused(t, web.NotFound, "POST", "/admin/v1/keys//revoke", "")
+	e := w.rejected(t, web.NotFound, "POST", "/admin/v1/keys//revoke", "")
 	if e != nil && e.Message != "There is no such key." {
 		t.Errorf("a key without an id: %v", e)
 	}
-	w.refused(t, web.InvalidRequest, "POST", "/admin/v1/deliveries//resend", "")
+	w.rejected(t, web.InvalidRequest, "POST", "/admin/v1/deliveries//resend", "")
 	for _, path := range []string{"", "/admin", "/admin/v1/", "/admin/v1/keys/", "/admin/v1/keys/x",
 		"/admin/v1/keys/x/test", "/admin/v1/keys/{id}/revoke/x", "/admin/v1/integrations/x/revoke",
 		"/admin/v1/x/keys", "/admin/v2/keys", "/Admin/v1/keys"} {
-		w.refused(t, web.NotFound, "GET", path, "")
+		w.rejected(t, web.NotFound, "GET", path, "")
 	}
 }
 
@@ -393,7 +393,7 @@ func TestBody_ContentType(t *testing.T) {
 	for _, c := range []struct {
 		path, body string
 		types      []string
-		refused    bool
+		rejected   bool
 	}{
 		{operate.ListKeys.Path, key, nil, false},
 		{operate.ListKeys.Path, key, []string{"application/json"}, false},
@@ -415,9 +415,9 @@ func TestBody_ContentType(t *testing.T) {
 		_, err := w.Handle(ctx, &web.Request{Method: "POST", Path: c.path, Body: []byte(c.body),
 			Header: header})
 		var e *web.Error
-		if errors.As(err, &e) && e.Code == web.UnsupportedMediaType != c.refused {
-			t.Errorf("contract 5, 415: POST %s as %q: %v, want refused %v", c.path, c.types, e, c.refused)
-		} else if e == nil && c.refused {
+		if errors.As(err, &e) && e.Code == web.UnsupportedMediaType != c.rejected {
+			t.Errorf("contract 5, 415: POST %s as %q: %v, want refused %v", c.path, c.types, e, c.rejected)
+		} else if e == nil && c.rejected {
 			t.Errorf("contract 5, 415: POST %s as %q was accepted", c.path, c.types)
 		}
 	}

@@ -127,7 +127,7 @@ func TestEventsThatWaitAreListedApartFromTheDead(t *testing.T) {
 			t.Errorf("contract 27: %s: %+v, %v", state, shown, e)
 		}
 	}
-	w.refused(t, web.InvalidRequest, "GET", operate.ListDeliveries.Path+"?state=delivered", "")
+	w.rejected(t, web.InvalidRequest, "GET", operate.ListDeliveries.Path+"?state=delivered", "")
 }
 
 // Operators learn whose events have not arrived, counted over all partitions.
@@ -159,18 +159,18 @@ func TestResend(t *testing.T) {
 	path := "/admin/v1/deliveries/" + id + "/resend"
 	w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
 		if c.Partition == "p1" {
-			return kvtest.Refuse
+			return kvtest.Reject
 		}
 		return kvtest.Pass
 	}
-	w.refused(t, web.Unavailable, "POST", path, "") // it may be in the partition that does not answer
+	w.rejected(t, web.Unavailable, "POST", path, "") // it may be in the partition that does not answer
 	w.Store.Decide = nil
 	if e := w.ask(t, "POST", path, "", nil); e != nil {
 		t.Errorf("contract 27: %v", e)
 	}
-	w.refused(t, web.NotFound, "POST", path, "")
+	w.rejected(t, web.NotFound, "POST", path, "")
 	for _, bad := range []string{"x", "evt_", "evt_x", testUUID, "evt_" + testUUID + "0"} {
-		w.refused(t, web.InvalidRequest, "POST", "/admin/v1/deliveries/"+bad+"/resend", "")
+		w.rejected(t, web.InvalidRequest, "POST", "/admin/v1/deliveries/"+bad+"/resend", "")
 	}
 	tasks, _, err := w.Host.KV.Claim(ctx, "p2", w.Clock.Now(), time.Minute, 5)
 	if err != nil || len(tasks) != 1 {

@@ -129,7 +129,7 @@ func TestBody_AllFieldErrors(t *testing.T) {
 		method, _, _ := strings.Cut(name, " ")
 		path := named.Replace(r.path)
 		for _, c := range wrongBodies[name] {
-			e := w.refused(t, web.InvalidRequest, method, operate.Prefix+path, c.body)
+			e := w.rejected(t, web.InvalidRequest, method, operate.Prefix+path, c.body)
 			if e == nil {
 				continue
 			}

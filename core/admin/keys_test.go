@@ -50,8 +50,8 @@ func TestKeysAreMadeListedAndRevoked(t *testing.T) {
 	if e != nil || revoked.Revoked == nil {
 		t.Errorf("contract 12: %+v, %v", revoked, e)
 	}
-	w.refused(t, web.NotFound, "POST", "/admin/v1/keys/key_0000000000000000/revoke", "")
-	w.refused(t, web.NotFound, "POST", "/admin/v1/keys/x/revoke", "")
+	w.rejected(t, web.NotFound, "POST", "/admin/v1/keys/key_0000000000000000/revoke", "")
+	w.rejected(t, web.NotFound, "POST", "/admin/v1/keys/x/revoke", "")
 }
 
 func TestANullMemberOfAKeyRequestCountsAsAbsent(t *testing.T) {
@@ -94,7 +94,7 @@ func TestKey_RequestedRights(t *testing.T) {
 		{"too long", `{"publisher_id":"pub_a"}` + strings.Repeat(" ", web.MaxBody), web.PayloadTooLarge},
 	} {
 		t.Run("contract 12: "+c.name,
-			func(t *testing.T) { w.refused(t, c.code, "POST", operate.ListKeys.Path, c.body) })
+			func(t *testing.T) { w.rejected(t, c.code, "POST", operate.ListKeys.Path, c.body) })
 	}
 	if keys, err := w.Operations.Directory.Keys(ctx); err != nil || len(keys) != 0 {
 		t.Errorf("contract 12: a refused request has made %+v, %v", keys, err)
@@ -118,14 +118,14 @@ func TestNoPublicKeyWithoutCallbackOrigins(t *testing.T) {
 			}
 			continue
 		}
-		e := w.refused(t, web.Forbidden, "POST", operate.ListKeys.Path, body)
+		e := w.rejected(t, web.Forbidden, "POST", operate.ListKeys.Path, body)
 		if e != nil && !strings.Contains(e.Message, "callback_origins") {
 			t.Errorf("contract 8: %q does not name the missing setting", e.Message)
 		}
 		if keys, err := w.Operations.Directory.Keys(ctx); err != nil || len(keys) != 0 {
 			t.Errorf("contract 8: a refused request has made %+v, %v", keys, err)
 		}
-		w.refused(t, web.NotFound, "POST", operate.ListKeys.Path,
+		w.rejected(t, web.NotFound, "POST", operate.ListKeys.Path,
 			`{"publisher_id":"pub_b","integration_id":"`+testUUID+`"}`)
 		if e := w.ask(t, "POST", operate.ListKeys.Path, `{"publisher_id":"pub_a"}`, nil); e != nil {
 			t.Errorf("contract 8: a secret key: %v", e)

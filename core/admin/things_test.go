@@ -284,7 +284,7 @@ func TestNotFound_NamesItem(t *testing.T) {
 		"POST keys/" + strings.Repeat("0", 32) + "/revoke": "There is no such key.",
 	} {
 		method, path, _ := strings.Cut(request, " ")
-		e := w.refused(t, web.NotFound, method, operate.Prefix+path, `{"publisher_id":"pub_none"}`)
+		e := w.rejected(t, web.NotFound, method, operate.Prefix+path, `{"publisher_id":"pub_none"}`)
 		if e != nil && e.Message != want {
 			t.Errorf("%s: %q, want %q", request, e.Message, want)
 		}
@@ -422,7 +422,7 @@ func TestCursors(t *testing.T) {
 			}
 		}
 		for _, limit := range []string{"0", "-1", "201", "x", "1e1", "9999999999999999999"} {
-			e := w.refused(t, web.InvalidRequest, "GET", operate.Prefix+path+"limit="+limit, "")
+			e := w.rejected(t, web.InvalidRequest, "GET", operate.Prefix+path+"limit="+limit, "")
 			if e == nil || len(e.Details) != 1 || e.Details[0].Field != "limit" {
 				t.Errorf("contract 5: %slimit=%s: %v", path, limit, e)
 			}
@@ -532,12 +532,12 @@ func TestTrialsOverTheAPI(t *testing.T) {
 	if plan.Applied || len(plan.Differences) != 1 {
 		t.Errorf("contract 46: %+v", plan)
 	}
-	w.refused(t, web.NotFound, "GET", operate.CreatePublisher.Path+"/pub_f", "")
+	w.rejected(t, web.NotFound, "GET", operate.CreatePublisher.Path+"/pub_f", "")
 	w.must(t, "POST", operate.ApplySite.Path, site, &plan)
 	if !plan.Applied || len(plan.Differences) != 1 {
 		t.Errorf("contract 46: %+v", plan)
 	}
-	e := w.refused(t, web.Forbidden, "PATCH", operate.CreatePublisher.Path+"/pub_f", `{"name":"x"}`)
+	e := w.rejected(t, web.Forbidden, "PATCH", operate.CreatePublisher.Path+"/pub_f", `{"name":"x"}`)
 	if e != nil && !strings.Contains(e.Message, "configuration") {
 		t.Errorf("contract 46: it does not name the place of the setting: %v", e)
 	}
@@ -557,7 +557,7 @@ func TestToken_Rights(t *testing.T) {
 	w := newWorld(t)
 	made, err := w.Operations.CreateOperatorToken(ctx, root, "Olga", operate.RoleViewer, nil)
 	coretest.Must(t, err)
-	refused, _ := w.send(t,
+	rejected, _ := w.send(t,
 		question{made.Token, "POST", operate.ListOperators.Path, `{"name":"x","role":"viewer"}`, ""})
 	for _, c := range []struct {
 		rule, token, query string
@@ -569,8 +569,8 @@ func TestToken_Rights(t *testing.T) {
 		{"a viewer's", made.Token, "", 200, `{"id":"` + made.Info.ID + `","name":"Olga","role":"viewer"}`},
 		{"an operator may", operator, "?may=module.activate", 200, `"configuration"`},
 		{"a viewer may read", made.Token, "?may=module.read", 200, `"Olga"`},
-		{"a viewer cannot activate a module", made.Token, "?may=module.activate", 403, string(refused.Body)},
-		{"a viewer cannot create a backup", made.Token, "?may=backup.make", 403, string(refused.Body)},
+		{"a viewer cannot activate a module", made.Token, "?may=module.activate", 403, string(rejected.Body)},
+		{"a viewer cannot create a backup", made.Token, "?may=backup.make", 403, string(rejected.Body)},
 		{"an operation of a later release", operator, "?may=module.melt", 400, `"field":"may"`},
 		{"a wrong token", "guess", "?may=module.read", 401, "UNAUTHORIZED"},
 	} {
@@ -597,7 +597,7 @@ func TestToken_UseIsAudited(t *testing.T) {
 	for range 5 {
 		w.must(t, "GET", operate.ListMethods.Path, "", nil)
 	}
-	w.refused(t, web.NotFound, "GET", operate.CreatePublisher.Path+"/pub_x", "")
+	w.rejected(t, web.NotFound, "GET", operate.CreatePublisher.Path+"/pub_x", "")
 	if n := uses(); n != 1 {
 		t.Errorf("%d uses are in the audit, want 1", n)
 	}
@@ -639,9 +639,9 @@ func TestHostileBodies(t *testing.T) {
 		for _, body := range []string{"x", "null", "[]", `"x"`, "{", `{"a":1}x`, "{}{}", "\xff", "{\"name\":\"\xff\"}",
 			`{"name":"a","name":"b","publisher_id":"pub_a","role":"viewer","type":"x","webhook_url":"x","staged":true}`,
 			strings.Repeat(`{"a":`, 2000), strings.Repeat("[", 10_000)} {
-			w.refused(t, web.InvalidRequest, method, operate.Prefix+named.Replace(r.path), body)
+			w.rejected(t, web.InvalidRequest, method, operate.Prefix+named.Replace(r.path), body)
 		}
-		w.refused(t, web.PayloadTooLarge, method, operate.Prefix+named.Replace(r.path),
+		w.rejected(t, web.PayloadTooLarge, method, operate.Prefix+named.Replace(r.path),
 			strings.Repeat(" ", limit+1))
 	}
 	for _, c := range []struct{ path, body, fields string }{
@@ -670,7 +670,7 @@ func TestHostileBodies(t *testing.T) {
 		{"GET audit?after=x", ``, "after"},
 	} {
 		method, path, _ := strings.Cut(c.path, " ")
-		e := w.refused(t, web.InvalidRequest, method, operate.Prefix+named.Replace(path), c.body)
+		e := w.rejected(t, web.InvalidRequest, method, operate.Prefix+named.Replace(path), c.body)
 		var fields []string
 		if e != nil {
 			for _, d := range e.Details {

@@ -114,13 +114,13 @@ func again(i Item) Item {
 }
 
 func TestVectors(t *testing.T) {
-	refused := 0
+	rejected := 0
 	for _, v := range vectors(t) {
 		t.Run(v.Name, func(t *testing.T) {
 			b := v.input(t)
 			item, err := Read(b, Options{Any: v.Any, Canonical: v.CanonicalOnly})
 			if v.Problem != "" {
-				refused++
+				rejected++
 				var syntax *syntaxError
 				if !errors.As(err, &syntax) || syntax.Problem != v.Problem || syntax.Offset != v.Offset {
 					t.Fatalf("got %v, want %q at byte %d", err, v.Problem, v.Offset)
@@ -154,8 +154,8 @@ func TestVectors(t *testing.T) {
 			}
 		})
 	}
-	if refused < 80 {
-		t.Errorf("%d vectors are rejected; there are more", refused)
+	if rejected < 80 {
+		t.Errorf("%d vectors are rejected; there are more", rejected)
 	}
 }
 

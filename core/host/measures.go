@@ -16,12 +16,12 @@ type Measurement struct {
 // The events of a method, all of them. Each is a time series for every method and reason, so new ones are
 // added here and nowhere else.
 const (
-	MethodBegun       = "begun"       // its first step was prepared
-	MethodUnavailable = "unavailable" // it could not begin, or its other side did not respond to a later step
-	MethodLeft        = "left"        // the browser was sent to another site
-	MethodReturned    = "returned"    // the browser came back
-	MethodRefused     = "refused"     // a response of the provider was rejected; see the reason
-	MethodFailed      = "failed"      // a step failed for another cause, and nothing was decided
+	MethodBegun            = "begun"       // its first step was prepared
+	MethodUnavailable      = "unavailable" // it did not begin, or its other side did not respond to a step
+	MethodLeft             = "left"        // the browser was sent to another site
+	MethodReturned         = "returned"    // the browser came back
+	MethodResponseRejected = "refused"     // a response of the provider was rejected; see the reason
+	MethodFailed           = "failed"      // a step failed for another cause, and nothing was decided
 
 	// MethodUnchecked is a proof that counts although it is not known whether it was revoked. The reason
 	// names the missing list.
@@ -42,13 +42,15 @@ const (
 )
 
 var methodEvents = []string{
-	MethodBegun, MethodUnavailable, MethodLeft, MethodReturned, MethodRefused, MethodFailed, MethodUnchecked,
+	MethodBegun, MethodUnavailable, MethodLeft, MethodReturned, MethodResponseRejected, MethodFailed,
+	MethodUnchecked,
 	MethodApproved, MethodRejected, MethodAttemptFailed, MethodWithdrawn, MethodCancelled, MethodUnclassified,
 }
 
 var fetchEvents = []string{MethodFetched, MethodFetchFailed}
 
-// methodReasons has every reason that a method gives: those of failed attempts, of fetches, and of refusals.
+// methodReasons has every reason that a method gives: those of failed attempts, of fetches, and of
+// rejections.
 var methodReasons = []string{
 	"below", "unsure", "not_live", "no_face", "unconfirmed", "unproven", "other_age",
 	"document_expired", "issuer_untrusted", "other_document", "document_revoked", "signer_revoked",
@@ -63,7 +65,7 @@ var methodReasons = []string{
 	"passkey_elsewhere", "passkey_level",
 	"passkey_method", "passkey_age", "passkey_stricter",
 
-	// refusals of oidc and estimator
+	// rejections of oidc and estimator
 	"return_iss_differs", "return_iss_missing", "return_malformed", "return_state_unread",
 	"return_error", "status", "media_type", "too_large", "json", "discovery_member",
 	"discovery_issuer_differs", "jwks", "par_member", "par_required", "token_member",
@@ -83,7 +85,7 @@ var methodReasons = []string{
 	"age_out_of_range", "answer_not_json", "answer_too_large", "deviation_missing",
 	"deviation_out_of_range", "face_unknown", "liveness_unknown",
 
-	// refusals of openid4vp, and of the documents that it reads
+	// rejections of openid4vp, and of the documents that it reads
 	"answer_form", "answer_state", "not_encrypted", "vp_token",
 	"vp_token_credential", "vp_token_presentations", "vp_token_encoding", "jwe_payload",
 	"response_encoding", "cross_device", "unverified", "trust_lists", "wallet_error_invalid_request",

@@ -47,7 +47,7 @@ func TestMeasurementsAreOfTheLists(t *testing.T) {
 		},
 		{
 			"a reason that is not in the list",
-			Measurement{Method: "bankid", Event: MethodRefused, Reason: "nonce 4711 is not 4712"},
+			Measurement{Method: "bankid", Event: MethodResponseRejected, Reason: "nonce 4711 is not 4712"},
 			Measurement{Method: "bankid", Event: "refused", Reason: "other"},
 			Measurement{Method: "bankid", Event: "refused", Reason: "other"},
 		},
@@ -74,10 +74,10 @@ func TestMeasurementsAreOfTheLists(t *testing.T) {
 	}
 }
 
-// TestRefusalsAreOfTheList: a refusal whose reason is not in the list would be counted as "other". Reasons
-// are found where a kind of method writes them: as a text in a Refusal, or as the argument of a function
-// whose name begins with refus.
-func TestRefusalsAreOfTheList(t *testing.T) {
+// TestRejectionsAreOfTheList: a rejection whose reason is not in the list would be counted as "other".
+// Reasons are found where a kind of method writes them: as a text in a Rejection, or as the argument of a
+// function whose name begins with refus.
+func TestRejectionsAreOfTheList(t *testing.T) {
 	reason := func(set *token.FileSet, e ast.Expr) {
 		l, ok := e.(*ast.BasicLit)
 		if !ok || l.Kind != token.STRING {
@@ -103,7 +103,7 @@ func TestRefusalsAreOfTheList(t *testing.T) {
 		ast.Inspect(file, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.GenDecl: // a file of reasons has them as constants and in tables
-				if n.Tok == token.IMPORT || filepath.Base(path) != "refusal.go" {
+				if n.Tok == token.IMPORT || filepath.Base(path) != "rejection.go" {
 					break
 				}
 				for _, spec := range n.Specs {

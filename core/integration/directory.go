@@ -199,7 +199,7 @@ func decode[T any](d *Directory, item kv.Item) (*T, error) {
 	}
 	if errors.Is(err, token.ErrRecord) {
 		d.count(host.CountNotAuthentic)
-		d.log.Error(token.Refusal(err), "kind", kindOf[T](), "item", item.Key.String())
+		d.log.Error(token.Rejection(err), "kind", kindOf[T](), "item", item.Key.String())
 	}
 	if err != nil {
 		return nil, err

@@ -170,7 +170,7 @@ func TestAListLeavesOutWhatIsForged(t *testing.T) {
 			t.Errorf("contract 19: of %q: %+v, %v", publisher, got, err)
 		}
 	}
-	w.Store.Decide = func(kvtest.Call) kvtest.Fault { return kvtest.Refuse }
+	w.Store.Decide = func(kvtest.Call) kvtest.Fault { return kvtest.Reject }
 	_, _, err1 := w.ListIntegrations(ctx, "", "", 10)
 	_, _, err2 := w.ListIntegrations(ctx, "pub_a", "", 10)
 	_, _, err3 := w.ListKeys(ctx, "pub_a", "", 10)

@@ -142,7 +142,7 @@ func TestAMistypedKeyFailsWithoutALookUp(t *testing.T) {
 	key, _, err := w.CreateKey(ctx, "pub_a", "", nil)
 	coretest.Must(t, err)
 	w.gets.Store(0)
-	refuse := func(rule, text string) {
+	reject := func(rule, text string) {
 		t.Helper()
 		if k, err := w.Key(ctx, SecretPrefix, text); !errors.Is(err, ErrNotFound) {
 			t.Errorf("contract 12: %s: %+v, %v", rule, k, err)
@@ -151,23 +151,23 @@ func TestAMistypedKeyFailsWithoutALookUp(t *testing.T) {
 	for at := len(SecretPrefix); at < len(key); at++ {
 		for _, c := range []byte(base62) {
 			if c != key[at] {
-				refuse("one character mistyped", key[:at]+string(c)+key[at+1:])
+				reject("one character mistyped", key[:at]+string(c)+key[at+1:])
 			}
 		}
 		if at+1 < len(key) && key[at] != key[at+1] {
-			refuse("two characters swapped", key[:at]+key[at+1:at+2]+key[at:at+1]+key[at+2:])
+			reject("two characters swapped", key[:at]+key[at+1:at+2]+key[at:at+1]+key[at+2:])
 		}
 	}
-	refuse("nothing", "")
-	refuse("prefix alone", SecretPrefix)
-	refuse("cut off", key[:len(key)-1])
-	refuse("one more", key+"0")
-	refuse("line feed behind", key+"\n")
-	refuse("space in front", " "+key)
-	refuse("a character outside the alphabet", key[:20]+"-"+key[21:])
-	refuse("a character outside ASCII", key[:20]+"é"+key[22:])
-	refuse("prefix in upper case", strings.ToUpper(SecretPrefix)+key[len(SecretPrefix):])
-	refuse("public prefix", PublicPrefix+key[len(SecretPrefix):])
+	reject("nothing", "")
+	reject("prefix alone", SecretPrefix)
+	reject("cut off", key[:len(key)-1])
+	reject("one more", key+"0")
+	reject("line feed behind", key+"\n")
+	reject("space in front", " "+key)
+	reject("a character outside the alphabet", key[:20]+"-"+key[21:])
+	reject("a character outside ASCII", key[:20]+"é"+key[22:])
+	reject("prefix in upper case", strings.ToUpper(SecretPrefix)+key[len(SecretPrefix):])
+	reject("public prefix", PublicPrefix+key[len(SecretPrefix):])
 	if n := w.gets.Load(); n != 0 {
 		t.Errorf("contract 12: mistyped keys caused %d look-ups", n)
 	}
@@ -177,11 +177,11 @@ func TestAMistypedKeyFailsWithoutALookUp(t *testing.T) {
 	// A public key must not be accepted as a secret one, although it is well formed.
 	public, _, err := w.CreateKey(ctx, "pub_a", testUUID, nil)
 	coretest.Must(t, err)
-	refuse("a public key where a secret one is asked for", public)
+	reject("a public key where a secret one is asked for", public)
 }
 
 // The record decides what a key may do, not only the prefix that its holder writes.
-func TestARecordOfTheOtherKindIsRefused(t *testing.T) {
+func TestARecordOfTheOtherKindIsRejected(t *testing.T) {
 	w := newWorld(t)
 	w.seed(t)
 	text, err := GenerateKey(SecretPrefix, w.Host.Random)
@@ -373,7 +373,7 @@ func TestCache_Generation(t *testing.T) {
 	w.Clock.Advance(5 * time.Second)
 	w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
 		if c.Key.Name == generationItem {
-			return kvtest.Refuse
+			return kvtest.Reject
 		}
 		return kvtest.Pass
 	}
@@ -506,7 +506,7 @@ func TestTheKVFailingIsNotNotFound(t *testing.T) {
 	w.seed(t)
 	text, key, err := w.CreateKey(ctx, "pub_a", "", nil)
 	coretest.Must(t, err)
-	w.Store.Decide = func(kvtest.Call) kvtest.Fault { return kvtest.Refuse }
+	w.Store.Decide = func(kvtest.Call) kvtest.Fault { return kvtest.Reject }
 	d := w.another()
 	_, err1 := d.Integration(ctx, testUUID)
 	_, err2 := d.Key(ctx, SecretPrefix, text)

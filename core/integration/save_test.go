@@ -162,7 +162,7 @@ func TestSaveIntegrationKeepsSecrets(t *testing.T) {
 	}
 }
 
-func TestSaveIntegrationRefuses(t *testing.T) {
+func TestSaveIntegrationRejects(t *testing.T) {
 	w := newWorld(t)
 	v := w.made(t)
 	change := func(change func(*Integration)) Integration {
@@ -408,7 +408,7 @@ func TestLostReplies(t *testing.T) {
 		}},
 	} {
 		for _, fault := range []kvtest.Fault{kvtest.LoseReply, kvtest.LoseRequest, kvtest.Delay,
-			kvtest.Refuse} {
+			kvtest.Reject} {
 			t.Run(fmt.Sprintf("%s, %s", name, fault), func(t *testing.T) {
 				w := newWorld(t)
 				w.made(t)
@@ -426,13 +426,13 @@ func TestLostReplies(t *testing.T) {
 				}
 				err := c.do(t, w)
 				w.Store.Decide = nil
-				refused := fault == kvtest.Refuse
-				if refused == (err == nil) || refused && !errors.Is(err, kv.ErrUnavailable) {
+				rejected := fault == kvtest.Reject
+				if rejected == (err == nil) || rejected && !errors.Is(err, kv.ErrUnavailable) {
 					t.Error(err)
 				}
 				w.Store.Deliver(ctx)
 				w.Directory = w.another()
-				if n := len(w.audited(t)); c.done(t, w) == refused || n > 1 || (n == 0) != refused {
+				if n := len(w.audited(t)); c.done(t, w) == rejected || n > 1 || (n == 0) != rejected {
 					t.Errorf("done: %v, in the audit: %+v", c.done(t, w), w.audited(t))
 				}
 			})

@@ -139,7 +139,7 @@ func TestPut(t *testing.T) {
 	}
 	w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
 		if c.Method == "Commit" {
-			return kvtest.Refuse
+			return kvtest.Reject
 		}
 		return kvtest.Pass
 	}
@@ -215,7 +215,7 @@ func TestApplyThatFails(t *testing.T) {
 	w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
 		if c.Method == "Commit" {
 			if c.Tx.Puts[0].Name == "c/int/"+testUUID {
-				return kvtest.Refuse
+				return kvtest.Reject
 			}
 		}
 		return kvtest.Pass

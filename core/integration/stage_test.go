@@ -92,7 +92,7 @@ func TestAStagedWebhook(t *testing.T) {
 	}
 }
 
-func TestPromoteRefuses(t *testing.T) {
+func TestPromoteRejects(t *testing.T) {
 	w := newWorld(t)
 	v := w.readied(t)
 	if _, err := w.Promote(ctx, v); !errors.Is(err, ErrNotStaged) {

@@ -28,7 +28,7 @@ type meteredGuard struct {
 	meter kv.Meter
 }
 
-func (g guard) refusal() error {
+func (g guard) rejection() error {
 	if err := g.ring.Ready(); err != nil {
 		return fmt.Errorf("%w: %w", kv.ErrUnavailable, err)
 	}
@@ -37,7 +37,7 @@ func (g guard) refusal() error {
 
 // Commit implements kv.KV.
 func (g guard) Commit(ctx context.Context, tx kv.Tx) error {
-	if err := g.refusal(); err != nil {
+	if err := g.rejection(); err != nil {
 		return err
 	}
 	return g.KV.Commit(ctx, tx)
@@ -46,7 +46,7 @@ func (g guard) Commit(ctx context.Context, tx kv.Tx) error {
 // Claim implements kv.KV.
 func (g guard) Claim(ctx context.Context, p kv.Partition, now time.Time, lease time.Duration, n int) (
 	[]kv.Task, time.Time, error) {
-	if err := g.refusal(); err != nil {
+	if err := g.rejection(); err != nil {
 		return nil, time.Time{}, err
 	}
 	return g.KV.Claim(ctx, p, now, lease, n)
@@ -55,7 +55,7 @@ func (g guard) Claim(ctx context.Context, p kv.Partition, now time.Time, lease t
 // Spend implements kv.Meter.
 func (g meteredGuard) Spend(ctx context.Context, p kv.Partition, now time.Time, charges []kv.Charge) (
 	[]time.Time, error) {
-	if err := g.refusal(); err != nil {
+	if err := g.rejection(); err != nil {
 		return nil, err
 	}
 	return g.meter.Spend(ctx, p, now, charges)

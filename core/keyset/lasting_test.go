@@ -481,7 +481,7 @@ func TestReseal_Crash(t *testing.T) {
 	broken := &kvtest.Faulty{KV: w.fleet.store}
 	broken.Decide = func(c kvtest.Call) kvtest.Fault {
 		if c.Method == "Commit" && c.Tx.Puts[0].Name == "c/pub/c" {
-			return kvtest.Refuse
+			return kvtest.Reject
 		}
 		return kvtest.Pass
 	}

@@ -184,8 +184,8 @@ func (o Opened) Act(ctx context.Context, s Session, step Step, claim Claim) (Dec
 	case d.Leave != nil:
 		o.tell(host.MethodLeft, "")
 	default:
-		if d.Refusal != nil {
-			o.tell(host.MethodRefused, d.Refusal.Reason)
+		if d.Rejection != nil {
+			o.tell(host.MethodResponseRejected, d.Rejection.Reason)
 		}
 		if event := verdictEvents[d.Verdict]; event != "" {
 			o.tell(event, string(d.Reason))
@@ -249,11 +249,11 @@ func (o Opened) tellFailed(err error) {
 // resultOf returns the event as which an error of a method counts after its first step: its other side is
 // unavailable, or has sent something that must not be believed, or the step has failed for another cause.
 func resultOf(err error) string {
-	var refusal *Refusal
+	var rejection *Rejection
 	var fetch *host.FetchError
 	switch {
-	case errors.As(err, &refusal):
-		return host.MethodRefused
+	case errors.As(err, &rejection):
+		return host.MethodResponseRejected
 	case errors.As(err, &fetch):
 		return host.MethodUnavailable
 	}
@@ -266,11 +266,11 @@ func (o Opened) tell(event, reason string) {
 
 // ReasonOf returns the constant text that an error of a method has for metrics and logs, or "".
 func ReasonOf(err error) string {
-	var refusal *Refusal
+	var rejection *Rejection
 	var fetch *host.FetchError
 	switch {
-	case errors.As(err, &refusal):
-		return refusal.Reason
+	case errors.As(err, &rejection):
+		return rejection.Reason
 	case errors.As(err, &fetch):
 		return fetch.Reason
 	}
@@ -287,8 +287,8 @@ func WhyOf(err error) (result, reason string) {
 // Result returns the event as which a decision counts, and its most exact reason. Pending is no result: "".
 func (d Decision) Result() (result, reason string) {
 	result = verdictEvents[d.Verdict]
-	if d.Refusal != nil {
-		return result, d.Refusal.Reason
+	if d.Rejection != nil {
+		return result, d.Rejection.Reason
 	}
 	return result, cmp.Or(d.Cause, string(d.Reason), result)
 }

@@ -213,7 +213,7 @@ type ResponseReceiver interface {
 
 	// Receive checks a response that was posted to the ResponseURI, and returns the part that Act needs: at
 	// most MaxKept bytes. state is the State of the Decision that opened the pending response. s has no User
-	// and no Language. The first response that Receive accepts counts. After ErrStep or a *Refusal another
+	// and no Language. The first response that Receive accepts counts. After ErrStep or a *Rejection another
 	// one may be posted. After any other error nothing is known, and the program may send the response again.
 	Receive(ctx context.Context, s Session, state []byte, c Call) (kept []byte, err error)
 }
@@ -240,7 +240,7 @@ type Requester interface {
 
 	// Request returns the request object for a Call, whose Body is empty if it is a GET. It asks the same
 	// while the response is pending, however often it is fetched. ErrStep means that the method has no
-	// request object, and a *Refusal that the Call is malformed.
+	// request object, and a *Rejection that the Call is malformed.
 	Request(ctx context.Context, s Session, state []byte, c Call) (RequestObject, error)
 }
 
@@ -275,7 +275,7 @@ var ErrStep = errors.New("method: no such step")
 // ErrOutdated means that the basis of a verdict no longer holds, such as its settings or its trust anchor, or
 // that another release has written the state of the step. The verdict does not count, and the user begins the
 // step again.
-var ErrOutdated error = &Refusal{Reason: "outdated"}
+var ErrOutdated error = &Rejection{Reason: "outdated"}
 
 // ErrMediaType means that a response has another media type than the method reads. It is an ErrStep.
 var ErrMediaType = fmt.Errorf("%w: a type that the method does not read", ErrStep)
@@ -392,9 +392,9 @@ type Decision struct {
 	// Reason is the reason why an attempt failed, for the page's text. Only for AttemptFailed.
 	Reason Reason
 
-	// Refusal is the error of a response that has failed the attempt, for logs and metrics. Nil:
+	// Rejection is the error of a response that has failed the attempt, for logs and metrics. Nil:
 	// nothing was. Only for AttemptFailed.
-	Refusal *Refusal
+	Rejection *Rejection
 
 	// Age is the age in years that an Approved verdict proves or estimates: a requested age, and never the
 	// user's age, because it is stored. 0: the age of the session.
@@ -463,8 +463,8 @@ const (
 	SignerRevoked   Reason = "signer_revoked"   // the certificate of the document's signer was revoked
 )
 
-// Refusal is an error about a response that must not be believed, such as a bad signature. The reason is a
+// Rejection is an error about a response that must not be believed, such as a bad signature. The reason is a
 // constant text, for logs and metrics. It has no part of the response.
-type Refusal struct{ Reason string }
+type Rejection struct{ Reason string }
 
-func (r *Refusal) Error() string { return "refused: " + r.Reason }
+func (r *Rejection) Error() string { return "refused: " + r.Reason }

@@ -112,9 +112,9 @@ var (
 	operatorCreate = allow("operator.create", "Created an operator token", operatorsOnly, nil)
 	operatorRevoke = allow("operator.revoke", "Revoked an operator token", operatorsOnly, nil)
 	siteApply      = allow("site.apply", "Applied a configuration", operatorsOnly, nil)
-	// operatorUse: see Operations.TellUse. operatorRefused is a wrong token: see TokenGuard.
-	operatorUse     = allow("operator.use", "Used an operator token", allOperators, nil)
-	operatorRefused = allow("operator.refused", "Sent a wrong operator token", allOperators, nil)
+	// operatorUse: see Operations.TellUse. operatorRejected is a wrong token: see TokenGuard.
+	operatorUse      = allow("operator.use", "Used an operator token", allOperators, nil)
+	operatorRejected = allow("operator.refused", "Sent a wrong operator token", allOperators, nil)
 
 	// The core's host carries these out. It asks Operations.Authorize first, and tells with
 	// Operations.TellDone what it has changed.

@@ -19,7 +19,7 @@ import (
 )
 
 // Contract 42: of two who change the same version, the second learns that it is no longer that.
-func TestALostUpdateIsRefused(t *testing.T) {
+func TestALostUpdateIsRejected(t *testing.T) {
 	w := newWorld(t)
 	seen, err := w.Integration(ctx, admin, intA)
 	coretest.Must(t, err)
@@ -314,7 +314,7 @@ func TestTheAuditHasChangesAndNoSecrets(t *testing.T) {
 // An audit entry is written in the commit of its change: a change that fails has none, and one whose reply is
 // lost has one.
 func TestAChangeAndItsEntryAreOneCommit(t *testing.T) {
-	for name, fault := range map[string]kvtest.Fault{"the commit fails": kvtest.Refuse,
+	for name, fault := range map[string]kvtest.Fault{"the commit fails": kvtest.Reject,
 		"the reply is lost": kvtest.LoseReply} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)

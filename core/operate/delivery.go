@@ -284,7 +284,7 @@ func (o *Operations) TellDone(ctx context.Context, who Actor, op Operation, targ
 
 // TellWrongToken enters into the audit that a wrong operator token came from an address.
 func (o *Operations) TellWrongToken(ctx context.Context, from netip.Addr) {
-	o.tell(ctx, Actor{Kind: KindOperator, Name: "unknown"}, operatorRefused, "", "",
+	o.tell(ctx, Actor{Kind: KindOperator, Name: "unknown"}, operatorRejected, "", "",
 		change{Field: "address", To: from.String()})
 }
 

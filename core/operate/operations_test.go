@@ -280,7 +280,7 @@ var calls = map[string]row{
 		w.TellUse(ctx, who, netip.MustParseAddr("192.0.2.1")) // the caller has let them in
 		return nil
 	}, false},
-	"TellWrongToken": {operatorRefused, "o v a d r s", func(w *world, _ Actor, _ sample) error {
+	"TellWrongToken": {operatorRejected, "o v a d r s", func(w *world, _ Actor, _ sample) error {
 		w.TellWrongToken(ctx, netip.MustParseAddr("192.0.2.1"))
 		return nil
 	}, false},

@@ -169,19 +169,19 @@ func TestAFailedTestEndsReadiness(t *testing.T) {
 
 func TestTheWebhookTestNeedsSomethingToTest(t *testing.T) {
 	w := newWorld(t)
-	var refused *web.Error
+	var rejected *web.Error
 	for _, hook := range []integration.Webhook{{}, {Off: true}, {URL: "https://hooks.publisher.example/"}} {
 		const id = "22222222-4d4e-475f-906b-2f11c5eca7bd"
 		i := integration.Integration{ID: id, PublisherID: pubA, Level: "L1", ChallengeAge: 25, Webhook: hook}
 		coretest.Must(t, w.Directory.PutIntegration(ctx, i, ""))
-		if _, err := w.TestWebhook(ctx, developer, id, false); !errors.As(err, &refused) {
+		if _, err := w.TestWebhook(ctx, developer, id, false); !errors.As(err, &rejected) {
 			t.Errorf("%+v: %v", hook, err)
 		}
 	}
-	if _, err := w.TestWebhook(ctx, developer, intA, true); !errors.As(err, &refused) {
+	if _, err := w.TestWebhook(ctx, developer, intA, true); !errors.As(err, &rejected) {
 		t.Errorf("nothing is staged: %v", err)
 	}
-	w.Store.Decide = func(kvtest.Call) kvtest.Fault { return kvtest.Refuse }
+	w.Store.Decide = func(kvtest.Call) kvtest.Fault { return kvtest.Reject }
 	w.Directory = integration.NewDirectory(w.Host.Host)
 	if _, err := w.TestWebhook(ctx, developer, intA, false); !errors.Is(err, kv.ErrUnavailable) {
 		t.Errorf("without a store: %v", err)
@@ -197,11 +197,11 @@ func TestLinesNameThePublisher(t *testing.T) {
 	coretest.Must(t, w.Directory.PutIntegration(ctx, integration.Integration{ID: noSecret, PublisherID: pubA,
 		Level: "L1", ChallengeAge: 25,
 		Webhook: integration.Webhook{URL: "https://hooks.publisher.example/"}}, ""))
-	var refused *web.Error
-	if _, err := w.TestWebhook(ctx, developer, noSecret, false); !errors.As(err, &refused) {
+	var rejected *web.Error
+	if _, err := w.TestWebhook(ctx, developer, noSecret, false); !errors.As(err, &rejected) {
 		t.Errorf("testing a webhook without a secret: %v", err)
 	}
-	if _, err := w.SendTestEvent(ctx, developer, noSecret, webhook.TypeStarted); !errors.As(err, &refused) {
+	if _, err := w.SendTestEvent(ctx, developer, noSecret, webhook.TypeStarted); !errors.As(err, &rejected) {
 		t.Errorf("trying a webhook without a secret: %v", err)
 	}
 	lines := strings.Split(strings.TrimSpace(w.Logged.String()), "\n")

@@ -212,7 +212,7 @@ type Session struct {
 type SessionStep struct {
 	At      time.Time `json:"at"`
 	Method  string    `json:"method"`
-	Result  string    `json:"result"`            // such as unavailable, failed, refused, attempt_failed, rejected
+	Result  string    `json:"result"`            // such as unavailable, failed, rejected, attempt_failed, rejected
 	Reason  string    `json:"reason"`            // such as timeout; the result if there is no other
 	Setting string    `json:"setting,omitempty"` // that caused it
 	Detail  string    `json:"detail,omitempty"`  // a name or path in the setting

@@ -27,8 +27,8 @@ const (
 	AlreadyUsed          Code = "ALREADY_USED"
 	IntegrationNotReady  Code = "INTEGRATION_NOT_READY"
 	TokenExpired         Code = "EXPIRED"
-	ModuleRefused        Code = "MODULE_REFUSED" // returned by an operator's server alone, like BackupRefused
-	BackupRefused        Code = "BACKUP_REFUSED"
+	ModuleRejected       Code = "MODULE_REFUSED" // of an operator's server alone, like BackupRejected
+	BackupRejected       Code = "BACKUP_REFUSED"
 	PreconditionFailed   Code = "PRECONDITION_FAILED"
 	PayloadTooLarge      Code = "PAYLOAD_TOO_LARGE"
 	URITooLong           Code = "URI_TOO_LONG"
@@ -53,8 +53,8 @@ var statuses = []struct {
 	{RequestTimeout, 408},
 	{AlreadyUsed, 409},
 	{IntegrationNotReady, 409},
-	{ModuleRefused, 409},
-	{BackupRefused, 409},
+	{ModuleRejected, 409},
+	{BackupRejected, 409},
 	{TokenExpired, 410},
 	{PreconditionFailed, 412},
 	{PayloadTooLarge, 413},

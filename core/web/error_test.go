@@ -14,7 +14,7 @@ func TestError_WireForm(t *testing.T) {
 		Forbidden: 403,
 		NotFound:  404, MethodNotAllowed: 405, RequestTimeout: 408, AlreadyUsed: 409,
 		IntegrationNotReady: 409,
-		ModuleRefused:       409, BackupRefused: 409,
+		ModuleRejected:      409, BackupRejected: 409,
 		TokenExpired: 410, PreconditionFailed: 412, PayloadTooLarge: 413, URITooLong: 414,
 		UnsupportedMediaType: 415, RateLimited: 429, Internal: 500, ProviderUnavailable: 502,
 		Unavailable: 503} {

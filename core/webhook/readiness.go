@@ -22,7 +22,7 @@ type Want string
 // The expected responses. A rejection must be 401 (step 7 of Verify).
 const (
 	WantAccepted Want = "2xx"
-	WantRefused  Want = "401"
+	WantRejected Want = "401"
 )
 
 // Probe is one request of the readiness test.
@@ -63,22 +63,22 @@ var probeRules = []struct {
 	},
 	{
 		ProbeBadSignature,
-		WantRefused,
+		WantRejected,
 		"v1 was not the HMAC of this request; compare the whole value, before any other step",
 	},
 	{
 		ProbeStaleTimestamp,
-		WantRefused,
+		WantRejected,
 		"the signature was valid but t was 10 minutes old; reject more than 300 seconds",
 	},
 	{
 		ProbeDifferingTimestamp,
-		WantRefused,
+		WantRejected,
 		HeaderTimestamp + " differed from t; reject it although the signature is valid",
 	},
 	{
 		ProbeAlteredBody,
-		WantRefused,
+		WantRejected,
 		"white space was added to the body after signing; verify the raw bytes, " +
 			"not JSON that was parsed and written again",
 	},
@@ -234,7 +234,7 @@ func (r ProbeResult) Passed(want Want) bool {
 	if r.Unanswered() {
 		return false
 	}
-	if want == WantRefused {
+	if want == WantRejected {
 		return r.Status == 401
 	}
 	return r.Status >= 200 && r.Status < 300

@@ -41,11 +41,11 @@ func receiver(without string) func(Probe) int {
 			}
 		}
 		err := Verify(testSecret, header, body, testNow, tolerance)
-		var refused *VerifyError
+		var rejected *VerifyError
 		switch {
 		case err == nil:
 			return 204
-		case errors.As(err, &refused) && without == "401":
+		case errors.As(err, &rejected) && without == "401":
 			return 403
 		}
 		return 401

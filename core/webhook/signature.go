@@ -99,12 +99,12 @@ func Verify(
 	signatures := values(header, HeaderSignature)
 	switch len(signatures) {
 	case 0:
-		return refuse(1, "%s is missing; check whether a proxy drops it, and whether the service "+
+		return reject(1, "%s is missing; check whether a proxy drops it, and whether the service "+
 			"sent this request",
 			HeaderSignature)
 	case 1:
 	default:
-		return refuse(1, "%s occurs %d times; check whether a proxy doubles it", HeaderSignature,
+		return reject(1, "%s occurs %d times; check whether a proxy doubles it", HeaderSignature,
 			len(signatures))
 	}
 	sig, err := parseSignature(signatures[0])
@@ -118,26 +118,26 @@ func Verify(
 
 	for _, other := range values(header, HeaderTimestamp) {
 		if other != sig.ts {
-			return refuse(2, "%s differs from t in %s; check whether a proxy sets it",
+			return reject(2, "%s differs from t in %s; check whether a proxy sets it",
 				HeaderTimestamp, HeaderSignature)
 		}
 	}
 	if std.key != nil && std.ts != sig.ts {
-		return refuse(2, "%s differs from t in %s; check whether a proxy sets it",
+		return reject(2, "%s differs from t in %s; check whether a proxy sets it",
 			headerStandardTimestamp, HeaderSignature)
 	}
 
 	if secret == "" {
-		return refuse(4, "no webhook secret given; check this receiver's configuration")
+		return reject(4, "no webhook secret given; check this receiver's configuration")
 	}
 	if !hmac.Equal(mac(secret, sig.ts, body), sig.v1) {
 		// The error must not contain the secret or the expected HMAC. Errors appear in logs and responses,
 		// and an attacker could use the HMAC.
-		return refuse(5, "v1 does not match; check that the secret is this integration's, "+
+		return reject(5, "v1 does not match; check that the secret is this integration's, "+
 			"and that the body is the raw bytes received and not JSON that was parsed and written again")
 	}
 	if !std.matches(body) {
-		return refuse(5, "no signature in %s matches; check whether a proxy changes it or %s",
+		return reject(5, "no signature in %s matches; check whether a proxy changes it or %s",
 			headerStandardSignature, headerStandardID)
 	}
 
@@ -147,11 +147,11 @@ func Verify(
 	limit := int64(tolerance / time.Second)
 	switch age := now.Unix() - sig.t; {
 	case age > limit:
-		return refuse(6, "signed %d s ago, more than %d s; check this receiver's clock; "+
+		return reject(6, "signed %d s ago, more than %d s; check this receiver's clock; "+
 			"if it is right, this is a replay",
 			age, limit)
 	case -age > limit:
-		return refuse(6, "signed %d s in the future, more than %d s; check this receiver's clock", -age,
+		return reject(6, "signed %d s in the future, more than %d s; check this receiver's clock", -age,
 			limit)
 	}
 	return nil
@@ -167,13 +167,13 @@ type signature struct {
 // parseSignature does step 1 for the header's value.
 func parseSignature(s string) (sig signature, err error) {
 	if len(s) > maxSignature {
-		return sig, refuse(1, "%s has %d bytes, more than %d", HeaderSignature, len(s), maxSignature)
+		return sig, reject(1, "%s has %d bytes, more than %d", HeaderSignature, len(s), maxSignature)
 	}
 	found := map[string]string{}
 	for element := range strings.SplitSeq(s, ",") {
 		name, value, ok := strings.Cut(strings.Trim(element, " \t"), "=")
 		if !ok {
-			return sig, refuse(1, "%s has an element without '='; it must look like t=…,v1=…",
+			return sig, reject(1, "%s has an element without '='; it must look like t=…,v1=…",
 				HeaderSignature)
 		}
 		if name != "t" && name != "v1" {
@@ -182,25 +182,25 @@ func parseSignature(s string) (sig signature, err error) {
 		// An element that occurs twice is rejected. Otherwise, receivers that use the first and receivers
 		// that use the last would disagree about the signed text.
 		if _, twice := found[name]; twice {
-			return sig, refuse(1, "%s has %s twice", HeaderSignature, name)
+			return sig, reject(1, "%s has %s twice", HeaderSignature, name)
 		}
 		found[name] = value
 	}
 	for _, name := range []string{"t", "v1"} {
 		if _, ok := found[name]; !ok {
-			return sig, refuse(1, "%s has no %s", HeaderSignature, name)
+			return sig, reject(1, "%s has no %s", HeaderSignature, name)
 		}
 	}
 
 	var ok bool
 	sig.ts = found["t"]
 	if sig.t, ok = parseTimestamp(sig.ts); !ok {
-		return sig, refuse(1, "t in %s is not a decimal number of up to %d digits",
+		return sig, reject(1, "t in %s is not a decimal number of up to %d digits",
 			HeaderSignature, maxTimestampDigits)
 	}
 	sig.v1, err = hex.DecodeString(found["v1"])
 	if err != nil || len(sig.v1) != sha256.Size {
-		return sig, refuse(1, "v1 in %s is not %d hexadecimal digits", HeaderSignature, 2*sha256.Size)
+		return sig, reject(1, "v1 in %s is not %d hexadecimal digits", HeaderSignature, 2*sha256.Size)
 	}
 	return sig, nil
 }
@@ -227,6 +227,6 @@ func values(header map[string][]string, name string) []string {
 	return all
 }
 
-func refuse(step int, format string, args ...any) *VerifyError {
+func reject(step int, format string, args ...any) *VerifyError {
 	return &VerifyError{Step: step, Reason: fmt.Sprintf(format, args...)}
 }

@@ -17,17 +17,17 @@ var (
 	testBody = []byte(`{"type":"verification.started"}`)
 )
 
-// step returns the step at which err refused, or 0 if it is nil.
+// step returns the step at which err rejected, or 0 if it is nil.
 func step(t *testing.T, err error) int {
 	t.Helper()
 	if err == nil {
 		return 0
 	}
-	var refused *VerifyError
-	if !errors.As(err, &refused) {
+	var rejected *VerifyError
+	if !errors.As(err, &rejected) {
 		t.Fatalf("%v is a %T, want a *VerifyError", err, err)
 	}
-	return refused.Step
+	return rejected.Step
 }
 
 type vector struct {

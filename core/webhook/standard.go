@@ -92,10 +92,10 @@ func parseStandard(secret string, header map[string][]string) (s standard, err e
 			continue
 		}
 		if len(lines) > 1 {
-			return s, refuse(1, "%s occurs %d times; check whether a proxy doubles it", f.name, len(lines))
+			return s, reject(1, "%s occurs %d times; check whether a proxy doubles it", f.name, len(lines))
 		}
 		if len(lines[0]) > f.max {
-			return s, refuse(1, "%s has %d bytes, more than %d", f.name, len(lines[0]), f.max)
+			return s, reject(1, "%s has %d bytes, more than %d", f.name, len(lines[0]), f.max)
 		}
 		*f.value = lines[0]
 	}
@@ -104,7 +104,7 @@ func parseStandard(secret string, header map[string][]string) (s standard, err e
 	}
 	for _, f := range fields {
 		if *f.value == "" {
-			return s, refuse(1, "%s is missing, while other headers of Standard Webhooks are present; "+
+			return s, reject(1, "%s is missing, while other headers of Standard Webhooks are present; "+
 				"check whether a proxy drops it", f.name)
 		}
 	}

@@ -239,8 +239,8 @@ func FuzzParseStandard(f *testing.F) {
 		header := map[string][]string{headerStandardID: {id}, headerStandardTimestamp: {ts},
 			headerStandardSignature: {signature}}
 		s, err := parseStandard(standardSecret, header)
-		var refused *VerifyError
-		if err != nil && (!errors.As(err, &refused) || refused.Step != 1) {
+		var rejected *VerifyError
+		if err != nil && (!errors.As(err, &rejected) || rejected.Step != 1) {
 			t.Fatalf("%v, want step 1", err)
 		}
 		if err != nil || !s.matches(testBody) {

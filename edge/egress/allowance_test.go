@@ -214,8 +214,8 @@ func TestAllowance_Zero(t *testing.T) {
 		t.Error("the zero allowance differs from the default")
 	}
 	_, err := c.Fetch(t.Context(), host.FetchRequest{Method: "GET", URL: "https://10.0.0.1/", For: "face"})
-	var refused *host.FetchError
-	if !errors.As(err, &refused) || refused.Reason != host.FetchBlocked {
+	var rejected *host.FetchError
+	if !errors.As(err, &rejected) || rejected.Reason != host.FetchBlocked {
 		t.Errorf("%v", err)
 	}
 }

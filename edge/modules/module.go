@@ -24,7 +24,7 @@ type Module struct {
 // maxSize is the largest size of a module. It is five times that of the one that `make wasm` builds.
 const maxSize = 32 << 20
 
-// New makes a Module of bytes. It refuses files of another kind, but only compiling shows whether the
+// New makes a Module of bytes. It rejects files of another kind, but only compiling shows whether the
 // bytes really are a module.
 func New(wasm []byte, source string) (Module, error) {
 	if !bytes.HasPrefix(wasm, []byte("\x00asm\x01\x00\x00\x00")) {

@@ -36,14 +36,14 @@ func (s *Switch) answer(ctx context.Context, c *edge.Call) (any, *web.Error) {
 		return s.State(), nil
 	}
 	if s.host == nil {
-		return nil, refusal(errNativeEngine)
+		return nil, rejection(errNativeEngine)
 	}
 	next, e := s.receive(c.Request, c.Stream)
 	if e == errOtherModule {
 		return nil, e
 	}
 	if e != nil {
-		s.refuse(next, sent, errors.New(e.Message))
+		s.rejectModule(next, sent, errors.New(e.Message))
 		return nil, e
 	}
 	// The lock is taken only after the upload, so that a slow upload does not delay a SIGHUP.
@@ -53,12 +53,12 @@ func (s *Switch) answer(ctx context.Context, c *edge.Call) (any, *web.Error) {
 	defer s.changing.Unlock()
 	var err error
 	if next.Version, err = s.forward(next); err != nil {
-		s.refuse(next, sent, err)
-		return nil, refusal(err)
+		s.rejectModule(next, sent, err)
+		return nil, rejection(err)
 	}
 	changed, err := s.activate(ctx, next)
 	if err != nil {
-		return nil, refusal(err)
+		return nil, rejection(err)
 	}
 	if changed {
 		c.Changed = next.Digest
@@ -98,7 +98,7 @@ func (s *Switch) receive(req *web.Request, body io.Reader) (next Module, e *web.
 			Message: fmt.Sprintf("The module is larger than %d bytes.", maxSize)}
 	}
 	if next, err = New(wasm, sent); err != nil {
-		return next, refusal(errors.New("it is not a WebAssembly module"))
+		return next, rejection(errors.New("it is not a WebAssembly module"))
 	}
 	if text := req.Header.Get(admin.ModuleSignatureHeader); text != "" {
 		if next.Signature, err = parseSignature(text); err != nil {
@@ -111,6 +111,6 @@ func (s *Switch) receive(req *web.Request, body io.Reader) (next Module, e *web.
 	return next, nil
 }
 
-func refusal(err error) *web.Error {
-	return &web.Error{Code: web.ModuleRefused, Message: err.Error()}
+func rejection(err error) *web.Error {
+	return &web.Error{Code: web.ModuleRejected, Message: err.Error()}
 }

@@ -152,11 +152,11 @@ func (s *Switch) Reload(ctx context.Context, load func() (Config, error)) {
 		err = fmt.Errorf("the engine is now %s: this requires a restart", engine.Native)
 	}
 	if err != nil {
-		var refused Module
+		var rejected Module
 		if next.Module != nil {
-			refused = *next.Module
+			rejected = *next.Module
 		}
-		s.refuse(refused, "the configuration", err)
+		s.rejectModule(rejected, "the configuration", err)
 		return
 	}
 	if _, err := s.activate(ctx, *next.Module); err == nil {
@@ -209,20 +209,20 @@ func (s *Switch) follow() {
 	}
 }
 
-// refuse records and counts a refusal that the host does not see.
-func (s *Switch) refuse(refused Module, source string, why error) {
-	s.observer.ModuleActivated(refused.Digest, why)
-	s.reject(refused, source, why)
+// rejectModule records and counts a rejection that the host does not see.
+func (s *Switch) rejectModule(rejected Module, source string, why error) {
+	s.observer.ModuleActivated(rejected.Digest, why)
+	s.reject(rejected, source, why)
 }
 
-// reject records and logs a refusal. An operator who has sent a signal sees it only in the log.
-func (s *Switch) reject(refused Module, source string, why error) {
+// reject records and logs a rejection. An operator who has sent a signal sees it only in the log.
+func (s *Switch) reject(rejected Module, source string, why error) {
 	s.log.Error("module rejected; the active one stays in use",
-		"digest", refused.Digest, "source", source, "error", why.Error())
+		"digest", rejected.Digest, "source", source, "error", why.Error())
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.rejected = &admin.ModuleRejected{
-		Digest: refused.Digest,
+		Digest: rejected.Digest,
 		Source: source,
 		At:     s.seconds(),
 		Reason: why.Error(),

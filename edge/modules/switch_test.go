@@ -228,7 +228,7 @@ func TestASlowUploadBlocksNoSIGHUP(t *testing.T) {
 
 // The operator token alone cannot reinstall an older module. A module that fails is rolled back
 // automatically, and a change of the configuration can roll back on purpose.
-func TestOlderModulesAreRefused(t *testing.T) {
+func TestOlderModulesAreRejected(t *testing.T) {
 	all := badModules(t)
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -264,7 +264,7 @@ func TestOlderModulesAreRefused(t *testing.T) {
 		}
 		return resp
 	}
-	refused := func(next Module, version int64, says string) {
+	rejected := func(next Module, version int64, says string) {
 		t.Helper()
 		runs := *m.State().Active
 		r := send(next, version)
@@ -279,10 +279,10 @@ func TestOlderModulesAreRefused(t *testing.T) {
 		}
 	}
 	runs(all[0], 3)
-	refused(all[1], -1, "it is not signed")
-	refused(all[1], 0, "its signature says no version, but module_min_version is 2")
-	refused(all[1], 1, "its signature says version 1, but module_min_version is 2")
-	refused(all[1], 2, "its signature has version 2, and the active module has version 3: "+
+	rejected(all[1], -1, "it is not signed")
+	rejected(all[1], 0, "its signature says no version, but module_min_version is 2")
+	rejected(all[1], 1, "its signature says version 1, but module_min_version is 2")
+	rejected(all[1], 2, "its signature has version 2, and the active module has version 3: "+
 		"to go back, configure")
 	if r := send(all[1], 4); r.Status != 200 || !strings.Contains(string(r.Body), `"version":4`) {
 		t.Errorf("a later version: %d %s", r.Status, r.Body)
@@ -291,7 +291,7 @@ func TestOlderModulesAreRefused(t *testing.T) {
 	if r := send(all[1], 4); r.Status != 200 || !strings.Contains(string(r.Body), `"changed":false`) {
 		t.Errorf("the module that runs: %d %s", r.Status, r.Body)
 	}
-	refused(all[2], 3, "the active module has version 4")
+	rejected(all[2], 3, "the active module has version 4")
 
 	trap(t, m)
 	wait.Until(t, "the module before runs again", func() bool {
@@ -308,5 +308,5 @@ func TestOlderModulesAreRefused(t *testing.T) {
 	runs(all[2], 2)
 
 	m.trust = Trust{Pinned: true}
-	refused(all[1], 4, "nothing says that it may run")
+	rejected(all[1], 4, "nothing says that it may run")
 }

@@ -155,7 +155,7 @@ func (l *listener) logPath(pattern, path string) string {
 // logAccess logs one response. The line has no query, no body and no header except the two ids. Rejections
 // that many clients can cause at the same time are sampled.
 func (l *listener) logAccess(r *http.Request, route *web.Route, client netip.Addr,
-	resp *web.Response, about host.RequestInfo, why *refusal, took time.Duration) {
+	resp *web.Response, about host.RequestInfo, why *rejection, took time.Duration) {
 	if !l.s.log.Enabled(context.Background(), slog.LevelInfo) {
 		return
 	}

@@ -63,7 +63,7 @@ func (l *accepting) accepted(conn net.Conn) bool {
 func TestDrain_UnderLoad(t *testing.T) {
 	const clients, enough = 32, 1000
 	for round := range 8 {
-		var answered, refused atomic.Int64
+		var answered, rejected atomic.Int64
 		l := &accepting{TCPListener: listen(t).(*net.TCPListener)}
 		base, stop := start(t, Config{Public: l, IdleGrace: time.Minute, DrainTimeout: time.Minute,
 			ReadHeaderTimeout: time.Minute, ReadTimeout: time.Minute,
@@ -94,7 +94,7 @@ func TestDrain_UnderLoad(t *testing.T) {
 				for {
 					over, err := post()
 					if err != nil && !l.accepted(over) {
-						refused.Add(1)
+						rejected.Add(1)
 						return
 					}
 					if err != nil {
@@ -118,8 +118,8 @@ func TestDrain_UnderLoad(t *testing.T) {
 		if err := wait.For(drained); err != nil {
 			t.Error(err)
 		}
-		if !t.Failed() && refused.Load() != clients {
-			t.Errorf("round %d: %d clients ended without a closed port", round, clients-refused.Load())
+		if !t.Failed() && rejected.Load() != clients {
+			t.Errorf("round %d: %d clients ended without a closed port", round, clients-rejected.Load())
 		}
 	}
 }

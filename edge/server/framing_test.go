@@ -98,7 +98,7 @@ func TestExpect_TooLargeBody(t *testing.T) {
 				t.Errorf("contract 5: %s: %d, want %d", method, resp.StatusCode, want)
 			}
 			if want == 413 {
-				wantRefusal(t, resp, 413, "PAYLOAD_TOO_LARGE")
+				wantRejection(t, resp, 413, "PAYLOAD_TOO_LARGE")
 			}
 		}
 	})

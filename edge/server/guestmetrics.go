@@ -123,9 +123,9 @@ func (g *guestMetrics) EffectDone(kind string, took time.Duration) {
 }
 func (g *guestMetrics) ModuleRolledBack(_, _, cause string) { g.rollbacks.WithLabelValues(cause).Inc() }
 
-func (g *guestMetrics) ModuleActivated(_ string, refused error) {
+func (g *guestMetrics) ModuleActivated(_ string, rejected error) {
 	result := "ok"
-	if refused != nil {
+	if rejected != nil {
 		result = "refused"
 	}
 	g.activations.WithLabelValues(result).Inc()

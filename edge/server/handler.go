@@ -97,16 +97,16 @@ func (l *listener) client(r *http.Request) netip.Addr {
 // rejected the request. The request takes a place only after its head and body are read, so a slow peer
 // never occupies one.
 func (l *listener) answer(ctx context.Context, w http.ResponseWriter, r *http.Request, c *limitedConn,
-	req *web.Request, route *web.Route) (resp *web.Response, why *refusal) {
+	req *web.Request, route *web.Route) (resp *web.Response, why *rejection) {
 	maxBody := route.BodyLimit()
 	if limit := route.URLLimit(); len(r.RequestURI) > limit { // in its escaped form
 		req.Query = ""
 		why := uriTooLong(limit)
-		return l.refuse(req, why), &why
+		return l.reject(req, why), &why
 	}
 	stream := l.streams[req.Path]
 	if stream == nil && r.ContentLength > int64(maxBody) && r.Header.Get("Expect") != "" {
-		return l.refuse(req, bodyTooLarge), &bodyTooLarge // without "100 Continue", which reading would send
+		return l.reject(req, bodyTooLarge), &bodyTooLarge // without "100 Continue", which reading would send
 	}
 	if stream == nil {
 		// An error means that the connection has no deadlines, so there is no deadline to set.
@@ -118,11 +118,11 @@ func (l *listener) answer(ctx context.Context, w http.ResponseWriter, r *http.Re
 			readUntil(time.Now().Add(largeBodyTimeout))
 		}
 		if why := l.takeBody(r, c, req, maxBody, &large); why != nil {
-			return l.refuse(req, *why), why
+			return l.reject(req, *why), why
 		}
 	}
 	if !c.beginRequest() {
-		return l.refuse(req, serviceBusy), &serviceBusy // the connection is closed, so no one reads this
+		return l.reject(req, serviceBusy), &serviceBusy // the connection is closed, so no one reads this
 	}
 	if route.Whole {
 		ctx = context.WithoutCancel(ctx)
@@ -134,7 +134,7 @@ func (l *listener) answer(ctx context.Context, w http.ResponseWriter, r *http.Re
 		handle = func(ctx context.Context, req *web.Request) *web.Response { return stream(ctx, req, r.Body) }
 	}
 	if resp = l.callHandler(ctx, req, handle); resp == nil {
-		return l.refuse(req, serviceBusy), &serviceBusy
+		return l.reject(req, serviceBusy), &serviceBusy
 	}
 	return resp, nil
 }
@@ -156,18 +156,18 @@ func (l *listener) callHandler(ctx context.Context, req *web.Request, handle han
 func (l *listener) guard(req *web.Request, handle func() *web.Response) (resp *web.Response) {
 	defer func() {
 		if v := recover(); v != nil {
-			resp = l.refuse(req, internalError)
+			resp = l.reject(req, internalError)
 			l.s.log.Error("panic in the engine", "cause", causeOf(v),
 				"request_id", resp.Header.Get("X-Request-Id"), "stack", string(debug.Stack()))
 		}
 	}()
 	resp = handle()
 	if resp != nil && resp.Status == http.StatusServiceUnavailable && resp.Header == nil {
-		return l.refuse(req, engineUnavailable)
+		return l.reject(req, engineUnavailable)
 	}
 	if resp == nil || resp.Header == nil && resp.Status == http.StatusInternalServerError ||
 		resp.Status < 200 || resp.Status > 599 {
-		resp = l.refuse(req, internalError)
+		resp = l.reject(req, internalError)
 		l.s.log.Error("invalid response from the engine", "request_id", resp.Header.Get("X-Request-Id"))
 	}
 	return resp

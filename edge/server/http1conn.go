@@ -17,13 +17,13 @@ import (
 // The responses that replace net/http's own. headTimeout is for a head that does not arrive in time, for
 // which net/http sends no response.
 var (
-	headTimeout = refusal{status: http.StatusRequestTimeout, code: web.RequestTimeout,
+	headTimeout = rejection{status: http.StatusRequestTimeout, code: web.RequestTimeout,
 		text: "The request header did not arrive in time."}
-	notHTTP = refusal{status: http.StatusBadRequest, code: web.InvalidRequest,
+	notHTTP = rejection{status: http.StatusBadRequest, code: web.InvalidRequest,
 		text: "The request is not well-formed HTTP: look at its URL, its Host and its header."}
-	plainOnTLS = refusal{status: http.StatusBadRequest, code: web.InvalidRequest,
+	plainOnTLS = rejection{status: http.StatusBadRequest, code: web.InvalidRequest,
 		text: "This address speaks https only."}
-	netHTTPRefusals = []refusal{
+	netHTTPRejections = []rejection{
 		notHTTP,
 		{status: http.StatusExpectationFailed, code: web.InvalidRequest,
 			text: "The only expectation that is met is 100-continue."},
@@ -36,13 +36,13 @@ var (
 	}
 )
 
-// refusalFor returns the rejection that replaces a response of net/http. The status of that response
+// rejectionFor returns the rejection that replaces a response of net/http. The status of that response
 // selects it.
-func refusalFor(answer []byte) refusal {
+func rejectionFor(answer []byte) rejection {
 	const before = len("HTTP/1.1 ")
 	if len(answer) >= before+3 {
 		status, err := strconv.Atoi(string(answer[before : before+3]))
-		for _, why := range netHTTPRefusals {
+		for _, why := range netHTTPRejections {
 			if err == nil && why.status == status {
 				return why
 			}
@@ -59,14 +59,14 @@ func refusalFor(answer []byte) refusal {
 type http1Conn struct {
 	*emptyLineConn
 	limited   *limitedConn
-	respond   func(*web.Request, refusal) *web.Response
-	onRefuse  func(*web.Response) // receives each response that replaces net/http's
+	respond   func(*web.Request, rejection) *web.Response
+	onReject  func(*web.Response) // receives each response that replaces net/http's
 	inHandler atomic.Bool         // from the handler's start until the response is written
 	headBegun bool                // a part of the next head has arrived
 	hasLine   bool                // the whole first line of the head has arrived
 	head      []byte              // the first maxKeptHead bytes of the head; empty without keepHead
 	keepHead  bool                // heads are stored in head
-	refused   bool                // our own response is written
+	rejected  bool                // our own response is written
 }
 
 // handlerBegins is called when the handler begins, with the length of the body or -1, and handlerEnds after
@@ -91,7 +91,7 @@ func (c *http1Conn) Read(b []byte) (int, error) {
 		}
 		c.hasLine = c.hasLine || bytes.IndexByte(b[:n], '\n') >= 0
 		if c.headBegun && errors.Is(err, os.ErrDeadlineExceeded) {
-			c.refuse(headTimeout)
+			c.reject(headTimeout)
 		}
 	}
 	return n, err
@@ -101,11 +101,11 @@ func (c *http1Conn) Write(b []byte) (int, error) {
 	if c.inHandler.Load() {
 		return c.Conn.Write(b)
 	}
-	why := refusalFor(b)
+	why := rejectionFor(b)
 	if why.status == http.StatusRequestHeaderFieldsTooLarge && !c.hasLine {
 		why = uriTooLong(web.MaxURL)
 	}
-	c.refuse(why)
+	c.reject(why)
 	return len(b), nil
 }
 
@@ -113,18 +113,18 @@ func (c *http1Conn) Write(b []byte) (int, error) {
 // be sending.
 func (c *http1Conn) CloseWrite() error { return closeWrite(c.Conn) }
 
-// refusalWriteTime limits the time to write a rejection. A connection's buffer accepts it immediately,
+// rejectionWriteTime limits the time to write a rejection. A connection's buffer accepts it immediately,
 // unless the peer does not read.
-const refusalWriteTime = time.Second
+const rejectionWriteTime = time.Second
 
-func (c *http1Conn) refuse(why refusal) {
-	if c.refused {
+func (c *http1Conn) reject(why rejection) {
+	if c.rejected {
 		return
 	}
-	c.refused = true
+	c.rejected = true
 	resp := c.respond(partialRequest(c.head), why)
-	writeRefusal(c.Conn, resp)
-	c.onRefuse(resp)
+	writeRejection(c.Conn, resp)
+	c.onReject(resp)
 }
 
 // maxKeptHead is the number of bytes of a head that are searched for Accept, to decide whether to respond
@@ -153,9 +153,9 @@ func partialRequest(head []byte) *web.Request {
 	return req
 }
 
-// writeRefusal writes a rejection to a connection without a request. It ignores errors, which mean that the
+// writeRejection writes a rejection to a connection without a request. It ignores errors, which mean that the
 // peer has disconnected.
-func writeRefusal(c net.Conn, resp *web.Response) {
+func writeRejection(c net.Conn, resp *web.Response) {
 	h := http.Header(resp.Header).Clone()
 	h.Set("Date", time.Now().UTC().Format(http.TimeFormat))
 	h.Set("Connection", "close")
@@ -167,6 +167,6 @@ func writeRefusal(c net.Conn, resp *web.Response) {
 	}
 	b.WriteString("\r\n")
 	b.Write(resp.Body)
-	c.SetWriteDeadline(time.Now().Add(refusalWriteTime))
+	c.SetWriteDeadline(time.Now().Add(rejectionWriteTime))
 	c.Write(b.Bytes())
 }

@@ -155,7 +155,7 @@ func TestLargeBody_PartialPictures(t *testing.T) {
 					t.Fatalf("a picture next to the halves: %s", resp.Status)
 				}
 			}
-			wantRefusal(t, wait.For(halves), 503, "UNAVAILABLE")
+			wantRejection(t, wait.For(halves), 503, "UNAVAILABLE")
 		})
 	}
 }

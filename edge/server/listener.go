@@ -108,8 +108,8 @@ func (l *listener) wrapHTTP1(conn net.Conn, c *limitedConn) net.Conn {
 		emptyLineConn: newEmptyLineConn(conn),
 		limited:       c,
 		keepHead:      l.page != nil,
-		respond:       l.refuse,
-		onRefuse:      func(resp *web.Response) { l.recordRefusal(c, resp) },
+		respond:       l.reject,
+		onReject:      func(resp *web.Response) { l.recordRejection(c, resp) },
 	}
 }
 
@@ -117,7 +117,7 @@ func (l *listener) wrapHTTP1(conn net.Conn, c *limitedConn) net.Conn {
 func (l *listener) rejectConn(c net.Conn, why string) {
 	l.recordOverLimit(connRejected, networkOf(peerOf(c)), why)
 	if l.tls == nil {
-		writeRefusal(c, serviceBusy.json(""))
+		writeRejection(c, serviceBusy.json(""))
 	}
 	c.Close()
 }
@@ -126,8 +126,8 @@ func (l *listener) rejectConn(c net.Conn, why string) {
 func (l *listener) handshakeFailed(c *limitedConn, err error) {
 	if isPlainHTTP(err) {
 		resp := plainOnTLS.json("")
-		writeRefusal(c, resp)
-		l.recordRefusal(c, resp)
+		writeRejection(c, resp)
+		l.recordRejection(c, resp)
 	} else {
 		l.logSampled(slog.LevelWarn, "handshake", "TLS handshake failed", l.s.networkAttrs(c.peer.network,
 			slog.String("listener", l.name), slog.String("error", l.s.withoutClient(err.Error())))...)
@@ -135,8 +135,8 @@ func (l *listener) handshakeFailed(c *limitedConn, err error) {
 	c.Close()
 }
 
-// recordRefusal counts and logs a response that replaced net/http's.
-func (l *listener) recordRefusal(c *limitedConn, resp *web.Response) {
+// recordRejection counts and logs a response that replaced net/http's.
+func (l *listener) recordRejection(c *limitedConn, resp *web.Response) {
 	l.s.metrics.requests.WithLabelValues(routeNone, strconv.Itoa(resp.Status)).Inc()
 	l.logSampled(slog.LevelInfo, "none "+strconv.Itoa(resp.Status), "request",
 		l.s.networkAttrs(c.peer.network,

@@ -154,7 +154,7 @@ func TestConnLimit_AllActive(t *testing.T) {
 		conns = append(conns, conn)
 	}
 	resp := read(t, dial(t, base))
-	wantRefusal(t, resp, 503, "UNAVAILABLE")
+	wantRejection(t, resp, 503, "UNAVAILABLE")
 	if resp.Header.Get("Retry-After") != "1" {
 		t.Errorf("contract 5: %v", resp.Header)
 	}
@@ -166,8 +166,8 @@ func TestConnLimit_AllActive(t *testing.T) {
 	}
 }
 
-// wantRefusal checks a response of the server itself by contract 1, 4 and 5. It returns the body.
-func wantRefusal(t *testing.T, resp *http.Response, status int, code string) map[string]string {
+// wantRejection checks a response of the server itself by contract 1, 4 and 5. It returns the body.
+func wantRejection(t *testing.T, resp *http.Response, status int, code string) map[string]string {
 	t.Helper()
 	var b map[string]string
 	if err := json.NewDecoder(resp.Body).Decode(&b); err != nil {
@@ -284,7 +284,7 @@ func TestNetHTTP_Responses(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				wantRefusal(t, resp, tt.status, tt.code)
+				wantRejection(t, resp, tt.status, tt.code)
 				if !resp.Close {
 					t.Error("the connection stays")
 				}
@@ -293,7 +293,7 @@ func TestNetHTTP_Responses(t *testing.T) {
 	}
 	t.Run("plain HTTP on a TLS listener", func(t *testing.T) {
 		base, _ := start(t, Config{TLS: server, Engine: fake{}})
-		wantRefusal(t, raw(t, base, "GET /"+rest), 400, "INVALID_REQUEST")
+		wantRejection(t, raw(t, base, "GET /"+rest), 400, "INVALID_REQUEST")
 	})
 	t.Run("a connection on which no bytes come is closed without a response", func(t *testing.T) {
 		base, _ := start(t, Config{ReadHeaderTimeout: 50 * time.Millisecond, Engine: fake{}})
@@ -422,7 +422,7 @@ func TestHTTP2(t *testing.T) {
 			t.Errorf("spoken: %s", resp.Proto)
 		}
 		code := map[int]string{408: "REQUEST_TIMEOUT", 503: "UNAVAILABLE"}[resp.StatusCode]
-		wantRefusal(t, resp, resp.StatusCode, code)
+		wantRejection(t, resp, resp.StatusCode, code)
 		return resp.StatusCode, nil
 	}
 
@@ -454,7 +454,7 @@ func TestHTTP2(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantRefusal(t, resp, 414, "URI_TOO_LONG")
+	wantRejection(t, resp, 414, "URI_TOO_LONG")
 
 	// More bodies than the address may have connections: the connection with them is closed.
 	cut := 0

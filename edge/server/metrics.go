@@ -45,17 +45,17 @@ type Metrics struct {
 	storage storageMetrics
 	ready   prometheus.Gauge
 
-	missingKeys  prometheus.Gauge
-	keys         *prometheus.GaugeVec
-	sealingKey   *prometheus.GaugeVec
-	ringUnread   prometheus.Gauge
-	keyFailing   *prometheus.GaugeVec
-	settingCert  *prometheus.GaugeVec
-	certificate  *prometheus.GaugeVec
-	certRefused  prometheus.Gauge
-	storeFailing *prometheus.GaugeVec
-	storeRefused *prometheus.CounterVec
-	storeSeconds *prometheus.HistogramVec
+	missingKeys   prometheus.Gauge
+	keys          *prometheus.GaugeVec
+	sealingKey    *prometheus.GaugeVec
+	ringUnread    prometheus.Gauge
+	keyFailing    *prometheus.GaugeVec
+	settingCert   *prometheus.GaugeVec
+	certificate   *prometheus.GaugeVec
+	certRejected  prometheus.Gauge
+	storeFailing  *prometheus.GaugeVec
+	storeRejected *prometheus.CounterVec
+	storeSeconds  *prometheus.HistogramVec
 }
 
 // NewMetrics returns metrics at zero, including those of Go's runtime, of the process and of the build.
@@ -159,7 +159,7 @@ func NewMetrics() *Metrics {
 				"wallet methods sign requests, and the client certificate of the store. The earliest one " +
 				"of a chain counts.",
 		}, []string{"setting"}),
-		certRefused: prometheus.NewGauge(prometheus.GaugeOpts{
+		certRejected: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "verge_tls_certificate_refused",
 			Help: "1 while a new certificate is rejected and the previous one is in use, else 0.",
 		}),
@@ -167,7 +167,7 @@ func NewMetrics() *Metrics {
 			Name: "verge_store_failing",
 			Help: "1 while the store fails at reads, writes or counters, else 0.",
 		}, []string{"what"}),
-		storeRefused: prometheus.NewCounterVec(prometheus.CounterOpts{
+		storeRejected: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "verge_store_refused_total", Help: "Failed store calls, by purpose.",
 		}, []string{"what"}),
 		storeSeconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
@@ -202,7 +202,7 @@ func NewMetrics() *Metrics {
 		m.lists.entries, m.lists.failed,
 		m.jobs, m.jobLag, m.jobSeconds, m.jobsRunning, m.deferred, m.claimErrors, m.missingKeys, m.sealingKey,
 		m.ringUnread, m.keyFailing, m.settingCert,
-		m.certificate, m.certRefused, m.storeFailing, m.storeRefused,
+		m.certificate, m.certRejected, m.storeFailing, m.storeRejected,
 		collectors.NewGoCollector(), collectors.NewBuildInfoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
@@ -271,8 +271,8 @@ func (m *Metrics) SettingCertificate(setting string, expires time.Time) {
 	m.settingCert.WithLabelValues(setting).Set(float64(expires.Unix()))
 }
 
-// CertificateRefused reports whether a new certificate was rejected.
-func (m *Metrics) CertificateRefused(refused bool) { m.certRefused.Set(oneIf(refused)) }
+// CertificateRejected reports whether a new certificate was rejected.
+func (m *Metrics) CertificateRejected(rejected bool) { m.certRejected.Set(oneIf(rejected)) }
 
 // PrivateKey reports whether a private key outside of this process fails to sign.
 func (m *Metrics) PrivateKey(name string, failing bool) {
@@ -287,12 +287,12 @@ func oneIf(condition bool) float64 {
 	return 0
 }
 
-// StoreFailing and StoreRefused implement storehealth.Metrics.
+// StoreFailing and StoreRejected implement storehealth.Metrics.
 func (m *Metrics) StoreFailing(what string, failing bool) {
 	m.storeFailing.WithLabelValues(what).Set(oneIf(failing))
 }
 
-func (m *Metrics) StoreRefused(what string) { m.storeRefused.WithLabelValues(what).Inc() }
+func (m *Metrics) StoreRejected(what string) { m.storeRejected.WithLabelValues(what).Inc() }
 
 // StoreDone reports a call of the store.
 func (m *Metrics) StoreDone(operation, result string, took time.Duration) {

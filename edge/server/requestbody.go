@@ -13,7 +13,7 @@ import (
 // takeBody waits for the body. During that time the request counts only for its connection, and a large
 // body for its reserved memory.
 func (l *listener) takeBody(r *http.Request, c *limitedConn, req *web.Request, maxBody int,
-	large *largeBody) *refusal {
+	large *largeBody) *rejection {
 	if r.ContentLength == 0 {
 		return nil
 	}

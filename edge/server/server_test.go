@@ -415,7 +415,7 @@ func TestHead(t *testing.T) {
 }
 
 // Responses without the engine have the format of contract 5.
-func TestRefusals(t *testing.T) {
+func TestRejections(t *testing.T) {
 	long := strings.Repeat("x", web.MaxURL)
 	var handled atomic.Int64
 	var logs lockedBuffer
@@ -465,7 +465,7 @@ func TestRefusals(t *testing.T) {
 			before := handled.Load()
 			resp := raw(t, base, strings.Replace(c.request, "\r\n\r\n",
 				"\r\nX-Correlation-Id: corr-1\r\n\r\n", 1))
-			b := wantRefusal(t, resp, c.status, c.code)
+			b := wantRejection(t, resp, c.status, c.code)
 			if b["correlation_id"] != "corr-1" || resp.Header.Get("X-Correlation-Id") != "corr-1" {
 				t.Errorf("contract 4: got %v %v", resp.Header, b)
 			}

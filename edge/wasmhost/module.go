@@ -189,14 +189,14 @@ func configure(ctx context.Context, mod api.Module, config []byte) error {
 	if at[0] == 0 || !mod.Memory().Write(uint32(at[0]), config) {
 		return errors.New("the guest has no room for its configuration")
 	}
-	refusal, err := mod.ExportedFunction("verge_config").Call(ctx, uint64(len(config)))
+	rejection, err := mod.ExportedFunction("verge_config").Call(ctx, uint64(len(config)))
 	if err != nil {
 		return err
 	}
-	if refusal[0] == 0 {
+	if rejection[0] == 0 {
 		return nil
 	}
-	text, err := outbox(mod, uint32(refusal[0]))
+	text, err := outbox(mod, uint32(rejection[0]))
 	if err != nil {
 		return err
 	}

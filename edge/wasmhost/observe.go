@@ -12,11 +12,11 @@ import (
 // state.
 type Observer interface {
 	ModuleCompiled(took time.Duration)
-	GuestStarted(took time.Duration)              // includes its configuration
-	GuestRecycled()                               // replaced because its memory was full
-	GuestFailed(cause string)                     // one of Causes
-	EffectDone(kind string, took time.Duration)   // get, commit, claim, list, spend, fetch, sign or verify
-	ModuleActivated(digest string, refused error) // digest "": the module could not be read
+	GuestStarted(took time.Duration)               // includes its configuration
+	GuestRecycled()                                // replaced because its memory was full
+	GuestFailed(cause string)                      // one of Causes
+	EffectDone(kind string, took time.Duration)    // get, commit, claim, list, spend, fetch, sign or verify
+	ModuleActivated(digest string, rejected error) // digest "": the module could not be read
 	ModuleRolledBack(from, to, cause string)
 }
 

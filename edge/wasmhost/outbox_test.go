@@ -308,8 +308,8 @@ func TestOutbox_OtherRequest(t *testing.T) {
 			one, two := newCall(1), newCall(2)
 			in := &instance{calls: map[uint32]*call{1: one, 2: two}}
 			err := in.handleOutbox(one, abi.Append.Record(nil, abi.Record{Request: of, Op: 1, Kind: kind}))
-			refused := err != nil && !errors.Is(err, errPanicked)
-			if !refused || len(in.calls) != 2 || one.asking || two.asking || len(two.result) != 0 {
+			rejected := err != nil && !errors.Is(err, errPanicked)
+			if !rejected || len(in.calls) != 2 || one.asking || two.asking || len(two.result) != 0 {
 				t.Errorf("kind %d in the name of request %d, called for 1: %v", kind, of, err)
 			}
 		}

@@ -53,7 +53,9 @@ func (o *observed) GuestStarted(time.Duration)              { o.note("started") 
 func (o *observed) GuestRecycled()                          { o.note("recycled") }
 func (o *observed) GuestFailed(cause string)                { o.note("failed: %s", cause) }
 func (o *observed) EffectDone(kind string, _ time.Duration) { o.note("effect: %s", kind) }
-func (o *observed) ModuleActivated(_ string, refused error) { o.note("activated: %v", refused == nil) }
+func (o *observed) ModuleActivated(_ string, rejected error) {
+	o.note("activated: %v", rejected == nil)
+}
 func (o *observed) ModuleRolledBack(from, to, cause string) { o.note("rolled back: %s", cause) }
 
 // calendar is a clock that can be set to years in which badguest does not start.
@@ -259,7 +261,7 @@ func TestReplacement_WaitingRequests(t *testing.T) {
 	e := start(t, cfg)
 	over := make(chan struct{})
 	var asking sync.WaitGroup
-	var answered, refused atomic.Int64
+	var answered, rejected atomic.Int64
 	for range 8 {
 		asking.Go(func() {
 			for {
@@ -271,7 +273,7 @@ func TestReplacement_WaitingRequests(t *testing.T) {
 				if get(e, t.Context(), "/").Status == 200 {
 					answered.Add(1)
 				} else {
-					refused.Add(1)
+					rejected.Add(1)
 				}
 			}
 		})
@@ -285,7 +287,7 @@ func TestReplacement_WaitingRequests(t *testing.T) {
 	}
 	close(over)
 	asking.Wait()
-	if n := refused.Load(); n != 0 {
+	if n := rejected.Load(); n != 0 {
 		t.Errorf("%d requests failed, though no guest had begun them", n)
 	}
 	if s := e.Stats(); s.InFlight != 0 || s.Queued != 0 {

@@ -85,7 +85,7 @@ func TestAGuestThatFails(t *testing.T) {
 // A guest is tested before it gets a request, as edge/wasmhost does.
 func TestModule_Rejected(t *testing.T) {
 	server := probe(t)
-	refused := func(t *testing.T, s *service, site *workerd.Site, log string) {
+	rejected := func(t *testing.T, s *service, site *workerd.Site, log string) {
 		t.Helper()
 		s.want(s.do("GET", s.base+"/echo", nil, nil), http.StatusServiceUnavailable, "UNAVAILABLE")
 		if !strings.Contains(site.Logs(), log) {
@@ -100,14 +100,14 @@ func TestModule_Rejected(t *testing.T) {
 	} {
 		t.Run(lie, func(t *testing.T) {
 			s, site := on(t, server, workerd.Config{Guest: settings.Config{Host: lie}})
-			refused(t, s, site, log)
+			rejected(t, s, site, log)
 		})
 	}
 	t.Run("an instance that draws the same as the one before", func(t *testing.T) {
 		s, site := on(t, server, workerd.Config{Guest: settings.Config{Host: "instance"}})
 		s.want(s.do("GET", s.base+"/echo", nil, nil), http.StatusOK, "")
 		site.Forget()
-		refused(t, s, site, "repeats itself")
+		rejected(t, s, site, "repeats itself")
 	})
 	t.Run("the version of the ABI before this one", func(t *testing.T) {
 		module := "\x00asm\x01\x00\x00\x00" + // _initialize does nothing, and verge_abi returns 3
@@ -115,7 +115,7 @@ func TestModule_Rejected(t *testing.T) {
 			"\x07\x24\x03\x06memory\x02\x00\x0b_initialize\x00\x00\x09verge_abi\x00\x01" +
 			"\x0a\x09\x02\x02\x00\x0b\x04\x00\x41\x03\x0b"
 		s, site := on(t, workerd.Start(t, &workerd.Options{Other: []byte(module)}), workerd.Config{})
-		refused(t, s, site, "the module speaks version 3 of the ABI, this host 4")
+		rejected(t, s, site, "the module speaks version 3 of the ABI, this host 4")
 	})
 }
 

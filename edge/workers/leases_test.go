@@ -368,7 +368,7 @@ func TestLimitsHoldAcrossIsolates(t *testing.T) {
 	s, server := deployOn(t, isolates, newInbox(t), func(w *workerd.Worker) {
 		w.Config.Limits.SecretPerIP = ratelimit.PerMinute(limit)
 	})
-	var allowed, refused atomic.Int64
+	var allowed, rejected atomic.Int64
 	began := time.Now()
 	client := http.Header{"Cf-Connecting-Ip": {"192.0.2.1"}}
 	var wait sync.WaitGroup
@@ -383,7 +383,7 @@ func TestLimitsHoldAcrossIsolates(t *testing.T) {
 					case http.StatusUnauthorized:
 						allowed.Add(1)
 					case http.StatusTooManyRequests:
-						refused.Add(1)
+						rejected.Add(1)
 					default:
 						t.Errorf("%d %s", a.status, a.body)
 					}
@@ -393,7 +393,7 @@ func TestLimitsHoldAcrossIsolates(t *testing.T) {
 	}
 	wait.Wait()
 	most := limit + int64(time.Since(began)*limit/time.Minute) + 1
-	if n := allowed.Load(); n > most || n < limit*3/4 || n+refused.Load() != isolates*2*each {
+	if n := allowed.Load(); n > most || n < limit*3/4 || n+rejected.Load() != isolates*2*each {
 		t.Errorf("%d isolates allowed %d of %d requests, want about %d and at most %d",
 			isolates, n, isolates*2*each, limit, most)
 	}

@@ -68,9 +68,9 @@ func TestTheLargestPicture(t *testing.T) {
 					t.Error("contract 41: the estimator got another picture")
 				}
 			}
-			if len(got) != 7 || p.estimator.Refused() != 0 {
+			if len(got) != 7 || p.estimator.Rejected() != 0 {
 				t.Errorf("the estimator took %d pictures and refused %d, want 7 and 0",
-					len(got), p.estimator.Refused())
+					len(got), p.estimator.Rejected())
 			}
 		})
 	}

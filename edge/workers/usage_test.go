@@ -79,7 +79,7 @@ func TestUsageOutlastsTheStoresFailures(t *testing.T) {
 	s, site := newSite(t, newInbox(t), workerd.Config{Store: store})
 	for n := range 6 {
 		s.start()
-		fault := []kvtest.Fault{kvtest.Refuse, kvtest.LoseReply, kvtest.Pass}[n%3]
+		fault := []kvtest.Fault{kvtest.Reject, kvtest.LoseReply, kvtest.Pass}[n%3]
 		store.Decide = func(c kvtest.Call) kvtest.Fault {
 			if c.Method == "Commit" && strings.HasPrefix(string(c.Tx.Partition), "u") {
 				return fault

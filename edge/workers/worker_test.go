@@ -226,7 +226,7 @@ func TestClientLog_Modes(t *testing.T) {
 }
 
 // A custom domain of the platform passes on both protocols.
-func TestPlainHTTPIsRefused(t *testing.T) {
+func TestPlainHTTPIsRejected(t *testing.T) {
 	parent := t
 	deployed := map[string]service{}
 	for name, c := range map[string]struct {
@@ -329,8 +329,8 @@ func TestWrongOperatorTokens_LockTheAddress(t *testing.T) {
 	s, _ := deploy(t, newInbox(t), nil)
 	keys := s.base + "/admin/v1/keys"
 	for range 3 {
-		begin, refused := time.Now().Truncate(time.Minute), 0
-		for refused = 0; refused <= 20; refused++ {
+		begin, rejected := time.Now().Truncate(time.Minute), 0
+		for rejected = 0; rejected <= 20; rejected++ {
 			if a := s.do("GET", keys, bearer("guess"), nil); a.status != http.StatusUnauthorized {
 				break
 			}
@@ -340,8 +340,8 @@ func TestWrongOperatorTokens_LockTheAddress(t *testing.T) {
 			time.Sleep(time.Until(now.Truncate(time.Minute).Add(time.Minute)))
 			continue
 		}
-		if refused > 20 || refused < 10 || a.status != http.StatusTooManyRequests {
-			t.Errorf("contract 30: %d guesses, then the right token: %d %s", refused, a.status, a.body)
+		if rejected > 20 || rejected < 10 || a.status != http.StatusTooManyRequests {
+			t.Errorf("contract 30: %d guesses, then the right token: %d %s", rejected, a.status, a.body)
 		}
 		return
 	}

@@ -238,7 +238,7 @@ func (s *Store) writeGroup(group []*change) {
 	g := groupState{store: s, locked: make(map[kv.Partition]*tasks), touched: make(map[string]bool)}
 	defer g.unlock()
 
-	refused := make([]error, len(group))
+	rejected := make([]error, len(group))
 	committing := false
 	var txid uint64
 	err := func() (err error) {
@@ -262,10 +262,10 @@ func (s *Store) writeGroup(group []*change) {
 		}
 		wrote := 0
 		for i, c := range group {
-			if refused[i], err = g.apply(tx, c); err != nil {
+			if rejected[i], err = g.apply(tx, c); err != nil {
 				return err
 			}
-			if refused[i] == nil && c.writes() {
+			if rejected[i] == nil && c.writes() {
 				wrote++
 			}
 		}
@@ -280,13 +280,13 @@ func (s *Store) writeGroup(group []*change) {
 		if committing {
 			s.committed.Store(txid)
 		}
-		g.publish(group, refused)
-		s.count(group, refused, committing, g.swept)
-		answer(group, refused, nil, nil)
+		g.publish(group, rejected)
+		s.count(group, rejected, committing, g.swept)
+		answer(group, rejected, nil, nil)
 		return
 	}
 	if !committing && !s.wedged.Load() {
-		answer(group, refused, unavailable(s.path, err), unavailable(s.path, err))
+		answer(group, rejected, unavailable(s.path, err), unavailable(s.path, err))
 		return
 	}
 
@@ -295,28 +295,28 @@ func (s *Store) writeGroup(group []*change) {
 	s.wakeReaders()
 	switch {
 	case !committing, r.settled && !r.landed:
-		answer(group, refused, unavailable(s.path, err), unavailable(s.path, err))
+		answer(group, rejected, unavailable(s.path, err), unavailable(s.path, err))
 	case r.landed:
-		answer(group, refused, nil, nil)
+		answer(group, rejected, nil, nil)
 	default:
-		answer(group, refused, unavailable(s.path, err), unknown(s.path, err))
+		answer(group, rejected, unavailable(s.path, err), unknown(s.path, err))
 	}
 	r.finish()
 	if r.landed {
-		g.publish(group, refused)
-		s.count(group, refused, true, g.swept)
+		g.publish(group, rejected)
+		s.count(group, rejected, true, g.swept)
 	}
 }
 
 // answer sends each change of the group its result: its rejection if its checks failed, wrote if it writes,
 // else read. If the group failed, rejections do not count, because they may depend on changes that are not
 // on disk.
-func answer(group []*change, refused []error, read, wrote error) {
+func answer(group []*change, rejected []error, read, wrote error) {
 	for i, c := range group {
 		switch {
-		case refused[i] != nil && wrote == nil:
-			c.done <- refused[i]
-		case refused[i] == nil && c.writes():
+		case rejected[i] != nil && wrote == nil:
+			c.done <- rejected[i]
+		case rejected[i] == nil && c.writes():
 			c.done <- wrote
 		default:
 			c.done <- read
@@ -329,21 +329,21 @@ func (s *Store) wakeReaders() {
 	close(*s.written.Swap(new(make(chan struct{}))))
 }
 
-// refuseQueued rejects the changes that were queued before the Store stopped writing.
-func (s *Store) refuseQueued() {
+// rejectQueued rejects the changes that were queued before the Store stopped writing.
+func (s *Store) rejectQueued() {
 	for _, c := range s.queue.take() {
 		c.done <- s.stopped()
 	}
 }
 
-func (s *Store) count(group []*change, refused []error, wrote bool, swept int) {
+func (s *Store) count(group []*change, rejected []error, wrote bool, swept int) {
 	s.statsMu.Lock()
 	defer s.statsMu.Unlock()
 	commits := 0
 	for i, c := range group {
 		switch {
 		case c.sweep:
-		case refused[i] != nil:
+		case rejected[i] != nil:
 			s.stats.Conflicts++
 		default:
 			commits++
@@ -382,15 +382,15 @@ func (g *groupState) unlock() {
 	}
 }
 
-// apply writes c to tx if its checks and leases pass. If they do not, refused is the *kv.Conflict. If err
+// apply writes c to tx if its checks and leases pass. If they do not, rejected is the *kv.Conflict. If err
 // is not nil, the whole group failed.
-func (g *groupState) apply(tx *bbolt.Tx, c *change) (refused, err error) {
+func (g *groupState) apply(tx *bbolt.Tx, c *change) (rejected, err error) {
 	now := g.store.now()
 	if c.sweep {
 		return nil, g.sweep(tx, now)
 	}
-	if refused := g.evaluate(tx, c, now); refused != nil {
-		return refused, nil
+	if rejected := g.evaluate(tx, c, now); rejected != nil {
+		return rejected, nil
 	}
 	return nil, g.write(tx, c)
 }
@@ -466,9 +466,9 @@ func (g *groupState) evaluate(tx *bbolt.Tx, c *change, now time.Time) error {
 }
 
 // publish updates the tasks in memory from the group, which is now on disk, in the order of its changes.
-func (g *groupState) publish(group []*change, refused []error) {
+func (g *groupState) publish(group []*change, rejected []error) {
 	for i, c := range group {
-		if refused[i] != nil || !c.touchesTasks() {
+		if rejected[i] != nil || !c.touchesTasks() {
 			continue
 		}
 		t := g.locked[c.partition]

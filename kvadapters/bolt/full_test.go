@@ -53,8 +53,8 @@ func commitUntilFull(path string) {
 	_, get := s.Get(context.Background(), kv.Key{Partition: "p", Name: "0"})
 	commit := s.Commit(context.Background(), fullTx(1001))
 	fmt.Println("read", get)
-	refused := errors.Is(commit, kv.ErrUnavailable) && !errors.Is(commit, kv.ErrUnknown)
-	fmt.Println("stopped", refused && s.Failing() != nil)
+	rejected := errors.Is(commit, kv.ErrUnavailable) && !errors.Is(commit, kv.ErrUnknown)
+	fmt.Println("stopped", rejected && s.Failing() != nil)
 	limit.Cur = limit.Max
 	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
 		fmt.Println("setrlimit:", err)

@@ -100,7 +100,7 @@ type noStore struct {
 	want string
 }
 
-func (c noStore) isRefused(t *testing.T) {
+func (c noStore) isRejected(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "verge.db")
 	c.make(t, path)
 	s, err := Open(path, Config{LockTimeout: 60 * time.Millisecond})
@@ -129,7 +129,7 @@ func TestOpen_Damaged(t *testing.T) {
 		{"the file is cut off inside a page", writing(good[:3*page+100]), "cut off"},
 		{"all data after the meta pages is lost", writing(zeroed(good, 2*page, len(good))), "damaged"},
 	} {
-		t.Run(c.name, c.isRefused)
+		t.Run(c.name, c.isRejected)
 	}
 }
 
@@ -177,7 +177,7 @@ func TestOpen_Errors(t *testing.T) {
 			t.Cleanup(func() { s.Close() })
 		}, "another process has it open"},
 	} {
-		t.Run(c.name, c.isRefused)
+		t.Run(c.name, c.isRejected)
 	}
 	t.Run("a directory above it is a file", func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "file")

@@ -126,7 +126,7 @@ func (r *recovery) finish() {
 		}
 		over := time.NewTimer(r.pause)
 		for waiting := true; waiting; {
-			r.refuseQueued()
+			r.rejectQueued()
 			select {
 			case <-over.C:
 				waiting = false

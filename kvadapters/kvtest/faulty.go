@@ -18,8 +18,8 @@ const (
 	// Pass is no fault.
 	Pass Fault = iota
 
-	// Refuse returns ErrUnavailable without calling the store.
-	Refuse
+	// Reject returns ErrUnavailable without calling the store.
+	Reject
 
 	// LoseRequest is a lost request. The store is not called. Commit returns ErrUnknown, the other methods
 	// return ErrUnavailable.
@@ -85,7 +85,7 @@ func Seeded(seed uint64, probability map[Fault]float64) func(Call) Fault {
 		mu.Lock()
 		x := rng.Float64()
 		mu.Unlock()
-		for f := Refuse; f <= Hang; f++ {
+		for f := Reject; f <= Hang; f++ {
 			if x -= probability[f]; x < 0 {
 				return f
 			}
@@ -148,7 +148,7 @@ func (f *Faulty) Commit(ctx context.Context, tx kv.Tx) error {
 	switch fault {
 	case Pass:
 		return f.KV.Commit(ctx, tx)
-	case Refuse:
+	case Reject:
 		return failed(ctx, fault, kv.ErrUnavailable)
 	case LoseReply:
 		_ = f.KV.Commit(ctx, tx)

@@ -20,7 +20,7 @@ func TestFaultyCommit(t *testing.T) {
 		later   bool // Deliver applies it
 	}{
 		{kvtest.Pass, nil, true, false},
-		{kvtest.Refuse, kv.ErrUnavailable, false, false},
+		{kvtest.Reject, kv.ErrUnavailable, false, false},
 		{kvtest.LoseRequest, kv.ErrUnknown, false, false},
 		{kvtest.LoseReply, kv.ErrUnknown, true, false},
 		{kvtest.Delay, kv.ErrUnknown, false, true},
@@ -67,7 +67,7 @@ func TestFaulty_ClaimReplyLost(t *testing.T) {
 	for fault, leased := range map[kvtest.Fault]bool{
 		kvtest.LoseReply:   true,
 		kvtest.LoseRequest: false,
-		kvtest.Refuse:      false,
+		kvtest.Reject:      false,
 		kvtest.Delay:       false,
 	} {
 		f := &kvtest.Faulty{KV: memory.New(memory.Config{}), Decide: kvtest.Script(kvtest.Pass, fault)}
@@ -87,7 +87,7 @@ func TestFaulty_ClaimReplyLost(t *testing.T) {
 }
 
 func TestFaultyReads(t *testing.T) {
-	for _, fault := range []kvtest.Fault{kvtest.Refuse, kvtest.LoseRequest, kvtest.LoseReply, kvtest.Delay} {
+	for _, fault := range []kvtest.Fault{kvtest.Reject, kvtest.LoseRequest, kvtest.LoseReply, kvtest.Delay} {
 		f := &kvtest.Faulty{KV: memory.New(memory.Config{}), Decide: kvtest.Script(fault, fault)}
 		_, err := f.Get(t.Context(), kv.Key{Partition: "p", Name: "a"})
 		if !errors.Is(err, kv.ErrUnavailable) || errors.Is(err, kv.ErrNotFound) {
@@ -100,7 +100,7 @@ func TestFaultyReads(t *testing.T) {
 }
 
 func TestSeeded_Deterministic(t *testing.T) {
-	p := map[kvtest.Fault]float64{kvtest.Refuse: 0.1, kvtest.LoseReply: 0.2, kvtest.Delay: 0.1}
+	p := map[kvtest.Fault]float64{kvtest.Reject: 0.1, kvtest.LoseReply: 0.2, kvtest.Delay: 0.1}
 	a, b, other := kvtest.Seeded(7, p), kvtest.Seeded(7, p), kvtest.Seeded(8, p)
 	count := make(map[kvtest.Fault]int)
 	differs := false
@@ -117,7 +117,7 @@ func TestSeeded_Deterministic(t *testing.T) {
 	}
 	for fault, want := range map[kvtest.Fault]int{
 		kvtest.Pass:      6000,
-		kvtest.Refuse:    1000,
+		kvtest.Reject:    1000,
 		kvtest.LoseReply: 2000,
 		kvtest.Delay:     1000,
 		kvtest.Hang:      0,

@@ -63,7 +63,7 @@ type operation struct {
 type answer struct {
 	tx       string         // of Get
 	conflict map[int]string // items of the conflict of a rejected commit
-	refused  bool
+	rejected bool
 	unknown  bool
 }
 
@@ -85,7 +85,7 @@ var sequential = porcupine.Model{
 			}
 		}
 		if !stands {
-			return out.unknown || out.refused && fmt.Sprint(found) == fmt.Sprint(out.conflict), s
+			return out.unknown || out.rejected && fmt.Sprint(found) == fmt.Sprint(out.conflict), s
 		}
 		for _, i := range op.puts {
 			s[i] = op.id
@@ -93,7 +93,7 @@ var sequential = porcupine.Model{
 		for _, i := range op.delete {
 			s[i] = ""
 		}
-		return out.unknown || !out.refused, s
+		return out.unknown || !out.rejected, s
 	},
 }
 
@@ -149,7 +149,7 @@ func record(t *testing.T, store kv.KV, seed uint64, p kv.Partition) []porcupine.
 				switch {
 				case op.id == "":
 					seen[op.get] = out.tx
-				case out.refused:
+				case out.rejected:
 					for i := range op.checks {
 						seen[i] = out.conflict[i]
 					}
@@ -202,7 +202,7 @@ func do(store kv.KV, p kv.Partition, op operation) (answer, error) {
 	var c *kv.Conflict
 	switch {
 	case errors.As(err, &c):
-		out := answer{refused: true, conflict: make(map[int]string)}
+		out := answer{rejected: true, conflict: make(map[int]string)}
 		for i, name := range cellNames {
 			if it, ok := c.Item(name); ok {
 				out.conflict[i] = it.Tx

@@ -112,9 +112,9 @@ func (s *Store) Commit(ctx context.Context, tx kv.Tx) error {
 	}
 	ch := s.change(tx)
 	var conflict kv.Conflict
-	var refused bool
+	var rejected bool
 	err := s.do(ctx, writesAgain, func(ctx context.Context, c *pgx.Conn) error {
-		conflict, refused = kv.Conflict{}, false
+		conflict, rejected = kv.Conflict{}, false
 		p := s.partition(tx.Partition)
 		var b pgx.Batch
 		b.Queue(lockSQL, ch.locks)
@@ -125,7 +125,7 @@ func (s *Store) Commit(ctx context.Context, tx kv.Tx) error {
 			ch.puts, ch.values, ch.expires, ch.deletes, ch.schedule, ch.due, ch.payloads, ch.cancel)
 		beginCommit(c)
 		err := s.send(ctx, c, &b, func(rows pgx.Rows) error {
-			refused = true
+			rejected = true
 			var lost bool
 			var name string
 			var by, value []byte
@@ -147,7 +147,7 @@ func (s *Store) Commit(ctx context.Context, tx kv.Tx) error {
 	switch {
 	case err != nil:
 		return commitFailed(err)
-	case refused:
+	case rejected:
 		return &conflict
 	}
 	return nil

@@ -32,9 +32,9 @@ var help = map[string]string{
 
 // undone reports whether the server has rolled back the call. A FATAL error can arrive after the commit.
 func undone(err error) bool {
-	var refused *pgconn.PgError
-	if errors.As(err, &refused) {
-		return refused.SeverityUnlocalized == "ERROR" && refused.Code != "40003" && refused.Code != "08007"
+	var rejected *pgconn.PgError
+	if errors.As(err, &rejected) {
+		return rejected.SeverityUnlocalized == "ERROR" && rejected.Code != "40003" && rejected.Code != "08007"
 	}
 	return unsent(err)
 }
@@ -47,13 +47,13 @@ func unsent(err error) bool {
 // collided reports a serialization failure or a deadlock. Verge's own statements cause neither, but a
 // trigger or another program on the same tables can.
 func collided(err error) bool {
-	var refused *pgconn.PgError
-	return errors.As(err, &refused) && undone(err) && (refused.Code == "40001" || refused.Code == "40P01")
+	var rejected *pgconn.PgError
+	return errors.As(err, &rejected) && undone(err) && (rejected.Code == "40001" || rejected.Code == "40P01")
 }
 
 func isReadOnly(err error) bool {
-	var refused *pgconn.PgError
-	return errors.As(err, &refused) && refused.Code == "25006"
+	var rejected *pgconn.PgError
+	return errors.As(err, &rejected) && rejected.Code == "25006"
 }
 
 // writesAgain reports whether a call that writes can be sent again after err. A connection that could not
@@ -66,13 +66,13 @@ func writesAgain(err error) bool {
 // readsAgain reports whether a read can be sent again after err. It can if its connection broke, as all
 // connections do when a server restarts.
 func readsAgain(err error) bool {
-	var refused *pgconn.PgError
+	var rejected *pgconn.PgError
 	var no *unsentError
 	switch {
 	case errors.Is(err, pgx.ErrNoRows), errors.As(err, &no):
 		return false
-	case errors.As(err, &refused):
-		return collided(err) || refused.SeverityUnlocalized != "ERROR"
+	case errors.As(err, &rejected):
+		return collided(err) || rejected.SeverityUnlocalized != "ERROR"
 	}
 	return true
 }
@@ -91,9 +91,9 @@ func commitFailed(err error) error {
 }
 
 func helpFor(err error) string {
-	var refused *pgconn.PgError
-	if errors.As(err, &refused) {
-		return help[refused.Code]
+	var rejected *pgconn.PgError
+	if errors.As(err, &rejected) {
+		return help[rejected.Code]
 	}
 	return ""
 }

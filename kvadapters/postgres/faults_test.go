@@ -296,7 +296,7 @@ func TestGet_ServerRestart(t *testing.T) {
 func TestOpen_UnsafeServer(t *testing.T) {
 	t.Parallel()
 	server := stores.StartPostgres(t)
-	refused := func(url string, says ...string) {
+	rejected := func(url string, says ...string) {
 		t.Helper()
 		_, err := postgres.Open(t.Context(), url, postgres.Config{})
 		for _, text := range says {
@@ -308,11 +308,11 @@ func TestOpen_UnsafeServer(t *testing.T) {
 	url := func(user string) string { return strings.Replace(server.URL("verge"), "verge@", user+"@", 1) }
 	server.Do("CREATE ROLE forgetful LOGIN SUPERUSER")
 	server.Do("ALTER ROLE forgetful SET synchronous_commit = off")
-	refused(url("forgetful"), "synchronous_commit is off")
+	rejected(url("forgetful"), "synchronous_commit is off")
 	server.Do("CREATE ROLE guest LOGIN")
-	refused(url("guest"), "permission denied", "CREATE SCHEMA")
-	refused(url("nobody"), `role "nobody" does not exist`)
-	refused(strings.Replace(server.URL("verge"), "/verge?", "/other?", 1), "create the database")
+	rejected(url("guest"), "permission denied", "CREATE SCHEMA")
+	rejected(url("nobody"), `role "nobody" does not exist`)
+	rejected(strings.Replace(server.URL("verge"), "/verge?", "/other?", 1), "create the database")
 
 	// A user who owns only the schema is sufficient.
 	server.Do("CREATE SCHEMA theirs AUTHORIZATION guest")
@@ -330,7 +330,7 @@ func TestOpen_UnsafeServer(t *testing.T) {
 	s = open(t, strings.Replace(url("reader"), "schema=verge", "schema=theirs", 1), postgres.Config{})
 	commit(t, s, used("older"))
 	server.Do("UPDATE theirs.version SET oldest = 8")
-	refused(strings.Replace(url("reader"), "schema=verge", "schema=theirs", 1),
+	rejected(strings.Replace(url("reader"), "schema=verge", "schema=theirs", 1),
 		"version 9", "version 8 and later")
 }
 

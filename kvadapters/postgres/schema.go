@@ -148,8 +148,8 @@ func (s *Store) migrate(ctx context.Context, c *pgx.Conn) (version, oldest int, 
 		return tx.QueryRow(ctx, `UPDATE `+schema+`.version SET version = $1 RETURNING oldest`, version).
 			Scan(&oldest)
 	})
-	var refused *pgconn.PgError
-	if errors.As(err, &refused) && refused.Code == "42501" {
+	var rejected *pgconn.PgError
+	if errors.As(err, &rejected) && rejected.Code == "42501" {
 		err = fmt.Errorf("%w; the user needs its own schema: CREATE SCHEMA %s AUTHORIZATION user",
 			err, schema)
 	}

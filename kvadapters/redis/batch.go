@@ -176,11 +176,11 @@ func (c *command) take(p *pending) bool {
 // again reports whether each request of the command is retried alone, because the server rejected them
 // together.
 func (c *command) again() bool {
-	var refusal redis.Error
-	if len(c.of) == 1 || !errors.As(c.cmd.Err(), &refusal) {
+	var rejection redis.Error
+	if len(c.of) == 1 || !errors.As(c.cmd.Err(), &rejection) {
 		return false
 	}
-	_, nothing := explain(refusal.Error())
+	_, nothing := explain(rejection.Error())
 	return nothing || c.shared.harmless()
 }
 

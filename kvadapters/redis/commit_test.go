@@ -128,7 +128,7 @@ func TestCommits_SeparateResults(t *testing.T) {
 	}
 	s.sendBatch(route{}, batch)
 	for i, p := range batch {
-		if refused := i == 0 || i == 2; p.err != nil || accepted(p.reply) == refused {
+		if rejected := i == 0 || i == 2; p.err != nil || accepted(p.reply) == rejected {
 			t.Errorf("transaction %d: %v, %v", i, p.reply, p.err)
 		}
 	}

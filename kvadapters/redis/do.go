@@ -100,11 +100,11 @@ func (s *Store) do(ctx context.Context, r request) (any, error) {
 			return nil, s.unavailable(r, errors.Join(err, last))
 		}
 		reply, sent, err := s.send(ctx, node, r, load, asking)
-		var refusal redis.Error
+		var rejection redis.Error
 		switch {
 		case err == nil, errors.Is(err, redis.Nil), errors.Is(err, kv.ErrUnknown):
 			return reply, err
-		case !errors.As(err, &refusal):
+		case !errors.As(err, &rejection):
 			if ctx.Err() == nil { // otherwise the error is not the server's
 				s.reload(ctx)
 			}
@@ -142,7 +142,7 @@ func (s *Store) do(ctx context.Context, r request) (any, error) {
 			if code == "CLUSTERDOWN" || code == "READONLY" {
 				s.reload(ctx)
 			}
-			return nil, s.refused(r, err)
+			return nil, s.rejected(r, err)
 		}
 		if err := sleep(ctx, pause); err != nil {
 			break

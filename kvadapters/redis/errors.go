@@ -12,9 +12,9 @@ const clusterHint = "use redis+cluster:// or rediss+cluster:// in the URL"
 const noPermission = "the ACL user may not do this: it needs its keys, " +
 	"~{prefix:* where the prefix is verge unless set, and the commands that kvadapters/redis lists"
 
-// refusals are the codes of replies that certainly changed no data, with advice for each. Redis sends them
+// rejections are the codes of replies that certainly changed no data, with advice for each. Redis sends them
 // before a script runs or at its first write.
-var refusals = []struct{ code, advice string }{
+var rejections = []struct{ code, advice string }{
 	{"OOM", "the server's maxmemory is used up: raise it, or find what fills the server"},
 	{"READONLY", "this server is a replica: point the URL at the primary, or at Sentinel"},
 	{"NOPERM", noPermission},
@@ -60,7 +60,7 @@ func explain(answer string) (advice string, nothing bool) {
 		return "a permission was withdrawn while a transaction ran, and it stopped half-way: " +
 			"give the ACL user its permissions back", false
 	}
-	for _, r := range refusals {
+	for _, r := range rejections {
 		// Before Redis 7, an error within a script does not begin with its code.
 		inScript := strings.HasPrefix(answer, "ERR") && strings.Contains(answer, ": "+r.code+" ")
 		if strings.HasPrefix(answer, r.code) || inScript {
@@ -70,8 +70,8 @@ func explain(answer string) (advice string, nothing bool) {
 	return "", false
 }
 
-// refused returns the error of a request to which the server replied with err.
-func (s *Store) refused(r request, err error) error {
+// rejected returns the error of a request to which the server replied with err.
+func (s *Store) rejected(r request, err error) error {
 	advice, nothing := explain(err.Error())
 	if advice != "" {
 		err = fmt.Errorf("%w: %s", err, advice)

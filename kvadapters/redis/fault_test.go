@@ -41,8 +41,8 @@ func wantAbsent(t *testing.T, s kv.KV, name, why string) {
 	}
 }
 
-// wantRefused checks that err means that nothing was changed, and why.
-func wantRefused(t *testing.T, err error, words ...string) {
+// wantRejected checks that err means that nothing was changed, and why.
+func wantRejected(t *testing.T, err error, words ...string) {
 	t.Helper()
 	if !errors.Is(err, kv.ErrUnavailable) || errors.Is(err, kv.ErrUnknown) {
 		t.Errorf("got %v, want ErrUnavailable", err)
@@ -88,7 +88,7 @@ func TestOpen_Replica(t *testing.T) {
 	primary := stores.StartRedis(t)
 	replica := primary.Replica()
 	_, err := redis.Open(t.Context(), replica.URL(), redis.Config{})
-	wantRefused(t, err, "is a replica", "point the URL at the primary")
+	wantRejected(t, err, "is a replica", "point the URL at the primary")
 
 	c := goredis.NewClient(&goredis.Options{Addr: replica.Addr(), MaxRetries: -1})
 	defer c.Close()
@@ -98,7 +98,7 @@ func TestOpen_Replica(t *testing.T) {
 	}
 	// The client closes a connection whose server returned the code READONLY.
 	err = s.Commit(t.Context(), mark("1", "a"))
-	wantRefused(t, err, kv.ErrUnavailable.Error()+": READONLY ", "point the URL at the primary")
+	wantRejected(t, err, kv.ErrUnavailable.Error()+": READONLY ", "point the URL at the primary")
 }
 
 func TestStore_FullServer(t *testing.T) {
@@ -113,7 +113,7 @@ func TestStore_FullServer(t *testing.T) {
 	s.Do("config", "set", "maxmemory", "1")
 	tx := mark("late", "a")
 	tx.Deletes, tx.Cancel = []string{"first"}, []string{"t"}
-	wantRefused(t, store.Commit(t.Context(), tx), "OOM", "raise it")
+	wantRejected(t, store.Commit(t.Context(), tx), "OOM", "raise it")
 	wantAbsent(t, store, "a", "its commit was rejected")
 	if _, err := store.Get(t.Context(), kv.Key{Partition: "p", Name: "first"}); err != nil {
 		t.Errorf("first: %v, though the commit that deletes it was rejected", err)
@@ -128,7 +128,7 @@ func TestOpen_EvictingServer(t *testing.T) {
 	for _, policy := range []string{"allkeys-lru", "volatile-ttl"} {
 		s := stores.StartRedis(t, "--maxmemory", "20mb", "--maxmemory-policy", policy)
 		_, err := redis.Open(t.Context(), s.URL(), redis.Config{})
-		wantRefused(t, err, policy, "set it to noeviction")
+		wantRejected(t, err, policy, "set it to noeviction")
 	}
 }
 
@@ -138,7 +138,7 @@ func TestCommit_MissingReplicas(t *testing.T) {
 		s := stores.StartRedis(t)
 		store := open(t, s.URL(), redis.Config{})
 		s.Do("config", "set", "min-replicas-to-write", "1")
-		wantRefused(t, store.Commit(t.Context(), mark("1", "a")), "NOREPLICAS", "bring them back")
+		wantRejected(t, store.Commit(t.Context(), mark("1", "a")), "NOREPLICAS", "bring them back")
 		s.Do("config", "set", "min-replicas-to-write", "0")
 		wantAbsent(t, store, "a", "its commit was rejected")
 	})
@@ -210,7 +210,7 @@ func TestCredentials(t *testing.T) {
 				kvWalk(t, store)
 				return
 			}
-			wantRefused(t, err, c.words...)
+			wantRejected(t, err, c.words...)
 			if err != nil && strings.Contains(err.Error(), "canary") {
 				t.Errorf("the error contains the password: %v", err)
 			}
@@ -218,7 +218,7 @@ func TestCredentials(t *testing.T) {
 	}
 	s.Do("config", "set", "requirepass", "secret")
 	_, err := redis.Open(t.Context(), s.URL(), redis.Config{})
-	wantRefused(t, err, "NOAUTH", "requires a password")
+	wantRejected(t, err, "NOAUTH", "requires a password")
 }
 
 // kvWalk makes each call of a store once.
@@ -268,7 +268,7 @@ func TestCommit_WrongType(t *testing.T) {
 			} else {
 				s.Do("set", "{verge:p}"+key, "stray")
 			}
-			wantRefused(t, store.Commit(t.Context(), kv.Tx{
+			wantRejected(t, store.Commit(t.Context(), kv.Tx{
 				ID: "1", Partition: "p", Checks: []kv.Check{{Name: "checked"}},
 				Puts: []kv.Put{
 					{Name: "a"},
@@ -322,7 +322,7 @@ func TestStore_ServerKilled(t *testing.T) {
 	for range 3 {
 		wait.Until(t, "commits are granted", more(count()))
 		s.Kill()
-		wantRefused(t, store.Commit(t.Context(), mark("down", "down")))
+		wantRejected(t, store.Commit(t.Context(), mark("down", "down")))
 		before := denied.Load()
 		wait.Until(t, "commits are denied", func() bool { return denied.Load() > before })
 		s.Start()
@@ -490,7 +490,7 @@ func TestStore_LostReply(t *testing.T) {
 			}
 			p.cutReply.Store(1)
 			_, _, err = store.Claim(t.Context(), "p", time.Now(), time.Hour, 1)
-			wantRefused(t, err)
+			wantRejected(t, err)
 			tasks, _, err := direct.Claim(t.Context(), "p", time.Now(), time.Hour, 1)
 			if err != nil || len(tasks) != 0 {
 				t.Errorf("claimed %v, %v, want none: the task is leased by the claim whose reply was lost",
@@ -520,7 +520,7 @@ func TestCluster_MovingSlot(t *testing.T) {
 	if it, err := store.Get(t.Context(), kv.Key{Partition: "p", Name: "a"}); err != nil || it.Tx != "1" {
 		t.Errorf("an item that has moved: %s, %v", it.Tx, err)
 	}
-	wantRefused(t, store.Commit(t.Context(), mark("2", "a")), "TRYAGAIN")
+	wantRejected(t, store.Commit(t.Context(), mark("2", "a")), "TRYAGAIN")
 	for _, key := range []string{"n", "x"} {
 		from.Do("migrate", "127.0.0.1", to.Port, "{verge:p}"+key, 0, 5000)
 	}
@@ -556,7 +556,7 @@ func TestCluster_NodeDown(t *testing.T) {
 		}
 	}
 	nodes[1].Kill()
-	wantRefused(t, put(1, "down"))
+	wantRejected(t, put(1, "down"))
 	for _, node := range []int64{0, 2} {
 		if err := put(node, "meanwhile"); err != nil {
 			t.Errorf("node %d is up, but: %v", node, err)
@@ -581,7 +581,7 @@ func TestCluster_NodeDown(t *testing.T) {
 func TestOpen_SingleClientOnCluster(t *testing.T) {
 	s := stores.StartRedis(t, "--cluster-enabled", "yes")
 	_, err := redis.Open(t.Context(), s.URL(), redis.Config{})
-	wantRefused(t, err, "redis+cluster://")
+	wantRejected(t, err, "redis+cluster://")
 }
 
 func TestSentinelFailover(t *testing.T) {

@@ -215,7 +215,7 @@ func (s *Store) Check(ctx context.Context) error {
 			if isForbidden(err) {
 				return nil
 			}
-			return s.refused(probe, err)
+			return s.rejected(probe, err)
 		}
 		if err := unfit(info, s.cluster() != nil); err != nil {
 			return fmt.Errorf("redis: %s: %w: %w", node.Options().Addr, kv.ErrUnavailable, err)
@@ -234,7 +234,7 @@ func (s *Store) Check(ctx context.Context) error {
 			return nil
 		})
 		if err != nil {
-			return s.refused(probe, err)
+			return s.rejected(probe, err)
 		}
 		if err := errors.Join(errs...); err != nil {
 			return err
@@ -268,8 +268,8 @@ func (s *Store) Check(ctx context.Context) error {
 
 // isForbidden reports whether the server rejects a command, as an operator may forbid INFO.
 func isForbidden(err error) bool {
-	var refusal redis.Error
-	return errors.As(err, &refusal) && (strings.HasPrefix(err.Error(), "NOPERM") ||
+	var rejection redis.Error
+	return errors.As(err, &rejection) && (strings.HasPrefix(err.Error(), "NOPERM") ||
 		strings.HasPrefix(err.Error(), "ERR"))
 }
 

@@ -37,7 +37,7 @@
 //
 //	appendonly yes                 otherwise a restart loses commits
 //	appendfsync always             otherwise a power cut loses the last second
-//	maxmemory-policy noeviction    otherwise marks of used tokens vanish; Open refuses another
+//	maxmemory-policy noeviction    otherwise marks of used tokens vanish; Open rejects another
 //	min-replicas-to-write 1        with replicas, besides Config.Replicas
 //	min-replicas-max-lag 10
 //

@@ -247,7 +247,7 @@ func isAnswer(err error) bool {
 // answered returns the error of a request for a server's information about itself.
 func (s *Store) answered(r request, err error) error {
 	if isAnswer(err) {
-		return s.refused(r, err)
+		return s.rejected(r, err)
 	}
 	return s.unavailable(r, fmt.Errorf("asking a server about itself: %w", err))
 }

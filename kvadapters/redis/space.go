@@ -27,7 +27,7 @@ func (s *Store) Measure(ctx context.Context) (kv.Space, error) {
 				mu.Unlock()
 				return nil
 			}
-			return s.refused(request{base: node.Options().Addr}, err)
+			return s.rejected(request{base: node.Options().Addr}, err)
 		}
 		u, errUsed := numberIn(info, "used_memory")
 		m, errLimit := numberIn(info, "maxmemory")

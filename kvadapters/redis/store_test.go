@@ -210,7 +210,7 @@ func TestClaim_DistinctLeases(t *testing.T) {
 		commit(t, s, tx)
 	}
 	_, _, err = s.Claim(t.Context(), "p", time.Now(), time.Second, 2)
-	wantRefused(t, err, "randomness")
+	wantRejected(t, err, "randomness")
 }
 
 // claimCost returns the number of commands of some claims and the server's time for them.
@@ -318,7 +318,7 @@ func TestClaim_TaskWithoutBody(t *testing.T) {
 	commit(t, s, kv.Tx{ID: "1", Partition: "p", Schedule: []kv.Task{{ID: "t", Due: due}}})
 	m.Del("{verge:p}t")
 	_, _, err := s.Claim(t.Context(), "p", clock.Now(), time.Second, 1)
-	wantRefused(t, err, "set maxmemory-policy noeviction")
+	wantRejected(t, err, "set maxmemory-policy noeviction")
 }
 
 func TestSpend(t *testing.T) {
@@ -365,7 +365,7 @@ func TestSpend(t *testing.T) {
 				t.Errorf("no charges: %v", tats)
 			}
 			_, err := s.Spend(t.Context(), "limits", time.Unix(-1, 0), []kv.Charge{minute})
-			wantRefused(t, err, "minute")
+			wantRejected(t, err, "minute")
 
 			// The model is kv.Meter's promise, word for word. It must hold for clocks that jump, too.
 			model := map[string]time.Time{}
@@ -521,11 +521,11 @@ func TestTLS(t *testing.T) {
 	url := fmt.Sprintf("rediss://127.0.0.1:%d", port)
 
 	_, err := redis.Open(t.Context(), url, redis.Config{})
-	wantRefused(t, err, "certificate")
+	wantRejected(t, err, "certificate")
 	_, err = redis.Open(t.Context(), url, redis.Config{TLS: &tls.Config{RootCAs: c.Roots}})
 	if err == nil || !strings.Contains(err.Error(), "certificate required") {
 		// The server's reason can be lost. The error then has the likely reason.
-		wantRefused(t, err, "requires a client's certificate")
+		wantRejected(t, err, "requires a client's certificate")
 	}
 	kvWalk(t,
 		open(t, url, redis.Config{TLS: &tls.Config{RootCAs: c.Roots,
@@ -552,7 +552,7 @@ func TestTLS_ConnectionReset(t *testing.T) {
 	}()
 	_, err = redis.Open(t.Context(), "rediss://"+l.Addr().String(),
 		redis.Config{TLS: &tls.Config{RootCAs: c.Roots}})
-	wantRefused(t, err, "requires a client's certificate", "Config.TLS")
+	wantRejected(t, err, "requires a client's certificate", "Config.TLS")
 }
 
 // The commit is like validate's.

@@ -89,7 +89,7 @@ func TestBatch_SeparateResults(t *testing.T) {
 				t.Errorf("commit %d: %v, want the conflict with the first", i, err)
 			}
 		case 1:
-			wantRefused(t, err, "WRONGTYPE")
+			wantRejected(t, err, "WRONGTYPE")
 		default:
 			if err != nil {
 				t.Errorf("commit %d: %v", i, err)

@@ -59,7 +59,7 @@ var wallet = foothold{"An attacker who builds a wallet", []row{
 		tries: "a zero-knowledge proof of another element, time, type, session, circuit or issuer, an " +
 			"altered proof, an old proof, and a document where a proof is required",
 		gets: "400 for each, or a failed attempt through the browser",
-		proof: []string{"core/method/openid4vp:TestProofs_Refused",
+		proof: []string{"core/method/openid4vp:TestProofs_Rejected",
 			"core/method/openid4vp:TestProofs_DocumentInstead", "core/method/openid4vp:TestProofs_Time",
 			"edge/internal/longfellow:TestVerify_ChangedProof",
 			"testharness/conformance:TestZeroKnowledge", "cmd/verge/internal/cli:TestTrust_ProofAttacks"},

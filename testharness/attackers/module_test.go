@@ -47,7 +47,7 @@ var signedModule = foothold{"A trusted WebAssembly module", []row{
 		says:  "If an operator sends it, it does not replace a later version.",
 		tries: "an older signed module, or one below `module_min_version`",
 		gets:  "409, and the module in use stays active",
-		proof: []string{"edge/modules:TestOlderModulesAreRefused", "edge/modules:TestTrust"},
+		proof: []string{"edge/modules:TestOlderModulesAreRejected", "edge/modules:TestTrust"},
 	},
 }}
 

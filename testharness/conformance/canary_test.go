@@ -152,7 +152,7 @@ func (w *canaries) walkPasskeys(t *testing.T) (said []passkeytest.Answer) {
 		}
 	}
 	fails := func(do func()) {
-		w.store.set(func(kvtest.Call) kvtest.Fault { return kvtest.Refuse })
+		w.store.set(func(kvtest.Call) kvtest.Fault { return kvtest.Reject })
 		do()
 		w.store.off()
 	}
@@ -161,7 +161,7 @@ func (w *canaries) walkPasskeys(t *testing.T) (said []passkeytest.Answer) {
 	form := u.answers(done, creates)
 	w.store.set(func(c kvtest.Call) kvtest.Fault {
 		if c.Method == "Commit" {
-			return kvtest.Refuse
+			return kvtest.Reject
 		}
 		return kvtest.Pass
 	})
@@ -238,7 +238,7 @@ func (w *canaries) sendBadRequests() {
 		w.ValidateAs(also(testharness.Bearer(key), "Origin", "https://"+content), content)
 	}
 	w.Do("GET", web.HostedPath+"?flow="+content, nil, nil)
-	if !inWorker { // workerd itself refuses methods that it does not know
+	if !inWorker { // workerd itself rejects methods that it does not know
 		w.Do(content, web.StartPath, with(h), nil)
 	}
 }
@@ -246,7 +246,7 @@ func (w *canaries) sendBadRequests() {
 // failTheStore has every request meet a store that fails: its errors are
 // logged in full.
 func (w *canaries) failTheStore(t *testing.T) {
-	for _, fault := range []kvtest.Fault{kvtest.Refuse, kvtest.LoseReply} {
+	for _, fault := range []kvtest.Fault{kvtest.Reject, kvtest.LoseReply} {
 		s := w.Start(w.given)
 		page := w.Open(s.RedirectURL)
 		token := w.Approve(w.Start(w.given)).ResultToken

@@ -259,7 +259,7 @@ type receiver struct {
 	mu       sync.Mutex
 	secrets  []string // any of them is good
 	careless bool     // takes events of any age
-	refuses  bool     // returns 410 to all
+	rejects  bool     // returns 410 to all
 	got      []received
 }
 
@@ -310,7 +310,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	var event webhook.Event
 	err = json.Unmarshal(body, &event)
 	switch {
-	case r.refuses:
+	case r.rejects:
 		w.WriteHeader(http.StatusGone)
 	case signed < 0:
 		w.WriteHeader(http.StatusUnauthorized)

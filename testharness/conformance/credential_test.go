@@ -20,7 +20,7 @@ func TestCredentials(t *testing.T) {
 	s := h.Start(nil)
 	result := h.Approve(s).ResultToken
 	unknownPK, _ := integration.GenerateKey(integration.PublicPrefix, rand.Reader)
-	for _, c := range refusedCredentials(t, h, result) {
+	for _, c := range rejectedCredentials(t, h, result) {
 		t.Run("validate/"+c.name, func(t *testing.T) {
 			wantError(t, h.ValidateAs(c.header, result), c.status, c.code)
 		})
@@ -134,15 +134,15 @@ func startWithCredentials(t *testing.T, h *testharness.Harness) {
 	}
 }
 
-// refusedCredential is one that neither validate nor reconcile takes.
-type refusedCredential struct {
+// rejectedCredential is one that neither validate nor reconcile takes.
+type rejectedCredential struct {
 	name   string
 	header http.Header
 	status int
 	code   string
 }
 
-func refusedCredentials(t *testing.T, h *testharness.Harness, result string) []refusedCredential {
+func rejectedCredentials(t *testing.T, h *testharness.Harness, result string) []rejectedCredential {
 	t.Helper()
 	unknownSK, err := integration.GenerateKey(integration.SecretPrefix, rand.Reader)
 	if err != nil {
@@ -153,7 +153,7 @@ func refusedCredentials(t *testing.T, h *testharness.Harness, result string) []r
 		t.Fatal(err)
 	}
 	bearer := testharness.Bearer
-	return []refusedCredential{
+	return []rejectedCredential{
 		{"contract 5: none", nil, 401, "UNAUTHORIZED"},
 		{"contract 5: unknown secret key", bearer(unknownSK), 401, "UNAUTHORIZED"},
 		{"contract 5: malformed", bearer("x"), 401, "UNAUTHORIZED"},

@@ -185,7 +185,7 @@ func (n *newcomer) triesOut() {
 func (n *newcomer) repairsDelivery() {
 	v := n.mia
 	n.receiver.takes()
-	n.receiver.be(func(r *receiver) { r.refuses = true })
+	n.receiver.be(func(r *receiver) { r.rejects = true })
 	v.open(n.page("test"))
 	v.send("start-test-session")
 	n.h.Settle()
@@ -198,7 +198,7 @@ func (n *newcomer) repairsDelivery() {
 	v.sees(200, "Failed", "410")
 	v.follow("started")
 	v.sees(200, "Failed", "410")
-	n.receiver.be(func(r *receiver) { r.refuses = false })
+	n.receiver.be(func(r *receiver) { r.rejects = false })
 	v.send("resend")
 	v.sees(200, "The event is being resent.")
 	sent := v.path

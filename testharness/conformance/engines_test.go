@@ -194,7 +194,7 @@ var suites = []struct {
 	{"passkeys", []string{"TestPasskeys", "TestPasskeysOfOperators"}},
 	{"webhooks", []string{"TestEventGolden", "TestEventsAreDescribed", "TestSignatureHeaders", "TestSchedule",
 		"TestDeadEvents", "TestReadiness", "TestWebhooksOff"}},
-	{"test events", []string{"TestTestEvents", "TestTestEventsRefuse", "TestTestEvents_ETag",
+	{"test events", []string{"TestTestEvents", "TestTestEventsReject", "TestTestEvents_ETag",
 		"TestTestEvents_Wait", "TestTestEvents_WaitLimit", "TestTestEvents_Repeated"}},
 	{"faults", []string{"TestStoreFaults", "TestHangingStore", "TestFaultsUnderDelivery"}},
 	{"secrets", []string{"TestNoSecretIsTold"}},

@@ -42,7 +42,7 @@ func (f *faults) off()                                      { f.decide.Store(nil
 
 // faultKinds are all ways in which one call can fail.
 var faultKinds = []kvtest.Fault{
-	kvtest.Refuse, kvtest.LoseRequest, kvtest.LoseReply, kvtest.Delay, kvtest.Hang,
+	kvtest.Reject, kvtest.LoseRequest, kvtest.LoseReply, kvtest.Delay, kvtest.Hang,
 }
 
 func request(method, path, query string, body []byte, pairs ...string) *web.Request {
@@ -460,7 +460,7 @@ func TestFaultsUnderDelivery(t *testing.T) {
 				want[s.SessionID] = []string{"verification." + end, "verification.started"}
 			}
 			f.set(kvtest.Seeded(seed, map[kvtest.Fault]float64{
-				kvtest.Refuse: .2, kvtest.LoseRequest: .1, kvtest.LoseReply: .2,
+				kvtest.Reject: .2, kvtest.LoseRequest: .1, kvtest.LoseReply: .2,
 			}))
 			for range 60 { // long enough for leases to run out
 				h.Engine.RunDue(context.Background())

@@ -133,7 +133,7 @@ func (w *fixture) run(seed uint64) []porcupine.Operation {
 	must(err)
 
 	w.faulty.Decide = kvtest.Seeded(seed, map[kvtest.Fault]float64{
-		kvtest.Refuse: .05, kvtest.LoseRequest: .1, kvtest.LoseReply: .2, kvtest.Delay: .15})
+		kvtest.Reject: .05, kvtest.LoseRequest: .1, kvtest.LoseReply: .2, kvtest.Delay: .15})
 	var recorder history.Recorder
 	validate := func(client int, owner, idempotency string) {
 		end := recorder.Call(client, owner)

@@ -117,15 +117,15 @@ func TestPasskeys(t *testing.T) {
 
 	// L1 is not enough for L2: no attempt is counted, the page shows the reason, and still offers the method.
 	page, s = u.begins(u.Publisher.L2)
-	refused := u.uses(page)
-	if refused.Callback != nil || refused.Kind != "method" || !strings.Contains(string(refused.Body),
+	rejected := u.uses(page)
+	if rejected.Callback != nil || rejected.Kind != "method" || !strings.Contains(string(rejected.Body),
 		"asks for one with an ID") {
-		t.Fatalf("contract 38: L1 for L2: %s", refused.Body)
+		t.Fatalf("contract 38: L1 for L2: %s", rejected.Body)
 	}
 	if r := u.Reconcile(s.SessionID).JSON(); r["status"] != "PENDING" {
 		t.Errorf("contract 38: L1 for L2: %v", r)
 	}
-	if done := refused.Submit("approve"); done.Callback == nil {
+	if done := rejected.Submit("approve"); done.Callback == nil {
 		t.Errorf("contract 38: the method is gone: %s", done.Body)
 	}
 
@@ -234,9 +234,9 @@ func TestPasskeysOfOperators(t *testing.T) {
 	}
 	counts(0)
 	page, _ = u.begins(u.Publisher.L1)
-	if refused := u.uses(page); refused.Callback != nil ||
-		!strings.Contains(string(refused.Body), "It is no longer valid") {
-		t.Errorf("contract 38: an ended passkey: %s", refused.Body)
+	if rejected := u.uses(page); rejected.Callback != nil ||
+		!strings.Contains(string(rejected.Body), "It is no longer valid") {
+		t.Errorf("contract 38: an ended passkey: %s", rejected.Body)
 	}
 	if r := u.Admin("POST", "/admin/v1/passkeys/end", body{"publisher_id": "pub_none"}); r.Status != 404 &&
 		r.Status != 400 {

@@ -213,7 +213,7 @@ func remaining(t *testing.T, r *testharness.Response) (left int) {
 	return left
 }
 
-func TestTestEventsRefuse(t *testing.T) {
+func TestTestEventsReject(t *testing.T) {
 	h := newHarness(t, &opts{Configure: unlimited})
 	i, since := h.Publisher.L1.ID, "2026-11-20T22:10:00.000Z"
 	for _, c := range []struct {

@@ -17,7 +17,7 @@ import (
 )
 
 // The published list of callbacks, bad and good, through the whole service. A
-// refusal names the field. A callback that is accepted is used as it was given.
+// rejection names the field. A callback that is accepted is used as it was given.
 func TestCallbackVectors(t *testing.T) {
 	text, err := os.ReadFile("../../core/internal/weburl/testdata/callback_urls.json")
 	if err != nil {

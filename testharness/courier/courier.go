@@ -104,9 +104,9 @@ func (*courier) Receive(_ context.Context, _ method.Session, state []byte, c met
 	to, nonce, answer := posted.To, posted.Nonce, posted.Answer
 	switch {
 	case to != c.Address || strings.HasSuffix(to, method.SameDevice) != c.Same:
-		return nil, &method.Refusal{Reason: "another_address"}
+		return nil, &method.Rejection{Reason: "another_address"}
 	case nonce != encoded(state):
-		return nil, &method.Refusal{Reason: "another_nonce"}
+		return nil, &method.Rejection{Reason: "another_nonce"}
 	case answer == Nothing:
 		return nil, nil
 	case answer == Later:
@@ -115,7 +115,7 @@ func (*courier) Receive(_ context.Context, _ method.Session, state []byte, c met
 		return make([]byte, method.MaxKept+1), nil
 	}
 	if _, ok := verdicts[answer]; !ok {
-		return nil, &method.Refusal{Reason: "unknown_answer"}
+		return nil, &method.Rejection{Reason: "unknown_answer"}
 	}
 	return []byte(answer), nil
 }

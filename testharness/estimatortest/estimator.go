@@ -79,7 +79,7 @@ type Estimator struct {
 	mu       sync.Mutex
 	answer   Answer
 	requests []request
-	refused  int
+	rejected int
 	nonces   map[string]time.Time
 }
 
@@ -105,11 +105,11 @@ func (e *Estimator) Requests() []request {
 	return append([]request(nil), e.requests...)
 }
 
-// Refused returns how many requests were not let through.
-func (e *Estimator) Refused() int {
+// Rejected returns how many requests were not let through.
+func (e *Estimator) Rejected() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.refused
+	return e.rejected
 }
 
 // maxBody is the maximum size of a request in bytes: 1 MiB of picture in base64, and some more.
@@ -151,7 +151,7 @@ func (e *Estimator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	e.mu.Lock()
 	a := e.answer
 	if wrong != nil {
-		e.refused++
+		e.rejected++
 	} else {
 		e.requests = append(e.requests, request{r.URL.Path, sha256.Sum256(picture)})
 	}

@@ -34,7 +34,7 @@ type answer struct {
 	hangs  bool // no response comes in time
 }
 
-func refusal(status int, code string, header map[string]string) answer {
+func rejection(status int, code string, header map[string]string) answer {
 	return answer{status: status, header: header, body: fmt.Sprintf(
 		`{"code":%q,"error_code":%q,"error":"e","message":"e","request_id":"req_1"}`, code, code)}
 }
@@ -86,19 +86,19 @@ var sdkCases = []sdkCase{
 	{rule: "the id of a session is one segment of the path", does: "reconcile",
 		args: map[string]string{"session": "a/../b?c"}, answers: []answer{good}, requests: 1, want: result},
 	{rule: "contract 5: 503 is repeated", args: startArgs,
-		answers:  []answer{refusal(503, "UNAVAILABLE", map[string]string{"Retry-After": "1"}), good},
+		answers:  []answer{rejection(503, "UNAVAILABLE", map[string]string{"Retry-After": "1"}), good},
 		requests: 2, want: result},
 	{rule: "contract 5: 429 is repeated", args: startArgs,
-		answers: []answer{refusal(429, "RATE_LIMITED", nil), good}, requests: 2, want: result},
+		answers: []answer{rejection(429, "RATE_LIMITED", nil), good}, requests: 2, want: result},
 	{rule: "a long wait is left to the caller", args: startArgs,
-		answers:  []answer{refusal(429, "RATE_LIMITED", map[string]string{"Retry-After": "60"}), good},
+		answers:  []answer{rejection(429, "RATE_LIMITED", map[string]string{"Retry-After": "60"}), good},
 		requests: 1, want: outcome{Kind: "ApiError", Status: 429, Code: "RATE_LIMITED", RetryAfter: 60}},
 	{rule: "contract 5: a failed session is not repeated", args: startArgs,
 		answers: []answer{{status: 502, body: `{"code":"PROVIDER_UNAVAILABLE","error":"e",` +
 			`"session_id":"svc_sess_2"}`}, good}, requests: 1,
 		want: outcome{Kind: "ApiError", Status: 502, Code: "PROVIDER_UNAVAILABLE", SessionID: "svc_sess_2"}},
 	{rule: "contract 5: an internal error is not repeated", args: startArgs,
-		answers:  []answer{refusal(500, "INTERNAL", map[string]string{"X-Request-Id": "req_1"}), good},
+		answers:  []answer{rejection(500, "INTERNAL", map[string]string{"X-Request-Id": "req_1"}), good},
 		requests: 1, want: outcome{Kind: "ApiError", Status: 500, Code: "INTERNAL", RequestID: "req_1"}},
 	{rule: "an error has its fields", args: startArgs,
 		answers: []answer{{status: 400, body: `{"code":"INVALID_REQUEST","error":"e",` +
@@ -129,7 +129,7 @@ var sdkCases = []sdkCase{
 	{rule: "contract 11: a lost start with a public key is not repeated", public: true, args: startArgs,
 		answers: []answer{{drops: true}, good}, requests: 1, want: outcome{Kind: "ConnectionError"}},
 	{rule: "contract 5: 503 is repeated with a public key", public: true, args: startArgs,
-		answers: []answer{refusal(503, "UNAVAILABLE", nil), good}, requests: 2, want: result},
+		answers: []answer{rejection(503, "UNAVAILABLE", nil), good}, requests: 2, want: result},
 }
 
 // sdkServer gives each case the responses that it lists. The path of a request begins with the case's number.

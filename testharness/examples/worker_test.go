@@ -120,7 +120,7 @@ func TestSDK_Workerd(t *testing.T) {
 	for _, p := range webhook.Probes(h.Publisher.L1.WebhookSecret, event, time.Now()) {
 		status, said := ask("/hook", p.Header, p.Body)
 		if p.Want == webhook.WantAccepted && (status != 200 || said["id"] != event.ID) ||
-			p.Want == webhook.WantRefused && status != 401 {
+			p.Want == webhook.WantRejected && status != 401 {
 			t.Errorf("contract 29: %s: %d %v", p.Name, status, said)
 		}
 	}

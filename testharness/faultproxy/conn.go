@@ -30,7 +30,7 @@ const piece = 32
 func (c *conn) serve() {
 	defer c.cut()
 	switch f := c.proxy.fault(Exchange{Conn: c.n}); f {
-	case Refuse:
+	case Reject:
 		c.in.SetLinger(0) // a reset: the connection was accepted, so rejecting it is too late
 		return
 	case HangRequest:
@@ -88,7 +88,7 @@ func (c *conn) request(to net.Conn, b []byte) bool {
 		}
 	}
 	switch f {
-	case Refuse, DropRequest:
+	case Reject, DropRequest:
 		return false
 	case HangRequest:
 		return true

@@ -12,13 +12,13 @@ import (
 // Fault is the fault of a new connection, or of one exchange.
 type Fault int
 
-// The faults. A connection that is being made can only meet Refuse, HangRequest
-// and Delay. For an exchange, Refuse is the same as DropRequest.
+// The faults. A connection that is being made can only meet Reject, HangRequest
+// and Delay. For an exchange, Reject is the same as DropRequest.
 const (
 	Pass        Fault = iota
 	Delay             // the request waits before it is sent on
 	Slow              // request and reply trickle
-	Refuse            // the connection is reset as soon as it is accepted
+	Reject            // the connection is reset as soon as it is accepted
 	DropRequest       // the connection is cut, and the server never gets the request
 	DropReply         // the server responds, and the connection is cut instead of passing the reply on
 	HangRequest       // half-open: the server never gets the request, and the client is not notified
@@ -49,7 +49,7 @@ type decide func(Exchange) Fault
 // nothing happens.
 type Odds map[Fault]float64
 
-// Seeded decides by odds. Refuse happens only to connections, every other fault
+// Seeded decides by odds. Reject happens only to connections, every other fault
 // only to exchanges.
 func Seeded(seed uint64, odds Odds) decide {
 	sum := 0.0
@@ -65,13 +65,13 @@ func Seeded(seed uint64, odds Odds) decide {
 	return func(x Exchange) Fault {
 		at := rand.New(rand.NewPCG(seed, uint64(x.Conn)<<32|uint64(x.N))).Float64()
 		if x.N == 0 {
-			if at < odds[Refuse] {
-				return Refuse
+			if at < odds[Reject] {
+				return Reject
 			}
 			return Pass
 		}
 		for f := range faults { // in their order: a map has none
-			if f == Refuse {
+			if f == Reject {
 				continue
 			}
 			if at < odds[f] {
@@ -107,7 +107,7 @@ func Script(all ...Fault) decide {
 // that a connection can meet.
 func Always(f Fault) decide {
 	return func(x Exchange) Fault {
-		if x.N == 0 && !slices.Contains([]Fault{Refuse, HangRequest, Delay}, f) {
+		if x.N == 0 && !slices.Contains([]Fault{Reject, HangRequest, Delay}, f) {
 			return Pass
 		}
 		return f

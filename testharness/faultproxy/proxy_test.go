@@ -105,7 +105,7 @@ func TestProxy_EachFault(t *testing.T) {
 		{faultproxy.Pass, true, func(r string, err error) bool { return err == nil && r == "did second" }},
 		{faultproxy.Delay, true, func(r string, err error) bool { return err == nil && r == "did second" }},
 		{faultproxy.Slow, true, func(r string, err error) bool { return err == nil && r == "did second" }},
-		{faultproxy.Refuse, false, func(_ string, err error) bool { return cut(err) }},
+		{faultproxy.Reject, false, func(_ string, err error) bool { return cut(err) }},
 		{faultproxy.DropRequest, false, func(_ string, err error) bool { return cut(err) }},
 		{faultproxy.DropReply, true, func(_ string, err error) bool { return cut(err) }},
 		{faultproxy.HangRequest, false, func(_ string,
@@ -166,10 +166,10 @@ func TestDelayAndSlowTakeTheirTime(t *testing.T) {
 	}
 }
 
-func TestConnectionsAreRefusedOrHang(t *testing.T) {
+func TestConnectionsAreRejectedOrHang(t *testing.T) {
 	s := newServer(t)
 	p := faultproxy.New(t, s.Addr().String(), faultproxy.Config{})
-	p.Use(faultproxy.Always(faultproxy.Refuse))
+	p.Use(faultproxy.Always(faultproxy.Reject))
 	if r, err := dial(t, p).ask("a", long); !cut(err) {
 		t.Errorf("refused: %q, %v", r, err)
 	}
@@ -234,7 +234,7 @@ func TestProxy_HangAfterServerEnds(t *testing.T) {
 
 func TestProxy_SeedRepeats(t *testing.T) {
 	odds := faultproxy.Odds{faultproxy.Delay: .2, faultproxy.Slow: .2, faultproxy.DropReply: .1,
-		faultproxy.Refuse: .2, faultproxy.DropRequest: .1}
+		faultproxy.Reject: .2, faultproxy.DropRequest: .1}
 	run := func(seed uint64, order []int) string {
 		s := newServer(t)
 		p := faultproxy.New(t, s.Addr().String(), faultproxy.Config{Seed: seed, Odds: odds,
@@ -269,20 +269,20 @@ func TestProxy_SeedRepeats(t *testing.T) {
 }
 
 func TestOddsAreKept(t *testing.T) {
-	odds := faultproxy.Odds{faultproxy.DropReply: .25, faultproxy.Slow: .05, faultproxy.Refuse: .5}
+	odds := faultproxy.Odds{faultproxy.DropReply: .25, faultproxy.Slow: .05, faultproxy.Reject: .5}
 	decide := faultproxy.Seeded(1, odds)
 	count := map[faultproxy.Fault]int{}
-	refused := 0
+	rejected := 0
 	for conn := range 100 {
-		if decide(faultproxy.Exchange{Conn: conn}) == faultproxy.Refuse {
-			refused++
+		if decide(faultproxy.Exchange{Conn: conn}) == faultproxy.Reject {
+			rejected++
 		}
 		for n := range 100 {
 			count[decide(faultproxy.Exchange{Conn: conn, N: n + 1})]++
 		}
 	}
-	if refused < 30 || refused > 70 || count[faultproxy.Refuse] > 0 {
-		t.Errorf("%d of 100 connections and %d exchanges are rejected", refused, count[faultproxy.Refuse])
+	if rejected < 30 || rejected > 70 || count[faultproxy.Reject] > 0 {
+		t.Errorf("%d of 100 connections and %d exchanges are rejected", rejected, count[faultproxy.Reject])
 	}
 	if n := count[faultproxy.DropReply]; n < 2200 || n > 2800 {
 		t.Errorf("%d of 10000 replies are dropped, odds are 1 in 4", n)

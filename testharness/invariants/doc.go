@@ -30,7 +30,7 @@
 // Every test under load (TestFaultsOf…) ends in an audit of I1 to I7, I10 and
 // I11. Each of them is a subtest of that name:
 //
-//	TestFaultsOfCalls            memory, bolt: refused, lost and late calls, replies lost
+//	TestFaultsOfCalls            memory, bolt: rejected, lost and late calls, replies lost
 //	TestFaultsOfTheNetwork       miniredis, redis: the proxy of package faultproxy, at random;
 //	                             silence; no listener
 //	TestFaultsOfRedis            SCRIPT FLUSH, kill -9 and back, READONLY, OOM, NOREPLICAS, SIGSTOP

@@ -15,7 +15,7 @@ const clients = 4
 
 // network are odds at which most walks succeed and every run has faults.
 var network = faultproxy.Odds{
-	faultproxy.Delay: .05, faultproxy.Slow: .01, faultproxy.Refuse: .1,
+	faultproxy.Delay: .05, faultproxy.Slow: .01, faultproxy.Reject: .1,
 	faultproxy.DropRequest: .015, faultproxy.DropReply: .03, faultproxy.HangRequest: .003,
 	faultproxy.HangReply: .006,
 }
@@ -47,7 +47,7 @@ func TestFaultsOfCalls(t *testing.T) {
 			t.Parallel()
 			seed := faultproxy.Seed(t, 1)
 			f := newFaulty(open(t), seed, map[kvtest.Fault]float64{
-				kvtest.Refuse: .03, kvtest.LoseRequest: .02, kvtest.LoseReply: .05, kvtest.Delay: .02})
+				kvtest.Reject: .03, kvtest.LoseRequest: .02, kvtest.LoseReply: .05, kvtest.Delay: .02})
 			clock := &clock{}
 			trouble(t, setup{Store: f, Clock: clock}, seed, func(*ledger) {
 				f.on.Store(true)

@@ -31,7 +31,7 @@ var (
 		faultproxy.HangReply:   .002,
 	}
 	lossyCalls = map[kvtest.Fault]float64{
-		kvtest.Refuse:      .05,
+		kvtest.Reject:      .05,
 		kvtest.LoseRequest: .1,
 		kvtest.LoseReply:   .15,
 		kvtest.Delay:       .1,

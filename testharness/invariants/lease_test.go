@@ -121,15 +121,15 @@ func TestI5NoPostAfterTheLastWord(t *testing.T) {
 				t.Errorf("I5: %d POSTs, want a failed one and a successful one", got)
 			}
 		}
-		refused := slices.Collect(func(yield func(string) bool) {
+		rejected := slices.Collect(func(yield func(string) bool) {
 			for _, d := range s.dead(t) {
 				if d.Reason == "refused" && d.Attempts == 2 && !yield(d.Event) {
 					return
 				}
 			}
 		})
-		if len(refused) != 12 {
-			t.Errorf("I3: %d events are visibly rejected, the sink rejected 12", len(refused))
+		if len(rejected) != 12 {
+			t.Errorf("I3: %d events are visibly rejected, the sink rejected 12", len(rejected))
 		}
 		s.auditPosts(t)
 	})
@@ -201,7 +201,7 @@ func TestI11OnlyReceiversUseUpAttempts(t *testing.T) {
 			t.Parallel()
 			seed := faultproxy.Seed(t, 1)
 			f := newFaulty(open(t), seed, map[kvtest.Fault]float64{
-				kvtest.Refuse: .2, kvtest.LoseRequest: .1, kvtest.LoseReply: .1,
+				kvtest.Reject: .2, kvtest.LoseRequest: .1, kvtest.LoseReply: .1,
 			})
 			clock := &clock{}
 			s := newService(t, setup{Store: f, Schedule: webhook.Schedule{Delays: delays}, Clock: clock})

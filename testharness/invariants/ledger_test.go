@@ -313,8 +313,8 @@ func (b *ledger) audit(t *testing.T, since time.Time) {
 				t.Errorf("%d lines say %q: %s", n, words, s.log.tail(1500))
 			}
 		}
-		if n, refused := s.log.count("the store fails"), b.calls[503]; refused > 20 && n == 0 || n > 12 {
-			t.Errorf("%d requests were rejected, and %d lines report that the store fails", refused, n)
+		if n, rejected := s.log.count("the store fails"), b.calls[503]; rejected > 20 && n == 0 || n > 12 {
+			t.Errorf("%d requests were rejected, and %d lines report that the store fails", rejected, n)
 		}
 	})
 	s.auditPosts(t)

@@ -54,7 +54,7 @@ func TestFaultsOfPostgres(t *testing.T) {
 			t.Parallel()
 			s := stores.StartPostgres(t)
 			on := setup{Store: openPostgres(t, s.URL("verge")), Shared: true, Partitions: 4}
-			trouble(t, on, faultproxy.Seed(t, 1), func(b *ledger) { c.fault(s); b.refused(t) })
+			trouble(t, on, faultproxy.Seed(t, 1), func(b *ledger) { c.fault(s); b.rejected(t) })
 		})
 	}
 	t.Run("a failover to a synchronous replica", func(t *testing.T) {
@@ -69,7 +69,7 @@ func TestFaultsOfPostgres(t *testing.T) {
 			primary.Kill()
 			time.Sleep(500 * time.Millisecond)
 			replica.Promote()
-			b.refused(t)
+			b.rejected(t)
 		})
 	})
 	t.Run("the network", func(t *testing.T) {
@@ -83,8 +83,8 @@ func TestFaultsOfPostgres(t *testing.T) {
 	})
 }
 
-// refused checks that the fault had an effect: some request was rejected.
-func (b *ledger) refused(t *testing.T) {
+// rejected checks that the fault had an effect: some request was rejected.
+func (b *ledger) rejected(t *testing.T) {
 	t.Helper()
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -20,7 +20,7 @@ var Table = []entry{
 	{
 		Package: "cmd/verge/internal/cli", Test: "TestTrust_ProofAttacks",
 		Only:  "attacks on the binary with proofs by the prover of google/longfellow-zk",
-		Short: "the same with a test double (core/method/openid4vp:TestProofs_Refused)",
+		Short: "the same with a test double (core/method/openid4vp:TestProofs_Rejected)",
 	},
 	{
 		Package: "cmd/verge/internal/cli", Test: "TestProofInChromium",
@@ -283,7 +283,7 @@ var Table = []entry{
 		Short: "every page by every role without a browser, and the sign-in in the browser",
 	},
 	{
-		Package: "core/internal/console", Test: "TestRefusedFormsAreAccessible",
+		Package: "core/internal/console", Test: "TestRejectedFormsAreAccessible",
 		Only:  "axe-core on forms that come back",
 		Short: "the forms that come back without a browser",
 	},

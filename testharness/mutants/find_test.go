@@ -151,7 +151,7 @@ func TestApplyAfterAChange(t *testing.T) {
 }
 
 // These are the messages for a developer after whose change an entry of the table no longer fits.
-func TestApplyRefuses(t *testing.T) {
+func TestApplyRejects(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		m    mutant

@@ -562,8 +562,8 @@ func TestConfigure_MethodSecrets(t *testing.T) {
 		config := `{"base_url":"https://verge.example","test":true,` +
 			`"methods":[{"name":"test","kind":"sandbox","secrets":{"client_secret":"` + c.secret + `"}}]}`
 		_, err := configure([]byte(config), sealing{})
-		refused := err != nil && strings.HasPrefix(err.Error(), "abi: methods.test.secrets.client_secret: ")
-		if refused == c.opens || err != nil && strings.Contains(err.Error(), "canary7") {
+		rejected := err != nil && strings.HasPrefix(err.Error(), "abi: methods.test.secrets.client_secret: ")
+		if rejected == c.opens || err != nil && strings.Contains(err.Error(), "canary7") {
 			t.Errorf("%s: %v, want it opened: %v", c.name, err, c.opens)
 		}
 	}

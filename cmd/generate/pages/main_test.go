@@ -31,7 +31,7 @@ func a() templ.Component { return templruntime.GeneratedTemplate(nil) }
 	}
 }
 
-func TestRewriteRefusesWhatItDoesNotKnow(t *testing.T) {
+func TestRewriteRejectsWhatItDoesNotKnow(t *testing.T) {
 	for rule, src := range map[string]string{
 		"a compiler that imports otherwise": strings.Replace(generated,
 			`import "github.com/a-h/templ"`, `import t "github.com/a-h/templ"`, 1),

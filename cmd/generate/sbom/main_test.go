@@ -246,7 +246,7 @@ func TestAReleaseAsItIsListed(t *testing.T) {
 	}
 }
 
-func TestRunRefuses(t *testing.T) {
+func TestRunRejects(t *testing.T) {
 	dir := t.TempDir()
 	text := filepath.Join(dir, "text")
 	if err := os.WriteFile(text, []byte("no binary"), 0o600); err != nil {

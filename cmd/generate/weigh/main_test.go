@@ -44,7 +44,7 @@ func TestTheList(t *testing.T) {
 	}
 }
 
-func TestRunRefuses(t *testing.T) {
+func TestRunRejects(t *testing.T) {
 	here, err := os.Getwd()
 	if err != nil {
 		t.Fatal(err)

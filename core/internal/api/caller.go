@@ -148,7 +148,7 @@ func (c *call) seemsPublic(presented integration.Presented) bool {
 		return true
 	}
 	i := c.Directory.SeenIntegration(seen.IntegrationID)
-	return seen.Active(c.Now) && (i == nil || i.Archived == nil && c.publicRefusal(i) == nil)
+	return seen.Active(c.Now) && (i == nil || i.Archived == nil && c.publicRejection(i) == nil)
 }
 
 // secretKey returns the key in the Authorization header, if it is an active secret key sent by a server.
@@ -203,7 +203,7 @@ func (c *call) allowPublic(key *integration.Key) error {
 	if i == nil {
 		return errOrigin
 	}
-	err = c.publicRefusal(i)
+	err = c.publicRejection(i)
 	if c.Header.Has("Origin") && err != error(errOrigin) {
 		c.corsHeaders(c.Header.Get("Origin"))
 	}

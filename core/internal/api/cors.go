@@ -48,10 +48,10 @@ var errOrigin = &web.Error{Code: web.Forbidden,
 var errCallbackOrigins = &web.Error{Code: web.Forbidden, Message: "A public key needs the " +
 	"integration's callback origins. Add the origin of callback_url to its callback_origins."}
 
-// publicRefusal returns why the integration's public key may not start this request, or nil if it may. It may
-// not if the request comes from a page whose origin the integration does not list, or if the integration has
-// no callback origins. A request without Origin does not come from a page, but for example from an app.
-func (c *call) publicRefusal(i *integration.Integration) error {
+// publicRejection returns why the integration's public key may not start this request, or nil if it may. It
+// may not if the request comes from a page whose origin the integration does not list, or if the integration
+// has no callback origins. A request without Origin does not come from a page, but for example from an app.
+func (c *call) publicRejection(i *integration.Integration) error {
 	if c.Header.Has("Origin") && !slices.Contains(i.BrowserOrigins, c.Header.Get("Origin")) {
 		return errOrigin
 	}

@@ -83,13 +83,13 @@ func (c *call) once(key *integration.Key, idempotency string,
 }
 
 // keep returns the checks and puts that store the response. For a nil replay, it returns none.
-func (r *replay) keep(resp *web.Response, refusal *web.Error) ([]kv.Check, []kv.Put, error) {
+func (r *replay) keep(resp *web.Response, rejection *web.Error) ([]kv.Check, []kv.Put, error) {
 	if r == nil {
 		return nil, nil, nil
 	}
 	k := kept{Name: r.name, Request: r.request}
-	if refusal != nil {
-		k.Session = refusal.Session
+	if rejection != nil {
+		k.Session = rejection.Session
 	} else {
 		k.Body = resp.Body
 	}

@@ -161,7 +161,7 @@ func TestOpenAPIStatuses(t *testing.T) {
 	}
 }
 
-// TestOpenAPISchemasAreStrict gives schemas what they must refuse, and what
+// TestOpenAPISchemasAreStrict gives schemas what they must reject, and what
 // contract 3 says they must not.
 func TestOpenAPISchemasAreStrict(t *testing.T) {
 	_, doc := readOpenAPI(t)
@@ -300,7 +300,7 @@ func TestOpenAPIIsWhatTheCodeWrites(t *testing.T) {
 		return list
 	}
 	var codes []string
-	ofOperators := []web.Code{web.PreconditionFailed, web.ModuleRefused, web.BackupRefused}
+	ofOperators := []web.Code{web.PreconditionFailed, web.ModuleRejected, web.BackupRejected}
 	for _, code := range web.Codes() {
 		if !slices.Contains(ofOperators, code) {
 			codes = append(codes, string(code))

@@ -718,10 +718,10 @@ func TestValidateUnderLostReplies(t *testing.T) {
 		{[]kvtest.Fault{kvtest.LoseReply}, "", web.AlreadyUsed},
 		{[]kvtest.Fault{kvtest.LoseRequest}, "", web.AlreadyUsed},
 		{[]kvtest.Fault{kvtest.Delay}, "", web.AlreadyUsed},
-		{[]kvtest.Fault{kvtest.Refuse}, web.Unavailable, ""},
+		{[]kvtest.Fault{kvtest.Reject}, web.Unavailable, ""},
 		{[]kvtest.Fault{kvtest.LoseRequest, kvtest.LoseRequest}, web.Unavailable, ""},
-		{[]kvtest.Fault{kvtest.LoseReply, kvtest.Refuse}, web.Unavailable, web.AlreadyUsed},
-		{[]kvtest.Fault{kvtest.Delay, kvtest.Refuse}, web.Unavailable, web.AlreadyUsed},
+		{[]kvtest.Fault{kvtest.LoseReply, kvtest.Reject}, web.Unavailable, web.AlreadyUsed},
+		{[]kvtest.Fault{kvtest.Delay, kvtest.Reject}, web.Unavailable, web.AlreadyUsed},
 	} {
 		t.Run(fmt.Sprintf("contract 5, 503: %v", c.faults), func(t *testing.T) {
 			w := newWorld(t)

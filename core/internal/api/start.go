@@ -174,11 +174,11 @@ func (c *call) begin(req startRequest, i *integration.Integration, r *replay) (*
 	c.about.Session = text
 	s := lifecycle.Session{ID: id, Text: text, Integration: i, User: req.user, State: req.state}
 	initiation := c.initiate(s, req.language)
-	resp, refusal, err := c.startAnswer(req, id, text, initiation)
+	resp, rejection, err := c.startAnswer(req, id, text, initiation)
 	if err != nil {
 		return nil, err
 	}
-	checks, puts, err := r.keep(resp, refusal)
+	checks, puts, err := r.keep(resp, rejection)
 	if err != nil {
 		return nil, err
 	}
@@ -190,11 +190,11 @@ func (c *call) begin(req startRequest, i *integration.Integration, r *replay) (*
 	if err := c.Lifecycle.Begin(c.ctx, s, failed, checks, puts); err != nil {
 		return nil, err
 	}
-	if refusal != nil {
+	if rejection != nil {
 		c.Log.Warn("provider initiation failed", "session", text, "integration", i.ID,
 			"publisher", i.PublisherID, "method", failed.Method, "reason", failed.Reason,
 			"error", initiation.Error())
-		return nil, refusal
+		return nil, rejection
 	}
 	return resp, nil
 }
@@ -210,7 +210,7 @@ func (c *call) initiate(s lifecycle.Session, language string) error {
 	})
 	switch len(known) {
 	case 0:
-		return &method.Refusal{Reason: "not_configured"}
+		return &method.Rejection{Reason: "not_configured"}
 	case 1:
 		name := known[0]
 		return c.Methods[name].Begin(c.ctx, s.ForMethod(name, language, 0, c.BaseURL+web.ReturnPath+name))

@@ -72,20 +72,20 @@ func (c *call) validate() (*web.Response, error) {
 }
 
 // publicInBody returns 403 if the body contains a known public key, which cannot validate (contract 5).
-func (c *call) publicInBody(refusal error) error {
+func (c *call) publicInBody(rejection error) error {
 	var e *web.Error
-	if _, present := c.bearer(); present || !errors.As(refusal, &e) || e.Code != web.Unauthorized {
-		return refusal
+	if _, present := c.bearer(); present || !errors.As(rejection, &e) || e.Code != web.Unauthorized {
+		return rejection
 	}
 	f, err := c.body()
 	if err != nil {
-		return refusal
+		return rejection
 	}
 	public, _, _ := f.object.String("public_key")
 	_, err = c.activeKey(integration.Present(integration.PublicPrefix, public))
 	switch {
 	case errors.As(err, &e):
-		return refusal
+		return rejection
 	case err != nil:
 		return err
 	}

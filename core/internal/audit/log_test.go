@@ -122,7 +122,7 @@ func TestLogged_Faults(t *testing.T) {
 		lines  int
 		commit string
 	}{
-		{"refused", []kvtest.Fault{kvtest.Refuse}, 0, ""},
+		{"refused", []kvtest.Fault{kvtest.Reject}, 0, ""},
 		{"the reply is lost, and found", []kvtest.Fault{kvtest.LoseReply}, 1, `"commit":"unknown"`},
 		{"both replies are lost", []kvtest.Fault{kvtest.LoseReply, kvtest.LoseReply}, 1, `"commit":"unknown"`},
 		{"the request is lost", []kvtest.Fault{kvtest.LoseRequest}, 1, `"commit":"unknown"`},

@@ -213,8 +213,8 @@ func (b *browser) judge(name string) {
 }
 
 // Pages with a rejected form are as accessible as the others.
-func TestRefusedFormsAreAccessible(t *testing.T) {
-	long.Skip(t, "TestRefusedFormsAreAccessible")
+func TestRejectedFormsAreAccessible(t *testing.T) {
+	long.Skip(t, "TestRejectedFormsAreAccessible")
 	b := newBrowser(t)
 	b.who = "admin"
 	b.do(chromedp.EmulateViewport(390, 844, chromedp.EmulateMobile))

@@ -197,9 +197,9 @@ func fits(pattern, parts []string) (map[string]string, bool) {
 
 // Show serves GET.
 func (c *Console) Show(ctx context.Context, r *web.Call) *web.Response {
-	v, refused := c.visit(ctx, r.Request)
-	if refused != nil {
-		return refused
+	v, rejected := c.visit(ctx, r.Request)
+	if rejected != nil {
+		return rejected
 	}
 	shown, err := v.page.show(v)
 	if err != nil {
@@ -236,9 +236,9 @@ func (c *Console) actOn(ctx context.Context, req *web.Request, form url.Values, 
 		return c.plain(400, pages.ProblemData{Heading: "The form cannot be read", Tone: pages.Bad,
 			Text: "It was damaged in transit. Reload the page and send the form again."})
 	}
-	v, refused := c.visit(ctx, req)
-	if refused != nil {
-		return refused
+	v, rejected := c.visit(ctx, req)
+	if rejected != nil {
+		return rejected
 	}
 	v.form, v.file = form, file
 	return v.act()
@@ -260,7 +260,7 @@ func (v *visit) act() *web.Response {
 		}
 		to, err := a.do(v)
 		if err != nil {
-			return v.refused(err)
+			return v.rejected(err)
 		}
 		return v.goOn(to)
 	}

@@ -38,7 +38,7 @@ var people = []string{"operator", "watcher", "admin", "developer", "viewer", "ne
 var pageTests = map[string]struct {
 	path   string
 	sees   string // people, separated by blanks
-	refuse string // people whose role does not allow it
+	reject string // people whose role does not allow it
 	status int    // 0: 200
 }{
 	"home":    {path: "/console", sees: "operator watcher admin developer viewer newcomer", status: 303},
@@ -55,11 +55,11 @@ var pageTests = map[string]struct {
 	"audit-all":   {path: "/console/audit", sees: "operator watcher"},
 
 	"overview":     {path: mine, sees: "operator watcher admin developer viewer"},
-	"brand":        {path: mine + "/brand", sees: "operator admin", refuse: "watcher developer viewer"},
-	"publisher":    {path: mine + "/settings", sees: "operator admin", refuse: "watcher developer viewer"},
+	"brand":        {path: mine + "/brand", sees: "operator admin", reject: "watcher developer viewer"},
+	"publisher":    {path: mine + "/settings", sees: "operator admin", reject: "watcher developer viewer"},
 	"integrations": {path: mine + "/integrations", sees: "operator watcher admin developer viewer"},
 	"new-integration": {path: mine + "/integrations/new", sees: "operator admin developer",
-		refuse: "watcher viewer"},
+		reject: "watcher viewer"},
 	"integration": {path: shop, sees: "operator watcher admin developer viewer"},
 	"webhook":     {path: shop + "/webhook", sees: "operator watcher admin developer viewer"},
 	"openid":      {path: shop + "/openid", sees: "operator watcher admin developer viewer"},
@@ -74,11 +74,11 @@ var pageTests = map[string]struct {
 	"usage":          {path: mine + "/usage", sees: "operator watcher admin developer viewer"},
 	"usage-csv":      {path: mine + "/usage.csv", sees: "operator watcher admin developer viewer"},
 	"members":        {path: mine + "/members", sees: "operator watcher admin developer viewer"},
-	"report-all":     {path: "/console/report", sees: "operator", refuse: "watcher"},
-	"report-all-tar": {path: "/console/report.tar", sees: "operator", refuse: "watcher"},
-	"report":         {path: mine + "/report", sees: "operator admin", refuse: "watcher developer viewer"},
+	"report-all":     {path: "/console/report", sees: "operator", reject: "watcher"},
+	"report-all-tar": {path: "/console/report.tar", sees: "operator", reject: "watcher"},
+	"report":         {path: mine + "/report", sees: "operator admin", reject: "watcher developer viewer"},
 	"report-tar": {path: mine + "/report.tar", sees: "operator admin",
-		refuse: "watcher developer viewer"},
+		reject: "watcher developer viewer"},
 	"audit": {path: mine + "/audit", sees: "operator watcher admin developer viewer"},
 }
 
@@ -102,7 +102,7 @@ func TestPages_AllRoles(t *testing.T) {
 				want = 200
 			case who == "":
 				want = 303 // to the sign-in
-			case has(test.refuse, who):
+			case has(test.reject, who):
 				want = 403
 			case has(test.sees, who):
 				want = max(test.status, 200)
@@ -433,7 +433,7 @@ func TestForms_PassedValues(t *testing.T) {
 }
 
 // A value that cannot be parsed does not hide the other errors of a form.
-func TestARefusedFormNamesAllThatIsWrong(t *testing.T) {
+func TestARejectedFormNamesAllThatIsWrong(t *testing.T) {
 	for _, c := range []struct {
 		path, who, form string
 		want            []string
@@ -929,7 +929,7 @@ func TestPages_StoreUnavailable(t *testing.T) {
 		t.Errorf("without sessions: %d", got.Status)
 	}
 	w = newWorld(t)
-	w.Store.Decide = func(kvtest.Call) kvtest.Fault { return kvtest.Refuse }
+	w.Store.Decide = func(kvtest.Call) kvtest.Fault { return kvtest.Reject }
 	for _, row := range console.PageRows() {
 		if path := pageTests[row.Name].path; strings.HasPrefix(path, mine) {
 			if got := w.ask("GET", path, "admin", ""); got.Status != 503 {

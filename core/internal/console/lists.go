@@ -164,7 +164,7 @@ func showSessions(v *visit) (view, error) {
 func (v *visit) misfiltered(action string, err error) (status int, other error) {
 	var invalid *web.Error
 	if errors.As(err, &invalid) && invalid.Code == web.InvalidRequest && v.req.Method != "POST" {
-		v.refusal = pages.Form{Action: action, Values: v.query, Problems: sentences(invalid.Details)}
+		v.rejection = pages.Form{Action: action, Values: v.query, Problems: sentences(invalid.Details)}
 		return 400, nil
 	}
 	return 200, err

@@ -87,7 +87,7 @@ func TestMethods_Moved(t *testing.T) {
 }
 
 // Contract 45: an error is shown at the field of the setting, and a list without a method is an error.
-func TestMethods_Refused(t *testing.T) {
+func TestMethods_Rejected(t *testing.T) {
 	for _, c := range []struct{ form, field, text string }{
 		{"methods_order=sandbox", "methods", "Switch on at least one method."},
 		{"methods_order=camera&methods.camera=on&method_settings.camera.deviation=7",

@@ -61,7 +61,7 @@ func shown(s member.Session) Session {
 // apiError returns the error for the person if err is from another package than member, and else err.
 func apiError(err error) error {
 	var list problem.List
-	var rejected *webauthn.Refusal
+	var rejected *webauthn.Rejection
 	switch {
 	case errors.Is(err, integration.ErrNotFound):
 		return web.ErrNotFound

@@ -84,17 +84,17 @@ func (v *visit) goOn(to next) *web.Response {
 
 func seconds(d time.Duration) string { return strconv.Itoa(max(int(d.Seconds()), 0)) }
 
-// refused returns the response to a rejected form: its page, with the values of the form.
-func (v *visit) refused(err error) *web.Response {
+// rejected returns the response to a rejected form: its page, with the values of the form.
+func (v *visit) rejected(err error) *web.Response {
 	e := web.AsError(err)
 	switch {
 	case errors.Is(err, errMoved):
 		return v.again(200, "")
 	case e.Code == web.InvalidRequest && len(e.Details) > 0:
-		v.refusal.Problems = sentences(e.Details)
+		v.rejection.Problems = sentences(e.Details)
 		return v.again(422, "")
 	case e.Code == web.PreconditionFailed:
-		v.refusal.Theirs = v.theirs()
+		v.rejection.Theirs = v.theirs()
 		return v.again(412, "Someone else has changed this in the meantime, so nothing was saved. Your "+
 			"values are still here. Check the other changes, and save again to overwrite them.")
 	case errors.Is(err, errPreview):
@@ -144,7 +144,7 @@ func sentences(fields []web.FieldError) []web.FieldError {
 
 // again shows the page of the form again, in its current state.
 func (v *visit) again(status int, notice string) *web.Response {
-	v.refusal.Action, v.refusal.Values, v.refusal.Notice = v.acting, v.form, notice
+	v.rejection.Action, v.rejection.Values, v.rejection.Notice = v.acting, v.form, notice
 	shown, err := v.page.show(v)
 	if err != nil {
 		return v.problem(err)
@@ -230,7 +230,7 @@ func (v *visit) problem(err error) *web.Response {
 
 // plainFor returns a page with one message, for the person of this visit.
 func (v *visit) plainFor(status int, d pages.ProblemData) *web.Response {
-	v.refusal = pages.Form{}
+	v.rejection = pages.Form{}
 	f := v.frame(d.Heading)
 	f.Page = "problem"
 	if d.To == "" {

@@ -31,7 +31,7 @@ type visit struct {
 	session   Session // zero without sign-in
 	publisher *operate.Publisher
 	note      note       // the result of the form before this page
-	refusal   pages.Form // the values of a rejected form
+	rejection pages.Form // the values of a rejected form
 	misread   []web.FieldError
 }
 
@@ -174,7 +174,7 @@ func (v *visit) signedOut() *web.Response {
 
 // frame returns the frame of a page of this visit.
 func (v *visit) frame(title string) *pages.Frame {
-	f := &pages.Frame{Title: title, Publisher: v.publisher, Now: v.now, Form: v.refusal,
+	f := &pages.Frame{Title: title, Publisher: v.publisher, Now: v.now, Form: v.rejection,
 		Status: v.note.status(), Dev: v.Dev, Issuer: v.Issuer, Service: v.Service}
 	if v.page != nil {
 		f.Page = v.page.name

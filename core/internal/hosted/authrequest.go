@@ -66,9 +66,9 @@ func (h *Hosted) comeBack(ctx context.Context, req *web.Request, name string) pa
 	if err != nil || s.Method != name || s.Leave == "" {
 		return plain(403, pages.Elsewhere, req)
 	}
-	v, refused := h.open(ctx, req, flow)
-	if refused != nil {
-		return *refused
+	v, rejected := h.open(ctx, req, flow)
+	if rejected != nil {
+		return *rejected
 	}
 	if s.Session != v.session.Text {
 		return plain(403, pages.Elsewhere, req)

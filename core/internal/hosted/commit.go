@@ -35,9 +35,9 @@ func (v *visit) choose(name string) page {
 
 // // submit lets the method decide about a form, and commits the decision.
 func (v *visit) submit(form url.Values, file []byte) page {
-	m, s, refused := v.formStep(form)
-	if refused != nil {
-		return *refused
+	m, s, rejected := v.formStep(form)
+	if rejected != nil {
+		return *rejected
 	}
 	text := form.Get(stepParam)
 	if file != nil && !v.shows(m, s).Camera {

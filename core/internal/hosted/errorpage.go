@@ -9,7 +9,7 @@ import (
 
 // ErrorPage is core.Config.ErrorPage.
 func ErrorPage(service pages.Service, status int, req *web.Request) *web.Response {
-	kind := refusalKind(status)
+	kind := rejectionKind(status)
 	if req != nil && req.Path == web.FilePath {
 		switch status {
 		case 405:
@@ -24,7 +24,7 @@ func ErrorPage(service pages.Service, status int, req *web.Request) *web.Respons
 		Reload: again && req != nil && req.Method == "GET"})
 }
 
-func refusalKind(status int) pages.Kind {
+func rejectionKind(status int) pages.Kind {
 	switch {
 	case status == 404:
 		return pages.NotFound
@@ -41,7 +41,7 @@ func refusalKind(status int) pages.Kind {
 	case status >= 500:
 		return pages.Unavailable
 	}
-	return pages.Refused
+	return pages.Rejected
 }
 
 // Home returns the front page, for a person who opens the host.

@@ -41,9 +41,9 @@ func (v *visit) offersHandOff(m method.Opened, shows method.View) bool {
 
 // handOff handles the form that requests a hand-off.
 func (v *visit) handOff(form url.Values) page {
-	m, s, refused := v.formStep(form)
-	if refused != nil {
-		return *refused
+	m, s, rejected := v.formStep(form)
+	if rejected != nil {
+		return *rejected
 	}
 	shows := v.shows(m, s)
 	if v.phone != nil || shows.Here || !m.Receives() && !v.offersHandOff(m, shows) {
@@ -59,17 +59,17 @@ func (v *visit) handOff(form url.Values) page {
 
 // openPhone opens the visit of the phone that has a hand-off. Every other visitor gets a page instead.
 func (h *Hosted) openPhone(ctx context.Context, req *web.Request, handle string) (*visit, *page) {
-	v, refused := h.lookAt(ctx, req, handle)
-	if refused != nil {
-		return nil, refused
+	v, rejected := h.lookAt(ctx, req, handle)
+	if rejected != nil {
+		return nil, rejected
 	}
 	switch mine := v.hasTaken(); {
 	case v.phone.Device == "":
-		return nil, refuse(v.introduction())
+		return nil, reject(v.introduction())
 	case !mine:
-		return nil, refuse(v.page(409, pages.View{Kind: pages.PhoneTaken}))
+		return nil, reject(v.page(409, pages.View{Kind: pages.PhoneTaken}))
 	case v.phone.Done:
-		return nil, refuse(v.page(200, pages.View{Kind: pages.PhoneDone}))
+		return nil, reject(v.page(200, pages.View{Kind: pages.PhoneDone}))
 	}
 	return v, nil
 }
@@ -104,7 +104,7 @@ func (h *Hosted) lookAt(ctx context.Context, req *web.Request, handle string) (*
 	case errors.Is(err, lifecycle.ErrNoPending), errors.Is(err, integration.ErrNotFound):
 		return nil, &over
 	case err != nil:
-		return nil, refuse(v.unavailable(err))
+		return nil, reject(v.unavailable(err))
 	case v.record.Terminal() || v.record.HandOff != handle || v.record.Attempts != p.Attempt ||
 		len(v.offers) == 0 || v.isHere(v.offers[0]):
 		return nil, &over
@@ -132,9 +132,9 @@ func (v *visit) introduction() page {
 
 // take handles the form of a device that takes a hand-off.
 func (h *Hosted) take(ctx context.Context, req *web.Request, handle, device string) page {
-	v, refused := h.lookAt(ctx, req, handle)
-	if refused != nil {
-		return *refused
+	v, rejected := h.lookAt(ctx, req, handle)
+	if rejected != nil {
+		return *rejected
 	}
 	if _, err := base64.RawURLEncoding.DecodeString(device); err != nil || len(device) != handleLength {
 		return v.damaged()

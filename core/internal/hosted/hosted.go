@@ -116,9 +116,9 @@ func (h *Hosted) get(req *web.Request, open func(flow string) (*visit, *page)) p
 	if err != nil {
 		return plain(400, pages.Damaged, req)
 	}
-	v, refused := open(query.Get("flow"))
-	if refused != nil {
-		return *refused
+	v, rejected := open(query.Get("flow"))
+	if rejected != nil {
+		return *rejected
 	}
 	if err := v.load(); err != nil {
 		return v.unavailable(err)
@@ -189,9 +189,9 @@ func (h *Hosted) post(ctx context.Context, req *web.Request, form url.Values, fi
 	if handle, ofPhone := strings.CutPrefix(form.Get("flow"), phonePrefix); ofPhone && form.Has(deviceParam) {
 		return h.take(ctx, req, handle, form.Get(deviceParam))
 	}
-	v, refused := h.open(ctx, req, form.Get("flow"))
-	if refused != nil {
-		return *refused
+	v, rejected := h.open(ctx, req, form.Get("flow"))
+	if rejected != nil {
+		return *rejected
 	}
 	if err := v.load(); err != nil {
 		return v.unavailable(err)

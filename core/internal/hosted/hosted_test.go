@@ -410,7 +410,7 @@ func TestForm_RejectedLinksBack(t *testing.T) {
 	}
 }
 
-func TestRefusal(t *testing.T) {
+func TestRejection(t *testing.T) {
 	for status, want := range map[int]string{400: "refused", 404: "not_found", 405: "refused",
 		408: "too_slow",
 		413: "too_large", 414: "too_long", 415: "not_a_form", 417: "refused", 429: "too_often",
@@ -583,7 +583,7 @@ func TestAProviderTokenBelongsToOneSession(t *testing.T) {
 	}
 }
 
-func TestPostsOfOtherSitesAreRefused(t *testing.T) {
+func TestPostsOfOtherSitesAreRejected(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		header web.Header
@@ -621,7 +621,7 @@ func TestPostsOfOtherSitesAreRefused(t *testing.T) {
 }
 
 func TestPage_StoreErrorDenies(t *testing.T) {
-	for _, fail := range []kvtest.Fault{kvtest.Refuse, kvtest.LoseRequest, kvtest.LoseReply} {
+	for _, fail := range []kvtest.Fault{kvtest.Reject, kvtest.LoseRequest, kvtest.LoseReply} {
 		w := newWorld(t)
 		id, flow := w.flow(t, nil)
 		w.provider.decision.Verdict = method.Approved
@@ -658,7 +658,7 @@ func TestPage_StoreErrorDenies(t *testing.T) {
 }
 
 // A photo that is too large for the service is rejected before it is read, and the page names that rule.
-func TestRefusal_Photo(t *testing.T) {
+func TestRejection_Photo(t *testing.T) {
 	r := ErrorPage(pages.Service{}, 413, &web.Request{Method: "POST", Path: web.FilePath})
 	if kind(r) != "photo_too_large" || !bytes.Contains(r.Body, []byte("at most 1 MB")) ||
 		bytes.Contains(r.Body, []byte("JPEG")) {

@@ -357,7 +357,7 @@ func TestAFailureIsLoggedInOneLine(t *testing.T) {
 			}
 		}, `msg="method failed" session=` + text + " method=bank reason=timeout "},
 		{func() {
-			bank.away, bank.err = nil, &method.Refusal{Reason: "jwt_nonce"}
+			bank.away, bank.err = nil, &method.Rejection{Reason: "jwt_nonce"}
 			b.leaves(flow)
 			w.Logged.Reset() // that the method has begun
 			b.open(returnURL("1"))
@@ -376,7 +376,7 @@ func TestReturn_WithoutRequest(t *testing.T) {
 	b := w.browser(t)
 	_, flow := w.flow(t, nil)
 	b.leaves(flow)
-	bank.err = fmt.Errorf("%w: %w", method.ErrStep, &method.Refusal{Reason: "return_iss_differs"})
+	bank.err = fmt.Errorf("%w: %w", method.ErrStep, &method.Rejection{Reason: "return_iss_differs"})
 	if resp := b.open(returnURL("1")); resp.Status != 400 || kind(resp) != "damaged" || w.commits != 0 {
 		t.Errorf("contract 36: the iss of another: %d, a %s page, %d commits", resp.Status, kind(resp),
 			w.commits)
@@ -628,7 +628,7 @@ func TestMethod_Metrics(t *testing.T) {
 	bank.down = &host.FetchError{Reason: host.FetchTimeout, Err: errors.New("cause")}
 	b.submit(flow, &web.Response{}, "method", "bank")
 	b.leaves(flow)
-	bank.err = &method.Refusal{Reason: "jwt_nonce"}
+	bank.err = &method.Rejection{Reason: "jwt_nonce"}
 	b.open(returnURL("1"))
 	bank.err = errors.New("cause")
 	b.open(returnURL("1"))

@@ -63,12 +63,12 @@ func (h *Hosted) open(ctx context.Context, req *web.Request, flow string) (*visi
 		id, err = session.ParseID(h.Sealer, claims.Session)
 	}
 	if errors.Is(err, host.ErrKeyAwaited) {
-		return nil, refuse(h.awaited(req, flow))
+		return nil, reject(h.awaited(req, flow))
 	}
 	// // A token is as old as its session. If its time differs, or if its key was replaced before the session
 	// began, it was forged with an old key.
 	if err != nil || claims.Expires != token.At(id.Expires()) || !host.ValidAt(id.Created, until) {
-		return nil, refuse(plain(400, pages.Damaged, req))
+		return nil, reject(plain(400, pages.Damaged, req))
 	}
 	v := &visit{Hosted: h, ctx: ctx, req: req, now: h.Now(), flow: flow, claims: claims,
 		lang: claims.Language}
@@ -80,11 +80,11 @@ func (h *Hosted) open(ctx context.Context, req *web.Request, flow string) (*visi
 	err = v.loadIntegration()
 	switch {
 	case errors.Is(err, integration.ErrNotFound):
-		return nil, refuse(plain(400, pages.Damaged, req))
+		return nil, reject(plain(400, pages.Damaged, req))
 	case err != nil:
-		return nil, refuse(v.unavailable(err))
+		return nil, reject(v.unavailable(err))
 	case len(v.offers) == 0:
-		return nil, refuse(
+		return nil, reject(
 			v.unavailable(fmt.Errorf("hosted: this service has no method of integration %s: %s",
 				v.session.Integration.ID, strings.Join(v.session.Integration.Offers(), ", "))),
 		)
@@ -92,7 +92,7 @@ func (h *Hosted) open(ctx context.Context, req *web.Request, flow string) (*visi
 	return v, nil
 }
 
-func refuse(p page) *page { return &p }
+func reject(p page) *page { return &p }
 
 // sameSite reports whether a POST came from our own page, by the headers of the browser. Current browsers
 // send Sec-Fetch-Site, over https and on loopback. Without it, "Origin: null" is no evidence: an extension or
@@ -109,8 +109,8 @@ func (h *Hosted) sameSite(req *web.Request) bool {
 // notAllowed returns the page for a form of another site, which has no effect. If its flow token is
 // authentic, the page offers the user the way back.
 func (h *Hosted) notAllowed(ctx context.Context, req *web.Request, flow string) page {
-	v, refused := h.open(ctx, req, flow)
-	if refused != nil {
+	v, rejected := h.open(ctx, req, flow)
+	if rejected != nil {
 		return plain(403, pages.NotAllowed, req)
 	}
 	return v.page(403, pages.View{Kind: pages.NotAllowed, RetryURL: v.url()})
@@ -161,28 +161,28 @@ func (v *visit) stepOf(form url.Values, attempt int) (token.StepClaims, error) {
 }
 
 // formStep returns the step of a form and its method, or the page instead.
-func (v *visit) formStep(form url.Values) (m method.Opened, s token.StepClaims, refused *page) {
+func (v *visit) formStep(form url.Values) (m method.Opened, s token.StepClaims, rejected *page) {
 	attempt, ok := attemptOf(form)
 	if !ok {
-		return m, s, refuse(v.damaged())
+		return m, s, reject(v.damaged())
 	}
 	s, err := v.stepOf(form, attempt)
 	switch {
 	case errors.Is(err, host.ErrKeyAwaited):
-		return m, s, refuse(v.unavailable(err))
+		return m, s, reject(v.unavailable(err))
 	case err != nil:
-		return m, s, refuse(v.damaged())
+		return m, s, reject(v.damaged())
 	}
 	// A form of another attempt is not evaluated (contract 23). The page shows the current state of the
 	// session.
 	if attempt != v.record.Attempts || s.Attempt != v.record.Attempts {
-		return m, s, refuse(v.seeOther(v.url()))
+		return m, s, reject(v.seeOther(v.url()))
 	}
 	m, ok = v.offered(s.Method)
 	// The operator may have changed the integration's methods since the page was shown. A step without a
 	// handle is the sandbox's, and the proof of a real method would then belong to no browser.
 	if !ok || isBound(m) && s.Handle == "" {
-		return m, s, refuse(v.seeOther(v.url()))
+		return m, s, reject(v.seeOther(v.url()))
 	}
 	return m, s, nil
 }

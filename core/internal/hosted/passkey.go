@@ -143,10 +143,10 @@ func (v *visit) usePasskey(form url.Values) page {
 		return v.seeOther(v.url())
 	}
 	record, err := v.Passkeys.Use(v.ctx, s.State, s.Issued.Time(), []byte(answer))
-	var refusal *webauthn.Refusal
+	var rejection *webauthn.Rejection
 	switch {
-	case errors.As(err, &refusal):
-		v.tellPasskey(host.MethodRefused, badAnswer, refusal.Reason)
+	case errors.As(err, &rejection):
+		v.tellPasskey(host.MethodResponseRejected, badAnswer, rejection.Reason)
 		if errors.Is(err, webauthn.ErrCounter) {
 			return v.overtaken(text)
 		}
@@ -312,15 +312,15 @@ func (v *visit) enrol(form url.Values) page {
 		return v.seeOther(v.endURL(step))
 	}
 	err = v.keep(s.State, form.Get(credentialParam))
-	var refusal *webauthn.Refusal
+	var rejection *webauthn.Rejection
 	switch {
 	case err == nil:
 		v.tellPasskey(host.MethodBegun, "", "")
 		return v.seeOther(v.endURL(step))
-	case errors.As(err, &refusal):
-		v.tellPasskey(host.MethodRefused, badAnswer, refusal.Reason)
+	case errors.As(err, &rejection):
+		v.tellPasskey(host.MethodResponseRejected, badAnswer, rejection.Reason)
 	case errors.Is(err, lifecycle.ErrEnrolled), errors.Is(err, passkey.ErrKnown):
-		v.tellPasskey(host.MethodRefused, badAnswer, "made_before")
+		v.tellPasskey(host.MethodResponseRejected, badAnswer, "made_before")
 	default:
 		return v.notKept(err)
 	}
@@ -442,10 +442,10 @@ func (h *Hosted) actOnPasskeys(ctx context.Context, c *web.Call) page {
 // look shows the stored data of the passkey that has responded.
 func (h *Hosted) look(ctx context.Context, req *web.Request, s token.StepClaims, answer string) page {
 	r, err := h.Passkeys.Use(ctx, s.State, s.Issued.Time(), []byte(answer))
-	var refusal *webauthn.Refusal
+	var rejection *webauthn.Rejection
 	switch {
-	case errors.As(err, &refusal):
-		return h.passkeysPage(req, 400, pages.Kept{Refused: true})
+	case errors.As(err, &rejection):
+		return h.passkeysPage(req, 400, pages.Kept{Rejected: true})
 	case errors.Is(err, passkey.ErrUnknown):
 		return h.passkeysPage(req, 200, pages.Kept{Unknown: true})
 	case err != nil:

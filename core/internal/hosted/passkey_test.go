@@ -768,7 +768,7 @@ func TestPasskey_CallbackDoesNotWait(t *testing.T) {
 	form := w.enrols(done)
 	w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
 		if c.Method == "Commit" {
-			return kvtest.Refuse
+			return kvtest.Reject
 		}
 		return kvtest.Pass
 	}
@@ -862,7 +862,7 @@ func TestPasskey_UserDeletesRecord(t *testing.T) {
 	}
 }
 
-func TestThePageOfOnesOwnPasskeyRefuses(t *testing.T) {
+func TestThePageOfOnesOwnPasskeyRejects(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		form   func(w *pkWorld) url.Values

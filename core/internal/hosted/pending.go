@@ -114,13 +114,13 @@ func (h *Hosted) returnWithCode(ctx context.Context, req *web.Request, name stri
 		if err != nil || s.Method != name || s.Response == "" {
 			continue
 		}
-		v, refused := h.open(ctx, req, flow)
+		v, rejected := h.open(ctx, req, flow)
 		switch {
-		case refused != nil && refused.status == 503:
-			return *refused
-		case refused != nil:
+		case rejected != nil && rejected.status == 503:
+			return *rejected
+		case rejected != nil:
 			if strings.HasPrefix(flow, phonePrefix) && !over { // the phone has brought its verdict
-				other = *refused
+				other = *rejected
 			}
 			continue
 		case s.Session != v.session.Text:
@@ -230,11 +230,11 @@ func (h *Hosted) requestObject(ctx context.Context, s lifecycle.Session, m metho
 	}
 	if err != nil {
 		h.responseFailed(ctx, s, m, err)
-		var refusal *method.Refusal
+		var rejection *method.Rejection
 		if errors.Is(err, method.ErrOutdated) {
 			return nil, errOver
 		}
-		if errors.As(err, &refusal) {
+		if errors.As(err, &rejection) {
 			return nil, errFetch
 		}
 		return nil, errLater
@@ -319,14 +319,14 @@ func (h *Hosted) judge(ctx context.Context, req *web.Request, s lifecycle.Sessio
 	kept, basis, err := m.Receive(ctx, asked, p.State, h.callOf(req, p, a.Same))
 	if err != nil {
 		h.responseFailed(ctx, s, m, err)
-		var refusal *method.Refusal
+		var rejection *method.Rejection
 		if errors.Is(err, method.ErrMediaType) {
 			return p, errMedia
 		}
 		if errors.Is(err, method.ErrOutdated) {
 			return p, errOver
 		}
-		if errors.Is(err, method.ErrStep) || errors.As(err, &refusal) {
+		if errors.Is(err, method.ErrStep) || errors.As(err, &rejection) {
 			return p, errAnswer
 		}
 		return p, errLater

@@ -120,7 +120,7 @@ func TestClaim_Faults(t *testing.T) {
 		faults []kvtest.Fault
 		want   error
 	}{
-		{"refused", []kvtest.Fault{kvtest.Refuse}, kv.ErrUnavailable},
+		{"refused", []kvtest.Fault{kvtest.Reject}, kv.ErrUnavailable},
 		{"the request is lost", []kvtest.Fault{kvtest.LoseRequest}, nil},
 		{"the reply is lost", []kvtest.Fault{kvtest.LoseReply}, nil},
 		{"two replies are lost", []kvtest.Fault{kvtest.LoseReply, kvtest.LoseReply}, kv.ErrUnknown},

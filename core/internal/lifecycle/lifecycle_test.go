@@ -243,7 +243,7 @@ func TestBegin_LostReply(t *testing.T) {
 			[]string{webhook.TypeStarted, webhook.TypeFailed}},
 		{"initiation failed: applied later", []kvtest.Fault{kvtest.Delay}, false, nil, nil, nil, 2, true,
 			[]string{webhook.TypeStarted, webhook.TypeFailed}},
-		{"refused", []kvtest.Fault{kvtest.Refuse}, true, nil, nil, kv.ErrUnavailable, 1, false, nil},
+		{"refused", []kvtest.Fault{kvtest.Reject}, true, nil, nil, kv.ErrUnavailable, 1, false, nil},
 	} {
 		t.Run("contract 5, 503: "+c.name, func(t *testing.T) {
 			w := newFixture(t)
@@ -538,7 +538,7 @@ func TestFire_OtherAttempt(t *testing.T) {
 // After each lost reply the store holds the outcome once and its event once. The caller received the outcome,
 // or an error that it is unknown.
 func TestFire_LostReplies(t *testing.T) {
-	all := []kvtest.Fault{kvtest.Pass, kvtest.Refuse, kvtest.LoseRequest, kvtest.LoseReply, kvtest.Delay}
+	all := []kvtest.Fault{kvtest.Pass, kvtest.Reject, kvtest.LoseRequest, kvtest.LoseReply, kvtest.Delay}
 	for _, trigger := range []session.Trigger{session.Succeeded, session.AttemptFailed} {
 		for _, first := range all {
 			for _, second := range all {
@@ -552,7 +552,7 @@ func TestFire_LostReplies(t *testing.T) {
 						kept := w.record(t, s)
 						switch {
 						case err != nil && (first == kvtest.Pass ||
-							first != kvtest.Refuse && second == kvtest.Pass):
+							first != kvtest.Reject && second == kvtest.Pass):
 							t.Errorf("one lost reply left the outcome unknown: %v", err)
 						case err == nil && r != kept:
 							t.Errorf("returned %+v, kept is %+v", r, kept)
@@ -728,9 +728,9 @@ func TestExpire_LostLease(t *testing.T) {
 // If the store fails, the timer stays and is free again when its lease ends.
 func TestExpire_StoreErrors(t *testing.T) {
 	for _, faults := range [][]kvtest.Fault{
-		{kvtest.Refuse}, {kvtest.LoseRequest, kvtest.LoseRequest}, {kvtest.LoseReply},
+		{kvtest.Reject}, {kvtest.LoseRequest, kvtest.LoseRequest}, {kvtest.LoseReply},
 		{kvtest.LoseReply, kvtest.LoseReply},
-		{kvtest.LoseReply, kvtest.Refuse}, {kvtest.Delay}, {kvtest.Delay, kvtest.Delay},
+		{kvtest.LoseReply, kvtest.Reject}, {kvtest.Delay}, {kvtest.Delay, kvtest.Delay},
 	} {
 		t.Run(fmt.Sprintf("spec, States: expiry under %v", faults), func(t *testing.T) {
 			w := newFixture(t)
@@ -777,7 +777,7 @@ func TestRandomFaults(t *testing.T) {
 			coretest.Must(t, w.Begin(ctx, s, nil, nil, nil))
 			sessions = append(sessions, s)
 		}
-		w.Store.Decide = kvtest.Seeded(seed, map[kvtest.Fault]float64{kvtest.Refuse: .1,
+		w.Store.Decide = kvtest.Seeded(seed, map[kvtest.Fault]float64{kvtest.Reject: .1,
 			kvtest.LoseRequest: .1, kvtest.LoseReply: .2, kvtest.Delay: .1})
 		for n, s := range sessions {
 			for range 3 {

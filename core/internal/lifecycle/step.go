@@ -12,12 +12,12 @@ import (
 
 // stepMessages are the log messages for steps that do not end the session, by session.Step's Result.
 var stepMessages = map[string]string{
-	host.MethodUnavailable:   "method failed",
-	host.MethodFailed:        "method failed",
-	host.MethodRefused:       "method failed",
-	host.MethodAttemptFailed: "attempt failed",
-	host.MethodCancelled:     "method cancelled",
-	host.MethodLeft:          "method begun", // the browser is at another site, or waits for a wallet
+	host.MethodUnavailable:      "method failed",
+	host.MethodFailed:           "method failed",
+	host.MethodResponseRejected: "method failed",
+	host.MethodAttemptFailed:    "attempt failed",
+	host.MethodCancelled:        "method cancelled",
+	host.MethodLeft:             "method begun", // the browser is at another site, or waits for a wallet
 }
 
 // Ended logs a step after which the user has to begin again. It stores the step in the record, which costs a
@@ -36,7 +36,7 @@ func (l *Lifecycle) Ended(ctx context.Context, s Session, claim string, step ses
 func (l *Lifecycle) LogStep(ctx context.Context, s Session, step session.Step, cause error) {
 	level := slog.LevelInfo
 	switch step.Result {
-	case host.MethodUnavailable, host.MethodFailed, host.MethodRefused:
+	case host.MethodUnavailable, host.MethodFailed, host.MethodResponseRejected:
 		level = slog.LevelWarn
 	}
 	l.Log.LogAttrs(ctx, level, stepMessages[step.Result], stepAttrs(s, step, cause)...)

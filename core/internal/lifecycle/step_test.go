@@ -89,7 +89,7 @@ func (w *fixture) asked(t *testing.T, s Session) time.Time {
 func TestEnded_StoreError(t *testing.T) {
 	w := newFixture(t)
 	s := w.session(t, withWebhook)
-	w.Store.Decide = func(kvtest.Call) kvtest.Fault { return kvtest.Refuse }
+	w.Store.Decide = func(kvtest.Call) kvtest.Fault { return kvtest.Reject }
 	w.Ended(ctx, s, "", session.Step{Method: "bank", Result: host.MethodFailed, Reason: "failed"}, nil)
 	if log := w.Host.Logged.String(); !strings.Contains(log, "reason=failed") {
 		t.Errorf("contract 48: the log is %s", log)
@@ -160,7 +160,7 @@ func TestBring_KeepsWhy(t *testing.T) {
 	w := newFixture(t)
 	s, h := w.handed(t)
 	d := method.Decision{Verdict: method.AttemptFailed, Reason: method.Unproven, Setting: "trust_anchors",
-		Detail: "issuer", Refusal: &method.Refusal{Reason: "untrusted"}}
+		Detail: "issuer", Rejection: &method.Rejection{Reason: "untrusted"}}
 	coretest.Must(t, w.Bring(ctx, h, d, token.At(s.ID.Expires())))
 	h, err := w.Pending(ctx, h.Pending)
 	coretest.Must(t, err)

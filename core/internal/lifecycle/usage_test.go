@@ -64,7 +64,7 @@ func TestUsage_StartCountsOnce(t *testing.T) {
 		{"a reply that is lost and found", withWebhook, true, check, extra, []kvtest.Fault{kvtest.LoseReply},
 			[]string{host.OutcomeStarted}},
 		{"a reply that stays lost", withWebhook, true, nil, nil, []kvtest.Fault{kvtest.LoseReply}, nil},
-		{"a store that refuses", withWebhook, true, nil, nil, []kvtest.Fault{kvtest.Refuse}, nil},
+		{"a store that refuses", withWebhook, true, nil, nil, []kvtest.Fault{kvtest.Reject}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newFixture(t)

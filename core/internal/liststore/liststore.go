@@ -131,7 +131,7 @@ func (s *Store) read(
 	}
 	if errors.Is(err, token.ErrRecord) {
 		s.Count(host.CountNotAuthentic)
-		err = fmt.Errorf("a trusted list: %s: %w", token.Refusal(err), err)
+		err = fmt.Errorf("a trusted list: %s: %w", token.Rejection(err), err)
 	}
 	if err != nil {
 		return List{}, it.Tx, err

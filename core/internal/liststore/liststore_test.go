@@ -238,7 +238,7 @@ func TestAnchors_StoreDown(t *testing.T) {
 	w := newFixture(t)
 	w.must(w.load(w.list(1), "a"))
 	w.wantAnchors(w.store, "a")
-	w.Store.Decide = func(kvtest.Call) kvtest.Fault { return kvtest.Refuse }
+	w.Store.Decide = func(kvtest.Call) kvtest.Fault { return kvtest.Reject }
 	w.wantAnchors(w.store, "a") // it was read a moment ago
 	w.Clock.Advance(checkEach)
 	if _, err := w.store.Anchors(ctx, "wallet", spec); !kv.Failed(err) || errors.Is(err, method.ErrNoList) {
@@ -399,7 +399,7 @@ func TestClaim(t *testing.T) {
 	if !claim() {
 		t.Error("a claim does not end")
 	}
-	w.Store.Decide = func(kvtest.Call) kvtest.Fault { return kvtest.Refuse }
+	w.Store.Decide = func(kvtest.Call) kvtest.Fault { return kvtest.Reject }
 	if ok, err := w.another().Claim(ctx, "wallet", spec, w.Clock.Now()); ok || !kv.Failed(err) {
 		t.Errorf("a store that does not respond: %v, %v", ok, err)
 	}

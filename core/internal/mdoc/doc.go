@@ -26,7 +26,7 @@
 // document may not sign another kind.
 //
 // Ask.VerifyJWS verifies tokens that the same issuers have signed. Package sdjwt uses it for documents in the
-// format dc+sd-jwt, and shares the refusals and the revocation below.
+// format dc+sd-jwt, and shares the rejections and the revocation below.
 //
 // # Revocation
 //
@@ -37,6 +37,6 @@
 // # Rejections
 //
 // Responses may come from attackers. They are parsed strictly, and signed data is compared as it was sent.
-// Each rejection is a *Refusal with a constant reason. It does not repeat data of the response, so it may be
-// logged.
+// Each rejection is a *Rejection with a constant reason. It does not repeat data of the response, so it may
+// be logged.
 package mdoc

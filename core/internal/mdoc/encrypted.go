@@ -26,23 +26,23 @@ const (
 
 // OpenJWE opens a response by direct_post.jwt: a JWE in its compact form, encrypted by ECDH-ES on P-256 with
 // A128GCM or A256GCM. keyID is the kid of the key in the request, which the wallet must name. An error is a
-// *Refusal. The payload is not checked.
+// *Rejection. The payload is not checked.
 //
 // The wallet chooses apu and apv. They are part of the key derivation and no proof.
 func OpenJWE(compact string, private *ecdh.PrivateKey, keyID string) (payload []byte, err error) {
 	if len(compact) > maxEncrypted {
-		return nil, refused(tooLarge)
+		return nil, rejected(tooLarge)
 	}
 	parts := strings.Split(compact, ".")
 	if len(parts) != 5 || parts[1] != "" { // the key is agreed upon, so none is sent
-		return nil, refused(badJWE)
+		return nil, rejected(badJWE)
 	}
 	header, okHeader := strict64.Decode(parts[0])
 	iv, okIV := strict64.Decode(parts[2])
 	ciphertext, okText := strict64.Decode(parts[3])
 	tag, okTag := strict64.Decode(parts[4])
 	if !okHeader || !okIV || !okText || !okTag || len(iv) != ivSize || len(tag) != tagSize {
-		return nil, refused(badJWE)
+		return nil, rejected(badJWE)
 	}
 	key, err := contentKey(header, private, keyID)
 	if err != nil {
@@ -50,14 +50,14 @@ func OpenJWE(compact string, private *ecdh.PrivateKey, keyID string) (payload []
 	}
 	block, err := aes.NewCipher(key)
 	if err != nil {
-		return nil, refused(jweNotOpened)
+		return nil, rejected(jweNotOpened)
 	}
 	gcm, err := cipher.NewGCM(block)
 	if err != nil {
-		return nil, refused(jweNotOpened)
+		return nil, rejected(jweNotOpened)
 	}
 	if payload, err = gcm.Open(nil, iv, slices.Concat(ciphertext, tag), []byte(parts[0])); err != nil {
-		return nil, refused(jweNotOpened)
+		return nil, rejected(jweNotOpened)
 	}
 	return payload, nil
 }
@@ -66,7 +66,7 @@ func OpenJWE(compact string, private *ecdh.PrivateKey, keyID string) (payload []
 func contentKey(header []byte, private *ecdh.PrivateKey, keyID string) ([]byte, error) {
 	o, err := strictjson.ReadForeign(header)
 	if err != nil || o.Has("crit") || o.Has("zip") {
-		return nil, refused(badJWEHeader)
+		return nil, rejected(badJWEHeader)
 	}
 	text := func(name string) string {
 		s, _ := o.Value(name).Text()
@@ -74,23 +74,23 @@ func contentKey(header []byte, private *ecdh.PrivateKey, keyID string) ([]byte, 
 	}
 	size := map[string]int{"A128GCM": 16, "A256GCM": 32}[text("enc")]
 	if text("alg") != "ECDH-ES" || size == 0 {
-		return nil, refused(badEncryption)
+		return nil, rejected(badEncryption)
 	}
 	if text("kid") != keyID {
-		return nil, refused(otherKeyID)
+		return nil, rejected(otherKeyID)
 	}
 	partyU, okU := decodeOptional(o.Value("apu"))
 	partyV, okV := decodeOptional(o.Value("apv"))
 	if !okU || !okV {
-		return nil, refused(badJWEHeader)
+		return nil, rejected(badJWEHeader)
 	}
 	ephemeral, ok := readJWK(o.Value("epk"))
 	if !ok || ephemeral.Equal(private.PublicKey()) { // our own key as the ephemeral key is rejected
-		return nil, refused(badEphemeral)
+		return nil, rejected(badEphemeral)
 	}
 	secret, err := private.ECDH(ephemeral)
 	if err != nil {
-		return nil, refused(badEphemeral)
+		return nil, rejected(badEphemeral)
 	}
 	// The Concat KDF of NIST SP 800-56A. One round of SHA-256 is as long as the longest key.
 	sum := sha256.Sum256(slices.Concat([]byte{0, 0, 0, 1}, secret,
@@ -131,28 +131,28 @@ func decodeOptional(v strictjson.Value) ([]byte, bool) {
 
 // OpenHPKE opens a response by org-iso-mdoc: the CBOR of an EncryptedResponse (ISO/IEC 18013-7, Annex C),
 // encrypted by HPKE with DHKEM(P-256), HKDF-SHA256 and AES-128-GCM. It is bound to the transcript. An error
-// is a *Refusal. The DeviceResponse is not checked.
+// is a *Rejection. The DeviceResponse is not checked.
 func OpenHPKE(encryptedResponse []byte, private *ecdh.PrivateKey, transcript []byte) ([]byte, error) {
 	if len(encryptedResponse) > maxEncrypted {
-		return nil, refused(tooLarge)
+		return nil, rejected(tooLarge)
 	}
 	response, err := cbor.Read(encryptedResponse, large)
 	if err != nil {
-		return nil, refused(badHPKE)
+		return nil, rejected(badHPKE)
 	}
 	parts, _ := response.List()
 	if len(parts) != 2 {
-		return nil, refused(badHPKE)
+		return nil, rejected(badHPKE)
 	}
 	name, _ := parts[0].Text()
 	encapsulated, okKey := parts[1].Member("enc").Bytes()
 	ciphertext, okText := parts[1].Member("cipherText").Bytes()
 	if name != dcapi || !okKey || !okText {
-		return nil, refused(badHPKE)
+		return nil, rejected(badHPKE)
 	}
 	plain, err := hpkeOpen(private, encapsulated, transcript, ciphertext)
 	if err != nil {
-		return nil, refused(hpkeNotOpened)
+		return nil, rejected(hpkeNotOpened)
 	}
 	return plain, nil
 }

@@ -28,7 +28,7 @@ func jwkOf(public *ecdh.PublicKey) map[string]any {
 	return map[string]any{"kty": "EC", "crv": "P-256", "x": encode(point[1:33]), "y": encode(point[33:])}
 }
 
-// reasonOf is the reason of a refusal, "" for none.
+// reasonOf is the reason of a rejection, "" for none.
 func reasonOf(t testing.TB, err error) string {
 	t.Helper()
 	if err == nil {

@@ -49,8 +49,8 @@ func TestVerify_HostError(t *testing.T) {
 			p, ask := present(t, newIssuer(between(1)))
 			h := &counting{fails: n + 1}
 			proof, err := h.ask(t, p, ask)
-			var refusal *mdoc.Refusal
-			if !errors.Is(err, errAway) || errors.As(err, &refusal) || len(proof.Elements) > 0 ||
+			var rejection *mdoc.Rejection
+			if !errors.Is(err, errAway) || errors.As(err, &rejection) || len(proof.Elements) > 0 ||
 				h.asked != n+1 {
 				t.Errorf("%+v, %v after %d verifications", proof, err, h.asked)
 			}
@@ -67,12 +67,12 @@ func TestVerify_HostErrorAfterFault(t *testing.T) {
 	p, ask := present(t, newIssuer(nil))
 	ask.Anchors = []mdoc.Anchor{{Certificate: newIssuer(between(1)).Root}}
 	h := &counting{fails: 1}
-	var refusal *mdoc.Refusal
-	if _, err := h.ask(t, p, ask); !errors.Is(err, errAway) || errors.As(err, &refusal) {
+	var rejection *mdoc.Rejection
+	if _, err := h.ask(t, p, ask); !errors.Is(err, errAway) || errors.As(err, &rejection) {
 		t.Errorf("%v after %d verifications", err, h.asked)
 	}
 	h.fails = 0
-	if _, err := h.ask(t, p, ask); !errors.As(err, &refusal) || refusal.Document != mdoc.Untrusted {
+	if _, err := h.ask(t, p, ask); !errors.As(err, &rejection) || rejection.Document != mdoc.Untrusted {
 		t.Errorf("later: %v", err)
 	}
 }

@@ -122,7 +122,7 @@ func ECKey(jwk strictjson.Object) (k signature.Key, ok bool) {
 }
 
 // verifyByKey verifies that the issuer's key which a token names by its kid has signed it. The claim iss is
-// not used, because it is not bound to the key. The error is a *Refusal, or the host's.
+// not used, because it is not bound to the key. The error is a *Rejection, or the host's.
 func (a Ask) verifyByKey(ctx context.Context, t jws.Token, bad string) (IssuerKey, error) {
 	for _, k := range a.Keys {
 		if k.ID == t.KeyID {
@@ -130,7 +130,7 @@ func (a Ask) verifyByKey(ctx context.Context, t jws.Token, bad string) (IssuerKe
 		}
 	}
 	if IsKeyID(t.KeyID) {
-		return IssuerKey{}, refused(untrusted)
+		return IssuerKey{}, rejected(untrusted)
 	}
-	return IssuerKey{}, refused(badChain)
+	return IssuerKey{}, rejected(badChain)
 }

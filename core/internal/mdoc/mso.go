@@ -27,24 +27,24 @@ var digestAlgorithms = map[string]func([]byte) []byte{"SHA-256": sum256, "SHA-38
 func readSecurityObject(payload []byte) (o securityObject, err error) {
 	outer, err := cbor.Read(payload, options)
 	if err != nil {
-		return o, refused(badMSO)
+		return o, rejected(badMSO)
 	}
 	inner, ok := embedded(outer)
 	if !ok {
-		return o, refused(badMSO)
+		return o, rejected(badMSO)
 	}
 	if v, _ := inner.Member("version").Text(); v != version {
-		return o, refused(msoVersion)
+		return o, rejected(msoVersion)
 	}
 	if o.docType, ok = inner.Member("docType").Text(); !ok {
-		return o, refused(badMSO)
+		return o, rejected(badMSO)
 	}
 	name, _ := inner.Member("digestAlgorithm").Text()
 	if o.hash, ok = digestAlgorithms[name]; !ok {
-		return o, refused(msoDigests)
+		return o, rejected(msoDigests)
 	}
 	if o.digests = inner.Member("valueDigests"); !isMap(o.digests) {
-		return o, refused(badMSO)
+		return o, rejected(badMSO)
 	}
 	validity := inner.Member("validityInfo")
 	var okSigned, okFrom, okUntil bool
@@ -52,10 +52,10 @@ func readSecurityObject(payload []byte) (o securityObject, err error) {
 	o.validFrom, okFrom = dateTime(validity.Member("validFrom"))
 	o.validUntil, okUntil = dateTime(validity.Member("validUntil"))
 	if !okSigned || !okFrom || !okUntil {
-		return o, refused(badValidity)
+		return o, rejected(badValidity)
 	}
 	if o.deviceKey, o.deviceAlgorithm, ok = readKey(inner.Member("deviceKeyInfo").Member("deviceKey")); !ok {
-		return o, refused(badDeviceKey)
+		return o, rejected(badDeviceKey)
 	}
 	o.status = readStatus(inner.Member("status"))
 	return o, nil
@@ -78,24 +78,24 @@ func dateTime(i cbor.Item) (at time.Time, ok bool) {
 func (o securityObject) readItem(namespace string, i cbor.Item) (element string, value cbor.Item, err error) {
 	item, ok := embedded(i)
 	if !ok {
-		return "", cbor.Item{}, refused(badItem)
+		return "", cbor.Item{}, rejected(badItem)
 	}
 	id, okID := item.Member("digestID").Integer()
 	random, okRandom := item.Member("random").Bytes()
 	element, okElement := item.Member("elementIdentifier").Text()
 	value = item.Member("elementValue")
 	if !okID || id < 0 || !okRandom || !okElement {
-		return "", cbor.Item{}, refused(badItem)
+		return "", cbor.Item{}, rejected(badItem)
 	}
 	if len(random) < minRandom {
-		return "", cbor.Item{}, refused(shortRandom)
+		return "", cbor.Item{}, rejected(shortRandom)
 	}
 	digest, ok := o.digests.Member(namespace).Label(id).Bytes()
 	if !ok {
-		return "", cbor.Item{}, refused(digestMissing)
+		return "", cbor.Item{}, rejected(digestMissing)
 	}
 	if !bytes.Equal(digest, o.hash(i.Raw())) {
-		return "", cbor.Item{}, refused(digestMismatch)
+		return "", cbor.Item{}, rejected(digestMismatch)
 	}
 	return element, value, nil
 }

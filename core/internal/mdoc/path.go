@@ -47,7 +47,7 @@ const anyPurpose = "2.5.29.37.0"
 func (a Ask) signer(ctx context.Context, chain [][]byte) ([]*x509.Certificate, Anchor, error) {
 	none := Anchor{}
 	if len(chain) < 1 || len(chain) > maxChain {
-		return nil, none, refused(badChain)
+		return nil, none, rejected(badChain)
 	}
 	listed := a.isAnchor(chain[0]) // a document signer of a trusted list
 	if listed {
@@ -60,22 +60,22 @@ func (a Ask) signer(ctx context.Context, chain [][]byte) ([]*x509.Certificate, A
 		}
 		c, err := x509.ParseCertificate(der)
 		if err != nil {
-			return nil, none, refused(badCertificate)
+			return nil, none, rejected(badCertificate)
 		}
 		path = append(path, c)
 	}
 	if why := a.checkSigner(path[0]); why != "" {
-		return nil, none, refused(why)
+		return nil, none, rejected(why)
 	}
 	if listed {
 		return path, Anchor{path[0]}, nil
 	}
 	for i, c := range path[1:] {
 		if why := a.checkIssuer(c, i); why != "" {
-			return nil, none, refused(why)
+			return nil, none, rejected(why)
 		}
 		if !mayHaveIssued(c, path[i]) {
-			return nil, none, refused(badChain)
+			return nil, none, rejected(badChain)
 		}
 	}
 	// Signatures cost most, so they are checked last. The anchor's signature is first: without a certificate
@@ -90,7 +90,7 @@ func (a Ask) signer(ctx context.Context, chain [][]byte) ([]*x509.Certificate, A
 			return nil, none, err
 		}
 		if !signed {
-			return nil, none, refused(badChain)
+			return nil, none, rejected(badChain)
 		}
 	}
 	return path, anchor, nil
@@ -105,7 +105,7 @@ func (a Ask) isAnchor(der []byte) bool {
 // verifications.
 const maxTried = 16
 
-// anchorOf returns the trust anchor that has issued the last certificate of a path. The error is a *Refusal
+// anchorOf returns the trust anchor that has issued the last certificate of a path. The error is a *Rejection
 // if none has. Authorities change their keys and keep their names, or renew a certificate and keep the key,
 // so there may be several to try.
 func (a Ask) anchorOf(ctx context.Context, path []*x509.Certificate) (Anchor, error) {
@@ -129,7 +129,7 @@ func (a Ask) anchorOf(ctx context.Context, path []*x509.Certificate) (Anchor, er
 			return t, nil
 		}
 	}
-	return Anchor{}, refused(why)
+	return Anchor{}, rejected(why)
 }
 
 // checkSigner returns why a certificate is not one of a document signer, "" if it is.

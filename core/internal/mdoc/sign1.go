@@ -91,7 +91,7 @@ type sign1 struct {
 func readSign1(i cbor.Item) (s sign1, err error) {
 	parts, ok := i.List()
 	if !ok || len(parts) != 4 {
-		return s, refused(badSign1)
+		return s, rejected(badSign1)
 	}
 	var okProtected, okSignature bool
 	s.protected, okProtected = parts[0].Bytes()
@@ -99,20 +99,20 @@ func readSign1(i cbor.Item) (s sign1, err error) {
 	s.signature, okSignature = parts[3].Bytes()
 	_, okUnprotected := s.unprotected.Pairs()
 	if !okProtected || !okUnprotected || !okSignature {
-		return s, refused(badSign1)
+		return s, rejected(badSign1)
 	}
 	protected, err := cbor.Read(s.protected, options)
 	if err != nil {
-		return s, refused(badSign1)
+		return s, rejected(badSign1)
 	}
 	if protected.Label(headerCritical).Present() || s.unprotected.Label(headerCritical).Present() {
-		return s, refused(critical)
+		return s, rejected(critical)
 	}
 	if s.number, ok = protected.Label(headerAlgorithm).Integer(); !ok {
-		return s, refused(badAlgorithm)
+		return s, rejected(badAlgorithm)
 	}
 	if s.algorithm, ok = signatureAlgorithm(s.number); !ok || s.unprotected.Label(headerAlgorithm).Present() {
-		return s, refused(badAlgorithm)
+		return s, rejected(badAlgorithm)
 	}
 	return s, nil
 }
@@ -140,8 +140,8 @@ func chainIn(headers cbor.Item) (ders [][]byte, ok bool) {
 	return ders, true
 }
 
-// verify checks the signature of a payload. The error is a *Refusal for bad if it is not the key's. Any other
-// error is the host's, which could not check it.
+// verify checks the signature of a payload. The error is a *Rejection for bad if it is not the key's. Any
+// other error is the host's, which could not check it.
 func (s sign1) verify(
 	ctx context.Context, by host.VerifyFunc, key signature.Key, payload []byte, bad string,
 ) error {
@@ -157,18 +157,18 @@ func checkJWS(ctx context.Context, by host.VerifyFunc, t jws.Token, key signatur
 	return checkSignature(key, t.Algorithm, bad, func() (bool, error) { return t.Verify(ctx, by, key) })
 }
 
-// checkSignature calls verify if the algorithm is for the key. The error is a *Refusal for bad if verify
+// checkSignature calls verify if the algorithm is for the key. The error is a *Rejection for bad if verify
 // reports false, or the host's.
 func checkSignature(key signature.Key, algorithm, bad string, verify func() (bool, error)) error {
 	if !key.Fits(algorithm) {
-		return refused(badAlgorithm)
+		return rejected(badAlgorithm)
 	}
 	ok, err := verify()
 	if err != nil {
 		return err
 	}
 	if !ok {
-		return refused(bad)
+		return rejected(bad)
 	}
 	return nil
 }

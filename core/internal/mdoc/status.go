@@ -120,7 +120,7 @@ func (a Ask) ListsOf(p Proof) Lists {
 }
 
 // VerifyJWS verifies that the first certificate in x5c has signed a token, or for a document by a DID, that
-// a key of the DID has. until is the end of the certificate; zero: it has none. The error is a *Refusal, or
+// a key of the DID has. until is the end of the certificate; zero: it has none. The error is a *Rejection, or
 // the host's.
 func (l Lists) VerifyJWS(ctx context.Context, t jws.Token) (until time.Time, err error) {
 	if len(l.ask.Keys) > 0 {
@@ -129,7 +129,7 @@ func (l Lists) VerifyJWS(ctx context.Context, t jws.Token) (until time.Time, err
 	}
 	chain, ok := t.Chain()
 	if !ok {
-		return until, refused(badChain)
+		return until, rejected(badChain)
 	}
 	public, until, err := l.signer(ctx, chain)
 	if err != nil {
@@ -146,7 +146,7 @@ func (l Lists) signer(ctx context.Context, chain [][]byte) (k signature.Key, unt
 	}
 	k, ok := publicKey(path[0])
 	if !ok {
-		return k, until, refused(badCertKey)
+		return k, until, rejected(badCertKey)
 	}
 	return k, path[0].NotAfter, nil
 }
@@ -161,17 +161,17 @@ type CWT struct {
 // tagSign1 is the tag of a COSE_Sign1. It may be missing, as in documents.
 const tagSign1 = 18
 
-// OpenCWT verifies a token of at most limit bytes. The error is a *Refusal, or the host's.
+// OpenCWT verifies a token of at most limit bytes. The error is a *Rejection, or the host's.
 func (l Lists) OpenCWT(ctx context.Context, token []byte, limit int) (t CWT, err error) {
 	large := options
 	large.Size = limit
 	top, err := cbor.Read(token, large)
 	if err != nil {
-		return t, refused(badCBOR)
+		return t, rejected(badCBOR)
 	}
 	if number, content, ok := top.Tag(); ok {
 		if number != tagSign1 {
-			return t, refused(badSign1)
+			return t, rejected(badSign1)
 		}
 		top = content
 	}
@@ -181,15 +181,15 @@ func (l Lists) OpenCWT(ctx context.Context, token []byte, limit int) (t CWT, err
 	}
 	payload, ok := s.payload.Bytes()
 	if !ok {
-		return t, refused(badSign1)
+		return t, rejected(badSign1)
 	}
 	if t.Header, err = cbor.Read(s.protected, options); err != nil {
-		return t, refused(badSign1)
+		return t, rejected(badSign1)
 	}
 	chain, ok := s.chain()
 	if !ok {
 		if chain, ok = chainIn(t.Header); !ok {
-			return t, refused(badChain)
+			return t, rejected(badChain)
 		}
 	}
 	public, until, err := l.signer(ctx, chain)
@@ -200,7 +200,7 @@ func (l Lists) OpenCWT(ctx context.Context, token []byte, limit int) (t CWT, err
 		return t, err
 	}
 	if t.Claims, err = cbor.Read(payload, large); err != nil {
-		return t, refused(badCBOR)
+		return t, rejected(badCBOR)
 	}
 	t.Until = until
 	return t, nil

@@ -88,8 +88,8 @@ func (v Value) Date() (date time.Time, ok bool) {
 	return date, err == nil
 }
 
-// Verify decides what a DeviceResponse proves. An error is a *Refusal, or that of Ask.Verify, which could not
-// check a signature. Ask.Verify is called at most maxVerified times.
+// Verify decides what a DeviceResponse proves. An error is a *Rejection, or that of Ask.Verify, which could
+// not check a signature. Ask.Verify is called at most maxVerified times.
 //
 // It checks, in this order:
 //
@@ -108,15 +108,15 @@ func (v Value) Date() (date time.Time, ok bool) {
 // An element that is false is proven as well, and so is a document without the elements: the caller checks
 // the values. Parts that this list does not contain may have any content.
 //
-// If the document itself is invalid, the wallet's signature is verified as well (Refusal.Document).
+// If the document itself is invalid, the wallet's signature is verified as well (Rejection.Document).
 func Verify(ctx context.Context, deviceResponse []byte, a Ask) (Proof, error) {
 	d, err := readDocument(deviceResponse)
 	if err != nil {
 		return Proof{}, err
 	}
 	proof, err := a.verify(ctx, d)
-	var refusal *Refusal
-	if !errors.As(err, &refusal) || faults[refusal.Reason] == "" {
+	var rejection *Rejection
+	if !errors.As(err, &rejection) || faults[rejection.Reason] == "" {
 		return proof, err
 	}
 	answers, failed := a.answers(ctx, d)
@@ -124,7 +124,7 @@ func Verify(ctx context.Context, deviceResponse []byte, a Ask) (Proof, error) {
 		return Proof{}, failed
 	}
 	if answers {
-		refusal.Document = faults[refusal.Reason]
+		rejection.Document = faults[rejection.Reason]
 	}
 	return Proof{}, err
 }
@@ -132,7 +132,7 @@ func Verify(ctx context.Context, deviceResponse []byte, a Ask) (Proof, error) {
 // VerifyJWS verifies a token that an issuer of documents has signed. The certificates in x5c lead to a trust
 // anchor, as for documents; the signer's extended key usage is one of EKU or absent, because no standard has
 // one for tokens. A token without x5c is signed by the one of Keys that its kid names. The Proof has either
-// Anchor and Path, or Key. The error is a *Refusal, or the host's.
+// Anchor and Path, or Key. The error is a *Rejection, or the host's.
 func (a Ask) VerifyJWS(ctx context.Context, t jws.Token) (p Proof, err error) {
 	chain, ok := t.Chain()
 	if !ok {
@@ -146,7 +146,7 @@ func (a Ask) VerifyJWS(ctx context.Context, t jws.Token) (p Proof, err error) {
 	}
 	public, ok := publicKey(path[0])
 	if !ok {
-		return p, refused(badCertKey)
+		return p, rejected(badCertKey)
 	}
 	return Proof{Anchor: anchor, Path: path}, checkJWS(ctx, a.Verify, t, public, issuerSignature)
 }
@@ -164,7 +164,7 @@ func (a Ask) answers(ctx context.Context, d document) (bool, error) {
 	if err == nil {
 		err = a.verifyDevice(ctx, d, o)
 	}
-	if refusal := (*Refusal)(nil); errors.As(err, &refusal) {
+	if rejection := (*Rejection)(nil); errors.As(err, &rejection) {
 		return false, nil
 	}
 	return err == nil, err
@@ -173,7 +173,7 @@ func (a Ask) answers(ctx context.Context, d document) (bool, error) {
 // verify is Verify for a document that was read.
 func (a Ask) verify(ctx context.Context, d document) (Proof, error) {
 	if d.docType != a.DocType {
-		return Proof{}, refused(otherDocType)
+		return Proof{}, rejected(otherDocType)
 	}
 	o, p, err := a.verifyIssuer(ctx, d)
 	if err != nil {
@@ -201,35 +201,35 @@ type document struct {
 // readDocument reads a DeviceResponse (ISO/IEC 18013-5, 8.3.2.1.2.2).
 func readDocument(response []byte) (d document, err error) {
 	if len(response) > cbor.MaxSize {
-		return d, refused(tooLarge)
+		return d, rejected(tooLarge)
 	}
 	top, err := cbor.Read(response, options)
 	if err != nil {
-		return d, refused(badCBOR)
+		return d, rejected(badCBOR)
 	}
 	if v, _ := top.Member("version").Text(); v != version {
-		return d, refused(badVersion)
+		return d, rejected(badVersion)
 	}
 	if status, ok := top.Member("status").Integer(); !ok || status != 0 {
-		return d, refused(badStatus)
+		return d, rejected(badStatus)
 	}
 	documents, _ := top.Member("documents").List()
 	if len(documents) != 1 || top.Member("documentErrors").Present() {
-		return d, refused(badDocuments)
+		return d, rejected(badDocuments)
 	}
 	var ok bool
 	if d.docType, ok = documents[0].Member("docType").Text(); !ok {
-		return d, refused(badMember)
+		return d, rejected(badMember)
 	}
 	issuer := documents[0].Member("issuerSigned")
 	namespaces := issuer.Member("nameSpaces") // absent if the wallet sends no element
 	if d.namespaces, ok = namespaces.Pairs(); !ok && namespaces.Present() {
-		return d, refused(badMember)
+		return d, rejected(badMember)
 	}
 	device := documents[0].Member("deviceSigned")
 	d.deviceNamespaces, d.deviceAuth = device.Member("nameSpaces"), device.Member("deviceAuth")
 	if inner, ok := embedded(d.deviceNamespaces); !ok || !isMap(inner) {
-		return d, refused(badMember)
+		return d, rejected(badMember)
 	}
 	d.issuerAuth, err = readSign1(issuer.Member("issuerAuth"))
 	return d, err
@@ -255,18 +255,18 @@ func isMap(i cbor.Item) bool {
 func (a Ask) verifyIssuer(ctx context.Context, d document) (o securityObject, p Proof, err error) {
 	chain, ok := d.issuerAuth.chain()
 	if !ok {
-		return o, p, refused(badChain)
+		return o, p, rejected(badChain)
 	}
 	if p.Path, p.Anchor, err = a.signer(ctx, chain); err != nil {
 		return o, p, err
 	}
 	payload, ok := d.issuerAuth.payload.Bytes()
 	if !ok {
-		return o, p, refused(badSign1)
+		return o, p, rejected(badSign1)
 	}
 	public, ok := publicKey(p.Path[0])
 	if !ok {
-		return o, p, refused(badCertKey)
+		return o, p, rejected(badCertKey)
 	}
 	if err := d.issuerAuth.verify(ctx, a.Verify, public, payload, issuerSignature); err != nil {
 		return o, p, err
@@ -282,13 +282,13 @@ func (a Ask) verifyIssuer(ctx context.Context, d document) (o securityObject, p 
 func (a Ask) checkObject(o securityObject, signer *x509.Certificate) error {
 	switch {
 	case o.docType != a.DocType:
-		return refused(msoDocType)
+		return rejected(msoDocType)
 	case o.signed.Before(signer.NotBefore) || o.signed.After(signer.NotAfter):
-		return refused(signedOutside)
+		return rejected(signedOutside)
 	case a.Now.Add(margin).Before(o.signed) || a.Now.Add(margin).Before(o.validFrom):
-		return refused(notYetValid)
+		return rejected(notYetValid)
 	case a.Now.Add(-margin).After(o.validUntil):
-		return refused(expired)
+		return rejected(expired)
 	}
 	return nil
 }
@@ -308,7 +308,7 @@ func (a Ask) verifyElements(d document, o securityObject) (map[string]Value, err
 		namespace, okName := n.Key.Text()
 		items, okItems := n.Value.List()
 		if !okName || !okItems {
-			return nil, refused(badMember)
+			return nil, rejected(badMember)
 		}
 		for _, i := range items {
 			element, value, err := o.readItem(namespace, i)
@@ -316,10 +316,10 @@ func (a Ask) verifyElements(d document, o securityObject) (map[string]Value, err
 				return nil, err
 			}
 			if seen[name{namespace, element}] {
-				return nil, refused(elementTwice)
+				return nil, rejected(elementTwice)
 			}
 			if seen[name{namespace, element}] = true; len(seen) > maxElements {
-				return nil, refused(tooMany)
+				return nil, rejected(tooMany)
 			}
 			if namespace == a.Namespace && slices.Contains(a.Elements, element) {
 				proven[element] = Value{value}
@@ -333,11 +333,11 @@ func (a Ask) verifyElements(d document, o securityObject) (map[string]Value, err
 // it (ISO/IEC 18013-5, 9.1.3).
 func (a Ask) verifyDevice(ctx context.Context, d document, o securityObject) error {
 	if d.deviceAuth.Member("deviceMac").Present() {
-		return refused(deviceMAC)
+		return rejected(deviceMAC)
 	}
 	signature := d.deviceAuth.Member("deviceSignature")
 	if !signature.Present() {
-		return refused(badDeviceAuth)
+		return rejected(badDeviceAuth)
 	}
 	s, err := readSign1(signature)
 	if err != nil {
@@ -345,14 +345,14 @@ func (a Ask) verifyDevice(ctx context.Context, d document, o securityObject) err
 	}
 	if !s.payload.Null() {
 		// it must be detached: what was signed is what we know, not what was sent
-		return refused(badDeviceAuth)
+		return rejected(badDeviceAuth)
 	}
 	if o.deviceAlgorithm != 0 && o.deviceAlgorithm != s.number {
-		return refused(badAlgorithm)
+		return rejected(badAlgorithm)
 	}
 	transcript, err := cbor.Read(a.Transcript, options)
 	if err != nil {
-		return refused(badTranscript)
+		return rejected(badTranscript)
 	}
 	authentication := cbor.Array(
 		cbor.Text("DeviceAuthentication"), transcript, cbor.Text(d.docType), d.deviceNamespaces)

@@ -471,7 +471,7 @@ func TestVerify_DeviceSignedElements(t *testing.T) {
 	}
 }
 
-// An Ask that lacks something refuses everything.
+// An Ask that lacks something rejects everything.
 func TestVerify_EmptyRequest(t *testing.T) {
 	p, right := present(t, newIssuer(nil))
 	for name, c := range map[string]struct {

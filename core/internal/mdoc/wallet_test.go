@@ -261,7 +261,7 @@ func TestDecline(t *testing.T) {
 }
 
 // Requests that a wallet rejects.
-func TestOpenRefuses(t *testing.T) {
+func TestOpenRejects(t *testing.T) {
 	other := func(t *testing.T) *x509.CertPool {
 		pool := x509.NewCertPool()
 		pool.AddCert(wallettest.NewIssuer(wallettest.IssuerConfig{}).Root)

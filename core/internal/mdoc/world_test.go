@@ -35,7 +35,7 @@ func fixedClock() time.Time { return testNow }
 type vector struct {
 	Name     string
 	OK       bool   // it proves that the element is true
-	Reason   string // of the refusal
+	Reason   string // of the rejection
 	Response string // in hex
 }
 
@@ -88,16 +88,16 @@ func unhex(t testing.TB, s string) []byte {
 	return b
 }
 
-// outcome is the reason of a refusal. It is "" for a response that proves that the element is true, "not
+// outcome is the reason of a rejection. It is "" for a response that proves that the element is true, "not
 // true" if the element is something else, and "no element" if the response has no element that was asked for.
 func outcome(t testing.TB, p mdoc.Proof, err error) string {
 	t.Helper()
 	if err != nil {
-		var refusal *mdoc.Refusal
-		if !errors.As(err, &refusal) || refusal.Reason == "" || p.Elements != nil {
+		var rejection *mdoc.Rejection
+		if !errors.As(err, &rejection) || rejection.Reason == "" || p.Elements != nil {
 			t.Fatalf("error %v, with %v", err, p)
 		}
-		return refusal.Reason
+		return rejection.Reason
 	}
 	if p.Anchor.Certificate == nil {
 		t.Fatal("the response is verified and led to no anchor")

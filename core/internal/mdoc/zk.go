@@ -44,39 +44,39 @@ func HasZKDocuments(response []byte) bool {
 	return err == nil && top.Member("zkDocuments").Present()
 }
 
-// ReadZKDocument reads a DeviceResponse. The error is a *Refusal.
+// ReadZKDocument reads a DeviceResponse. The error is a *Rejection.
 func ReadZKDocument(response []byte) (d ZKDocument, err error) {
 	if len(response) > MaxZKResponse {
-		return d, refused(tooLarge)
+		return d, rejected(tooLarge)
 	}
 	top, err := cbor.Read(response, large)
 	if err != nil {
-		return d, refused(badCBOR)
+		return d, rejected(badCBOR)
 	}
 	if v, _ := top.Member("version").Text(); v != version {
-		return d, refused(badVersion)
+		return d, rejected(badVersion)
 	}
 	if status, ok := top.Member("status").Integer(); !ok || status != 0 {
-		return d, refused(badStatus)
+		return d, rejected(badStatus)
 	}
 	documents, _ := top.Member("zkDocuments").List()
 	if len(documents) != 1 || top.Member("documents").Present() || top.Member("documentErrors").Present() {
-		return d, refused(badDocuments)
+		return d, rejected(badDocuments)
 	}
 	data, okData := embedded(documents[0].Member("documentData"))
 	var okProof bool
 	d.Proof, okProof = documents[0].Member("proof").Bytes()
 	if !okData || !okProof || !isMap(data) {
-		return d, refused(badMember)
+		return d, rejected(badMember)
 	}
 	var okType, okCircuit bool
 	d.DocType, okType = data.Member("docType").Text()
 	d.Circuit, okCircuit = data.Member("zkSystemId").Text()
 	if !okType || !okCircuit || !named(d.DocType) || !named(d.Circuit) {
-		return d, refused(badMember)
+		return d, rejected(badMember)
 	}
 	if !d.readTime(data.Member("timestamp")) || !d.readChain(data.Member("msoX5chain")) {
-		return d, refused(badMember)
+		return d, rejected(badMember)
 	}
 	return d, d.readElements(data.Member("issuerSigned"))
 }
@@ -119,32 +119,33 @@ func (d *ZKDocument) readChain(i cbor.Item) bool {
 func (d *ZKDocument) readElements(i cbor.Item) error {
 	namespaces, ok := i.Pairs()
 	if !ok || len(namespaces) != 1 {
-		return refused(badMember)
+		return rejected(badMember)
 	}
 	items, okItems := namespaces[0].Value.List()
 	if d.Namespace, ok = namespaces[0].Key.Text(); !ok || !okItems || !named(d.Namespace) {
-		return refused(badMember)
+		return rejected(badMember)
 	}
 	if len(items) == 0 || len(items) > host.MaxProofElements {
-		return refused(tooMany)
+		return rejected(tooMany)
 	}
 	for _, item := range items {
 		identifier, ok := item.Member("elementIdentifier").Text()
 		value := item.Member("elementValue")
 		if !ok || !named(identifier) || !value.Present() {
-			return refused(badItem)
+			return rejected(badItem)
 		}
 		same := func(e host.ProvenElement) bool { return e.Identifier == identifier }
 		if slices.ContainsFunc(d.Elements, same) {
-			return refused(elementTwice)
+			return rejected(elementTwice)
 		}
 		d.Elements = append(d.Elements, host.ProvenElement{Identifier: identifier, Value: value.Raw()})
 	}
 	return nil
 }
 
-// VerifyZK decides what a document with a zero-knowledge proof proves. An error is a *Refusal, or that of the
-// host, which could not check a signature or the proof. rejected is why the proof was rejected, for logs.
+// VerifyZK decides what a document with a zero-knowledge proof proves. An error is a *Rejection, or that of
+// the host, which could not check a signature or the proof. rejected is why the proof was rejected, for
+// logs.
 //
 // It checks, in this order:
 //
@@ -157,19 +158,19 @@ func (d *ZKDocument) readElements(i cbor.Item) error {
 // edge/internal/longfellow): the extended key usage has to be for this document type alone. There is no
 // Status: a proof does not show which document it is about.
 func (a Ask) VerifyZK(ctx context.Context, d ZKDocument, proves host.VerifyProofFunc) (
-	p Proof, rejected string, err error,
+	p Proof, reason string, err error,
 ) {
 	if d.DocType != a.DocType {
-		return p, "", refused(otherDocType)
+		return p, "", rejected(otherDocType)
 	}
 	if d.Namespace != a.Namespace {
-		return p, "", refused(badMember)
+		return p, "", rejected(badMember)
 	}
 	path, anchor, err := a.signer(ctx, d.chain)
 	if err != nil {
 		return p, "", err
 	}
-	shown, rejected, err := proves(ctx, host.ProofStatement{
+	shown, reason, err := proves(ctx, host.ProofStatement{
 		Circuit: d.Circuit, Issuer: path[0].RawSubjectPublicKeyInfo, SessionTranscript: a.Transcript,
 		DocType: d.DocType, Elements: d.Elements, Time: d.Time,
 	}, d.Proof)
@@ -177,13 +178,13 @@ func (a Ask) VerifyZK(ctx context.Context, d ZKDocument, proves host.VerifyProof
 		return p, "", err
 	}
 	if !shown {
-		return p, rejected, refused(badZKProof)
+		return p, reason, rejected(badZKProof)
 	}
 	p = Proof{Elements: map[string]Value{}, Anchor: anchor, Path: path}
 	for _, e := range d.Elements {
 		value, err := cbor.Read(e.Value, options)
 		if err != nil {
-			return Proof{}, "", refused(badItem)
+			return Proof{}, "", rejected(badItem)
 		}
 		if slices.Contains(a.Elements, e.Identifier) {
 			p.Elements[e.Identifier] = Value{value}

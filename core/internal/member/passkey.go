@@ -196,8 +196,8 @@ func (r *Registry) BeginEnrolment(ctx context.Context, secret, shown string) (In
 
 // Enrol uses an invitation: it creates the member with their first passkey, and opens a session. form comes
 // from BeginEnrolment, and answer is the browser's response to its options. The error is a problem.List if
-// the name is invalid, a *webauthn.Refusal if the response is invalid, ErrForm, ErrLate, ErrKnownPasskey, or
-// ErrSpent as in ReadInvitation.
+// the name is invalid, a *webauthn.Rejection if the response is invalid, ErrForm, ErrLate, ErrKnownPasskey,
+// or ErrSpent as in ReadInvitation.
 func (r *Registry) Enrol(
 	ctx context.Context, secret, form, name string, answer []byte, along WriteWith[Session],
 ) (cookie string, s Session, err error) {
@@ -262,7 +262,8 @@ func (r *Registry) BeginSignIn() (Ceremony, error) {
 }
 
 // SignIn opens a session for the member whose passkey has responded. If the response is not accepted, the
-// error is a *webauthn.Refusal, ErrForm, ErrLate or ErrUnknownPasskey. A passkey that was copied is blocked.
+// error is a *webauthn.Rejection, ErrForm, ErrLate or ErrUnknownPasskey. A passkey that was copied is
+// blocked.
 func (r *Registry) SignIn(
 	ctx context.Context, form string, answer []byte, along WriteWith[Session],
 ) (cookie string, s Session, err error) {

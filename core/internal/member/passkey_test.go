@@ -31,8 +31,8 @@ func (w *fixture) tryPasskey(t testing.TB, s Session) (*device, error) {
 	return d, err
 }
 
-func refused(err error) bool {
-	var r *webauthn.Refusal
+func rejected(err error) bool {
+	var r *webauthn.Rejection
 	return errors.As(err, &r)
 }
 
@@ -93,7 +93,7 @@ func TestSignIn_Rejected(t *testing.T) {
 		name string
 		*device
 		change func([]byte) []byte
-		want   error // nil: a *webauthn.Refusal
+		want   error // nil: a *webauthn.Rejection
 	}{
 		{"a passkey that is not enrolled", stranger, nil, ErrUnknownPasskey},
 		{"another key under Ada's id", forger, nil, nil},
@@ -112,7 +112,7 @@ func TestSignIn_Rejected(t *testing.T) {
 			answer = c.change(answer)
 		}
 		cookie, s, err := w.SignIn(ctx, ceremony.Form, answer, nil)
-		if cookie != "" || s.ID != "" || c.want != nil && err != c.want || c.want == nil && !refused(err) {
+		if cookie != "" || s.ID != "" || c.want != nil && err != c.want || c.want == nil && !rejected(err) {
 			t.Errorf("contract 43: %s signs in as %+v, %v", c.name, s.Actor, err)
 		}
 	}
@@ -179,7 +179,7 @@ func TestForm_OtherCeremony(t *testing.T) {
 	// The correct form with a response to another challenge.
 	other, err := w.BeginSignIn()
 	coretest.Must(t, err)
-	if _, _, err := w.SignIn(ctx, other.Form, ada.get(t, signIn), nil); !refused(err) {
+	if _, _, err := w.SignIn(ctx, other.Form, ada.get(t, signIn), nil); !rejected(err) {
 		t.Errorf("contract 43: the challenge of another form: %v", err)
 	}
 	for name, do := range try {

@@ -184,7 +184,7 @@ func decode[T any](r *Registry, item kv.Item) (v T, err error) {
 	}
 	if errors.Is(err, token.ErrRecord) {
 		r.count(host.CountNotAuthentic)
-		r.log.Error(token.Refusal(err), "item", item.Key.String())
+		r.log.Error(token.Rejection(err), "item", item.Key.String())
 	}
 	if err != nil {
 		return v, err

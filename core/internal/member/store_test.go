@@ -173,13 +173,13 @@ func TestLostReplies(t *testing.T) {
 		done   bool // the request is known to be done; otherwise the caller receives no access
 		holds  bool // the result is in the store
 	}{
-		{[]kvtest.Fault{kvtest.Refuse}, false, false},
+		{[]kvtest.Fault{kvtest.Reject}, false, false},
 		{[]kvtest.Fault{kvtest.LoseRequest}, true, true},
 		{[]kvtest.Fault{kvtest.LoseReply}, true, true},
 		{[]kvtest.Fault{kvtest.Delay}, true, true},
 		{[]kvtest.Fault{kvtest.LoseReply, kvtest.LoseReply}, false, true},
-		{[]kvtest.Fault{kvtest.LoseReply, kvtest.Refuse}, false, true},
-		{[]kvtest.Fault{kvtest.LoseRequest, kvtest.Refuse}, false, false},
+		{[]kvtest.Fault{kvtest.LoseReply, kvtest.Reject}, false, true},
+		{[]kvtest.Fault{kvtest.LoseRequest, kvtest.Reject}, false, false},
 		{[]kvtest.Fault{kvtest.Delay, kvtest.Delay}, false, true},
 	} {
 		for _, a := range acts {
@@ -204,12 +204,12 @@ func TestLostReplies(t *testing.T) {
 	}
 }
 
-// refuseCall makes the store reject one call, the given number of calls from now.
-func (w *fixture) refuseCall(at int) {
+// rejectCall makes the store reject one call, the given number of calls from now.
+func (w *fixture) rejectCall(at int) {
 	before := w.Store.Calls()
 	w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
 		if c.N-before == at {
-			return kvtest.Refuse
+			return kvtest.Reject
 		}
 		return kvtest.Pass
 	}
@@ -222,7 +222,7 @@ func TestRegistry_StoreError(t *testing.T) {
 			w := newFixture(t)
 			do, holds := a.ready(t, w)
 			before := w.Store.Calls()
-			w.refuseCall(at)
+			w.rejectCall(at)
 			granted, err := do()
 			calls := w.Store.Calls() - before
 			w.Store.Decide = nil
@@ -250,12 +250,12 @@ func TestSession_StoreError(t *testing.T) {
 	coretest.Must(t, err)
 	for cookie, calls := range map[string]int{p.cookie: 2, operator: 1, ci: 2} {
 		for at := 1; at <= calls; at++ {
-			w.refuseCall(at)
+			w.rejectCall(at)
 			if s, err := w.Registry.Session(ctx, cookie); !errors.Is(err, kv.ErrUnavailable) || s.ID != "" {
 				t.Errorf("contract 5, 503: with call %d failed, the session is %+v, %v", at, s.Actor, err)
 			}
 		}
-		w.refuseCall(calls + 1)
+		w.rejectCall(calls + 1)
 		w.opens(t, "contract 43: without a failed call", cookie)
 	}
 }

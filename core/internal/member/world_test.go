@@ -229,10 +229,10 @@ func TestAlong_SameCommit(t *testing.T) {
 	if w.commits != before+1 || len(w.items(t, "c/aud/")) != 1 {
 		t.Errorf("%d commits, entries %v", w.commits-before, w.items(t, "c/aud/"))
 	}
-	refused := errors.New("no entry")
-	refuse := func(Operator) ([]kv.Put, error) { return nil, refused }
-	_, _, err = w.CreateOperator(ctx, "ci", RoleViewer, nil, refuse)
-	if all, _, listErr := w.Operators(ctx, "", 10); err != refused || listErr != nil || len(all) != 1 {
+	rejected := errors.New("no entry")
+	reject := func(Operator) ([]kv.Put, error) { return nil, rejected }
+	_, _, err = w.CreateOperator(ctx, "ci", RoleViewer, nil, reject)
+	if all, _, listErr := w.Operators(ctx, "", 10); err != rejected || listErr != nil || len(all) != 1 {
 		t.Errorf("an operator token without its entry: %v, %v, %v", all, err, listErr)
 	}
 }

@@ -110,9 +110,9 @@ func TestSendNow_LostReply(t *testing.T) {
 		{[]kvtest.Fault{kvtest.LoseReply}, nil, true},
 		{[]kvtest.Fault{kvtest.LoseRequest}, nil, true},
 		{[]kvtest.Fault{kvtest.Delay}, nil, true},
-		{[]kvtest.Fault{kvtest.Refuse}, kv.ErrUnavailable, false},
+		{[]kvtest.Fault{kvtest.Reject}, kv.ErrUnavailable, false},
 		{[]kvtest.Fault{kvtest.LoseRequest, kvtest.LoseRequest, kvtest.LoseRequest}, kv.ErrUnknown, false},
-		{[]kvtest.Fault{kvtest.LoseReply, kvtest.Refuse}, kv.ErrUnknown, true},
+		{[]kvtest.Fault{kvtest.LoseReply, kvtest.Reject}, kv.ErrUnknown, true},
 	} {
 		t.Run(fmt.Sprintf("contract 27: %v", c.faults), func(t *testing.T) {
 			w := newFixture(t)

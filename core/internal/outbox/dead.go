@@ -12,7 +12,7 @@ import (
 
 // Reasons why an event is dead or postponed.
 const (
-	refused   = "refused"   // the receiver returned 4xx; only the receiver can fix that
+	rejected  = "refused"   // the receiver returned 4xx; only the receiver can fix that
 	exhausted = "exhausted" // every attempt failed; Last is the result of the last one
 	noTarget  = "no_target" // the integration was deleted, or no longer sends events
 	onlyTest  = "test"      // a test event has one attempt; only the log has this reason

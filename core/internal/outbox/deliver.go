@@ -112,7 +112,7 @@ func (o *Outbox) Deliver(ctx context.Context, job host.Job, m Meta, sealed []byt
 		o.enter(&tx, job.Partition, e.subject, e.state(StateDelivered, "", ended))
 		return o.record(ctx, job, tx)
 	case delivery.GivenUp:
-		return o.giveUp(ctx, job, e, refused, last)
+		return o.giveUp(ctx, job, e, rejected, last)
 	}
 	o.Count(host.CountAttemptFailed)
 	var rnd [8]byte

@@ -234,7 +234,7 @@ func TestAlert_Cost(t *testing.T) {
 		if tracked {
 			calls[c.Method]++
 			if fail {
-				return kvtest.Refuse
+				return kvtest.Reject
 			}
 		}
 		return kvtest.Pass

@@ -277,7 +277,7 @@ func TestLog_ExpiryFollowsLastState(t *testing.T) {
 
 // The log matches the recorded results: a recorded result is in the log; otherwise the log is unchanged.
 func TestLog_LostReplies(t *testing.T) {
-	all := []kvtest.Fault{kvtest.Pass, kvtest.Refuse, kvtest.LoseRequest, kvtest.LoseReply, kvtest.Delay}
+	all := []kvtest.Fault{kvtest.Pass, kvtest.Reject, kvtest.LoseRequest, kvtest.LoseReply, kvtest.Delay}
 	states := map[int]string{200: StateDelivered, 400: StateDead, 500: StateWaiting}
 	for code, want := range states {
 		for _, first := range all {
@@ -482,7 +482,7 @@ func TestDeliveries_States(t *testing.T) {
 			t.Errorf("%s: %+v", s, found)
 		}
 	}
-	if d := w.log(t, StateDead)[0]; d.Reason != refused {
+	if d := w.log(t, StateDead)[0]; d.Reason != rejected {
 		t.Errorf("the reason is %q", d.Reason)
 	}
 	for _, after := range []string{"x", "../c", strings.Repeat("f", placeSize), w.log(t)[0].Place + "0",

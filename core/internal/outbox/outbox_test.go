@@ -213,7 +213,7 @@ func TestDeliver_Responses(t *testing.T) {
 					Type:        e.Type,
 					Session:     e.SessionID,
 					Integration: testUUID,
-					Reason:      refused,
+					Reason:      rejected,
 					Last:        c.last,
 					Attempts:    1,
 					At:          w.Clock.Now(),
@@ -495,7 +495,7 @@ func TestDeliver_StoreError(t *testing.T) {
 	w.schedule(t)
 	job := w.claimOne(t)
 	w.Directory = integration.NewDirectory(w.Host.Host)
-	w.Store.Decide = func(kvtest.Call) kvtest.Fault { return kvtest.Refuse }
+	w.Store.Decide = func(kvtest.Call) kvtest.Fault { return kvtest.Reject }
 	if err := w.run(t, job); !errors.Is(err, kv.ErrUnavailable) {
 		t.Errorf("error %v", err)
 	}
@@ -504,7 +504,7 @@ func TestDeliver_StoreError(t *testing.T) {
 	}
 	w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
 		if c.Method == "Commit" {
-			return kvtest.Refuse
+			return kvtest.Reject
 		}
 		return kvtest.Pass
 	}
@@ -527,7 +527,7 @@ func TestDeliver_FailedLookUp(t *testing.T) {
 	w.Directory = integration.NewDirectory(w.Host.Host)
 	w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
 		if c.Method == "Get" {
-			return kvtest.Refuse
+			return kvtest.Reject
 		}
 		return kvtest.Pass
 	}
@@ -570,7 +570,7 @@ func TestDeliver_Stopped(t *testing.T) {
 // Each result is recorded once, no matter which reply is lost. Afterwards the event is delivered, dead or
 // scheduled.
 func TestDeliver_LostReplies(t *testing.T) {
-	all := []kvtest.Fault{kvtest.Pass, kvtest.Refuse, kvtest.LoseRequest, kvtest.LoseReply, kvtest.Delay}
+	all := []kvtest.Fault{kvtest.Pass, kvtest.Reject, kvtest.LoseRequest, kvtest.LoseReply, kvtest.Delay}
 	for name, answer := range map[string]func(host.FetchRequest) (int, error){"200": status(200),
 		"400": status(400), "500": status(500)} {
 		for _, first := range all {
@@ -748,9 +748,9 @@ func TestResend_LostReply(t *testing.T) {
 		{[]kvtest.Fault{kvtest.LoseReply}, nil, true},
 		{[]kvtest.Fault{kvtest.LoseRequest}, nil, true},
 		{[]kvtest.Fault{kvtest.Delay}, nil, true},
-		{[]kvtest.Fault{kvtest.Refuse}, kv.ErrUnavailable, false},
+		{[]kvtest.Fault{kvtest.Reject}, kv.ErrUnavailable, false},
 		{[]kvtest.Fault{kvtest.LoseRequest, kvtest.LoseRequest, kvtest.LoseRequest}, kv.ErrUnknown, false},
-		{[]kvtest.Fault{kvtest.LoseReply, kvtest.Refuse}, kv.ErrUnknown, true},
+		{[]kvtest.Fault{kvtest.LoseReply, kvtest.Reject}, kv.ErrUnknown, true},
 	} {
 		t.Run(fmt.Sprintf("contract 27: %v", c.faults), func(t *testing.T) {
 			w := newFixture(t)

@@ -128,7 +128,7 @@ func TestSendTest_NotLogged(t *testing.T) {
 	w := newFixture(t)
 	w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
 		if c.Method == "Commit" {
-			return kvtest.Refuse
+			return kvtest.Reject
 		}
 		return kvtest.Pass
 	}

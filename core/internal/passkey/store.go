@@ -65,7 +65,7 @@ type New struct{ credential webauthn.Credential }
 // ID returns the credential's id.
 func (n New) ID() []byte { return n.credential.ID }
 
-// Read checks the response to Creation with that challenge. The error is a *webauthn.Refusal.
+// Read checks the response to Creation with that challenge. The error is a *webauthn.Rejection.
 func (s *Store) Read(challenge, answer []byte) (New, error) {
 	c, err := webauthn.VerifyRegistration(s.Party, challenge, answer)
 	return New{c}, err
@@ -155,7 +155,7 @@ func (s *Store) authentic(item kv.Item, read func() (at time.Time, err error)) e
 	}
 	if errors.Is(err, token.ErrRecord) {
 		s.Count(host.CountNotAuthentic)
-		err = fmt.Errorf("a passkey: %s: %w", token.Refusal(err), err)
+		err = fmt.Errorf("a passkey: %s: %w", token.Rejection(err), err)
 	}
 	return err
 }
@@ -183,7 +183,7 @@ func (s *Store) Reseal(ctx context.Context) error {
 const maxRaces = 8
 
 // Use checks the response to Request with that challenge, which was created at that time, and returns the
-// record of the passkey. The caller then calls Accept. It returns ErrUnknown, a *webauthn.Refusal, or the
+// record of the passkey. The caller then calls Accept. It returns ErrUnknown, a *webauthn.Rejection, or the
 // store's error.
 //
 // If a counter does not increase, Use blocks the passkey and returns the blocked record. But a response to a

@@ -180,8 +180,8 @@ func TestUse_Rejected(t *testing.T) {
 			w := newFixture(t)
 			w.made(anEstimate)
 			_, err := w.use(change)
-			var refusal *webauthn.Refusal
-			if !errors.As(err, &refusal) {
+			var rejection *webauthn.Rejection
+			if !errors.As(err, &rejection) {
 				t.Fatalf("%v, want a refusal", err)
 			}
 			if r, err := w.use(); err != nil || !r.Blocked.IsZero() {
@@ -197,8 +197,8 @@ func TestUse_Rejected(t *testing.T) {
 		coretest.Must(t, err)
 		w.device.Passkeys[0].Key = other
 		_, _, forged := w.asked()
-		var refusal *webauthn.Refusal
-		if _, err := w.Use(ctx, challenge, at, forged); !errors.As(err, &refusal) {
+		var rejection *webauthn.Rejection
+		if _, err := w.Use(ctx, challenge, at, forged); !errors.As(err, &rejection) {
 			t.Errorf("%v, want a refusal", err)
 		}
 		if _, err := w.Use(ctx, challenge, at, answer); err != nil {
@@ -269,7 +269,7 @@ func TestUse_ConcurrentCounters(t *testing.T) {
 	w.made(anEstimate)
 	challenge, at, answer := w.asked(func(c *passkeytest.Ceremony) { c.Counter = 5 })
 	w.clock.Advance(time.Second)
-	var won, refused int
+	var won, rejected int
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	for range 8 {
@@ -281,15 +281,15 @@ func TestUse_ConcurrentCounters(t *testing.T) {
 			case err == nil && r.Blocked.IsZero():
 				won++
 			case errors.Is(err, webauthn.ErrCounter):
-				refused++
+				rejected++
 			default:
 				t.Errorf("%+v, %v", r, err)
 			}
 		})
 	}
 	all.Wait()
-	if won != 1 || refused != 7 {
-		t.Errorf("contract 38: %d succeeded and %d were rejected, want 1 and 7", won, refused)
+	if won != 1 || rejected != 7 {
+		t.Errorf("contract 38: %d succeeded and %d were rejected, want 1 and 7", won, rejected)
 	}
 	w.clock.Advance(time.Minute)
 	if r, err := w.use(func(c *passkeytest.Ceremony) { c.Counter = 6 }); err != nil || !r.Blocked.IsZero() {
@@ -333,8 +333,8 @@ func TestRead_Rejected(t *testing.T) {
 	} {
 		w := newFixture(t)
 		challenge, answer := w.create(change)
-		var refusal *webauthn.Refusal
-		if _, err := w.Read(challenge, answer); !errors.As(err, &refusal) {
+		var rejection *webauthn.Rejection
+		if _, err := w.Read(challenge, answer); !errors.As(err, &rejection) {
 			t.Errorf("contract 38: %s: %v, want a refusal", name, err)
 		}
 	}
@@ -509,7 +509,7 @@ func TestStore_Faults(t *testing.T) {
 		faults []kvtest.Fault
 		want   error
 	}{
-		{"refused", []kvtest.Fault{kvtest.Refuse}, kv.ErrUnavailable},
+		{"refused", []kvtest.Fault{kvtest.Reject}, kv.ErrUnavailable},
 		{"the request is lost", []kvtest.Fault{kvtest.LoseRequest}, nil},
 		{"the reply is lost", []kvtest.Fault{kvtest.LoseReply}, nil},
 		{"two replies are lost", []kvtest.Fault{kvtest.LoseReply, kvtest.LoseReply}, kv.ErrUnknown},

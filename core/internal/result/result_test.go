@@ -85,7 +85,7 @@ func TestRedeem_Once(t *testing.T) {
 	w := newFixture(t)
 	s, tok := w.issued(t)
 	began := w.Clock.Now()
-	var redeemed, refused atomic.Int64
+	var redeemed, rejected atomic.Int64
 	var wait sync.WaitGroup
 	for range 16 {
 		wait.Go(func() {
@@ -93,14 +93,14 @@ func TestRedeem_Once(t *testing.T) {
 			case err == nil && at.Equal(began):
 				redeemed.Add(1)
 			case errors.Is(err, ErrUsed):
-				refused.Add(1)
+				rejected.Add(1)
 			}
 		})
 	}
 	wait.Wait()
-	if redeemed.Load() != 1 || refused.Load() != 15 {
+	if redeemed.Load() != 1 || rejected.Load() != 15 {
 		t.Errorf("I1: of 16 calls %d redeemed the token and %d failed because it is used",
-			redeemed.Load(), refused.Load())
+			redeemed.Load(), rejected.Load())
 	}
 	if text, err := w.issue(t, s); !errors.Is(err, ErrUsed) {
 		t.Errorf("contract 24: after that the session has the token %q, %v", text, err)
@@ -171,7 +171,7 @@ func TestRedeem_UnknownSession(t *testing.T) {
 	}
 }
 
-func TestOpenRefuses(t *testing.T) {
+func TestOpenRejects(t *testing.T) {
 	w := newFixture(t)
 	_, tok := w.issued(t)
 	noSession, err := token.SealResult(w.Host.Sealer,
@@ -188,7 +188,7 @@ func TestOpenRefuses(t *testing.T) {
 func TestRedeem_StoreError(t *testing.T) {
 	w := newFixture(t)
 	s, tok := w.issued(t)
-	w.Store.Decide = func(kvtest.Call) kvtest.Fault { return kvtest.Refuse }
+	w.Store.Decide = func(kvtest.Call) kvtest.Fault { return kvtest.Reject }
 	if _, err := w.Redeem(ctx, tok, "", w.Clock.Now()); !errors.Is(err, kv.ErrUnavailable) {
 		t.Errorf("Redeem: %v", err)
 	}

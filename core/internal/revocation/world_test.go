@@ -81,7 +81,7 @@ func (w *world) list() wallettest.StatusList {
 }
 
 // read reads a token and returns why it was rejected: the text of an Error, or the reason of a signer's
-// Refusal.
+// Rejection.
 func (w *world) read(token []byte, mediaType string) (list *revocation.StatusList, why string) {
 	w.Helper()
 	list, err := revocation.ReadStatusList(w.Context(), token, mediaType, uri, w.lists(), now)
@@ -90,13 +90,13 @@ func (w *world) read(token []byte, mediaType string) (list *revocation.StatusLis
 
 func (w *world) why(err error) string {
 	w.Helper()
-	var refusal *mdoc.Refusal
+	var rejection *mdoc.Rejection
 	var plain revocation.Error
 	switch {
 	case err == nil:
 		return ""
-	case errors.As(err, &refusal):
-		return refusal.Reason
+	case errors.As(err, &rejection):
+		return rejection.Reason
 	case !errors.As(err, &plain):
 		w.Errorf("an error of another type: %v", err)
 	}

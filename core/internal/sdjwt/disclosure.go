@@ -67,18 +67,18 @@ type walk struct {
 func disclosed(d document, a Ask) ([]Value, error) {
 	if v := d.payload.Value(algorithm); v.Present() {
 		if name, _ := v.Text(); name != "sha-256" {
-			return nil, refused(badAlgorithm)
+			return nil, rejected(badAlgorithm)
 		}
 	}
 	w := walk{map[string]*disclosure{}, map[string]bool{}, a, make([]Value, len(a.Claims))}
 	for _, text := range d.disclosures {
 		read, ok := readDisclosure(text)
 		if !ok {
-			return nil, refused(badDisclosure)
+			return nil, rejected(badDisclosure)
 		}
 		digest := hashOf(text)
 		if w.disclosures[digest] != nil {
-			return nil, refused(disclosureTwice)
+			return nil, rejected(disclosureTwice)
 		}
 		w.disclosures[digest] = &read
 	}
@@ -87,7 +87,7 @@ func disclosed(d document, a Ask) ([]Value, error) {
 	}
 	for _, d := range w.disclosures {
 		if !d.used {
-			return nil, refused(disclosureUnused)
+			return nil, rejected(disclosureUnused)
 		}
 	}
 	return w.found, nil
@@ -99,7 +99,7 @@ func (w *walk) object(o strictjson.Object, path []string) error {
 	for name, v := range o.All() {
 		switch {
 		case name == element:
-			return refused(reservedName)
+			return rejected(reservedName)
 		case name == digests, top && (name == algorithm || slices.Contains(signedClaims, name)):
 			continue
 		}
@@ -112,7 +112,7 @@ func (w *walk) object(o strictjson.Object, path []string) error {
 	}
 	list, ok := o.Value(digests).List()
 	if !ok {
-		return refused(badDigest)
+		return rejected(badDigest)
 	}
 	var names []string
 	for _, v := range list {
@@ -125,12 +125,12 @@ func (w *walk) object(o strictjson.Object, path []string) error {
 		}
 		switch {
 		case !d.isClaim:
-			return refused(badDisclosure)
+			return rejected(badDisclosure)
 		case d.name == digests, d.name == element, d.name == algorithm,
 			top && slices.Contains(signedClaims, d.name):
-			return refused(reservedName)
+			return rejected(reservedName)
 		case o.Has(d.name), slices.Contains(names, d.name):
-			return refused(claimTwice)
+			return rejected(claimTwice)
 		}
 		names = append(names, d.name)
 		if err := w.value(d.value, append(path, d.name)); err != nil {
@@ -146,7 +146,7 @@ const inArray = "\x00"
 // value visits the value of a claim.
 func (w *walk) value(v strictjson.Value, path []string) error {
 	if len(path) > maxDepth {
-		return refused(tooDeep)
+		return rejected(tooDeep)
 	}
 	for i, asked := range w.ask.Claims {
 		if slices.Equal(asked, path) {
@@ -164,11 +164,11 @@ func (w *walk) value(v strictjson.Value, path []string) error {
 			case err != nil:
 				return err
 			case len(o.Names()) != 1:
-				return refused(reservedName)
+				return rejected(reservedName)
 			case d == nil:
 				continue
 			case d.isClaim:
-				return refused(badDisclosure)
+				return rejected(badDisclosure)
 			}
 			v = d.value
 		}
@@ -184,9 +184,9 @@ func (w *walk) take(v strictjson.Value) (*disclosure, error) {
 	digest, ok := v.Text()
 	switch {
 	case !ok:
-		return nil, refused(badDigest)
+		return nil, rejected(badDigest)
 	case w.seen[digest]:
-		return nil, refused(digestTwice)
+		return nil, rejected(digestTwice)
 	}
 	w.seen[digest] = true
 	d := w.disclosures[digest]

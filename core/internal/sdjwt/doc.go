@@ -3,8 +3,8 @@
 // from the caller.
 //
 // [Verify] reads a presentation, which is the issuer's token, disclosures and a key binding token, with "~"
-// between them. Package mdoc has the trust anchors, the path of certificates and the reasons of refusals that
-// both formats share, and verifies the lists that a document refers to.
+// between them. Package mdoc has the trust anchors, the path of certificates and the reasons of rejections
+// that both formats share, and verifies the lists that a document refers to.
 //
 // # What is trusted
 //
@@ -13,8 +13,8 @@
 // up, and neither is the metadata of a type. The claim iss is not used: the signer's certificate or the DID
 // in kid names the issuer.
 //
-// # Refusals
+// # Rejections
 //
 // Anyone may have written a presentation. It is read strictly, has at most 64 KiB and at most 64 disclosures.
-// A refusal is a *mdoc.Refusal with a constant reason. It contains no data of the presentation.
+// A rejection is a *mdoc.Rejection with a constant reason. It contains no data of the presentation.
 package sdjwt

@@ -78,7 +78,7 @@ func (v Value) Date() (date time.Time, ok bool) {
 	return date, err == nil
 }
 
-// Verify returns the claims that a presentation proves. An error is a *mdoc.Refusal, or the host's, which
+// Verify returns the claims that a presentation proves. An error is a *mdoc.Rejection, or the host's, which
 // could not check a signature.
 //
 // It checks, in this order:
@@ -93,31 +93,31 @@ func (v Value) Date() (date time.Time, ok bool) {
 //     everything before it.
 //
 // A claim that is absent is proven, too: the caller checks the values. If the document itself is at fault,
-// the key binding is verified, too (mdoc.Refusal.Document).
+// the key binding is verified, too (mdoc.Rejection.Document).
 func Verify(ctx context.Context, presentation string, a Ask) (Proof, error) {
 	d, err := readDocument(presentation)
 	if err != nil {
 		return Proof{}, err
 	}
 	proof, err := a.verify(ctx, d)
-	var refusal *mdoc.Refusal
-	if !errors.As(err, &refusal) || faultOf(refusal.Reason) == "" {
+	var rejection *mdoc.Rejection
+	if !errors.As(err, &rejection) || faultOf(rejection.Reason) == "" {
 		return proof, err
 	}
 	// Anyone who has the request can make such a document, so this is no proof about a person.
 	failed := a.verifyBinding(ctx, d)
 	switch {
 	case failed == nil:
-		refusal.Document = faultOf(refusal.Reason)
-	case !isRefusal(failed):
+		rejection.Document = faultOf(rejection.Reason)
+	case !isRejection(failed):
 		return Proof{}, failed
 	}
 	return Proof{}, err
 }
 
-func isRefusal(err error) bool {
-	var refusal *mdoc.Refusal
-	return errors.As(err, &refusal)
+func isRejection(err error) bool {
+	var rejection *mdoc.Rejection
+	return errors.As(err, &rejection)
 }
 
 // document is a presentation of which nothing was verified.
@@ -132,20 +132,20 @@ type document struct {
 // readDocument reads a presentation (RFC 9901, 4).
 func readDocument(presentation string) (d document, err error) {
 	if len(presentation) > maxSize {
-		return d, refused(tooLarge)
+		return d, rejected(tooLarge)
 	}
 	parts := strings.Split(presentation, "~")
 	last := len(parts) - 1
 	if last < 1 || last-1 > maxDisclosures {
-		return d, refused(badForm)
+		return d, rejected(badForm)
 	}
 	d.disclosures, d.binding = parts[1:last], parts[last]
 	d.signed = presentation[:len(presentation)-len(d.binding)]
 	if d.token, err = jws.Read(parts[0], rules("dc+sd-jwt", maxSize)); err != nil {
-		return d, refused(badToken)
+		return d, rejected(badToken)
 	}
 	if d.payload, err = strictjson.ReadForeign(d.token.Payload); err != nil {
-		return d, refused(badPayload)
+		return d, rejected(badPayload)
 	}
 	return d, nil
 }
@@ -157,7 +157,7 @@ func rules(typ string, size int) jws.Rules {
 // verify is Verify for a presentation that was read.
 func (a Ask) verify(ctx context.Context, d document) (p Proof, err error) {
 	if !a.isAsked(d.payload) {
-		return p, refused(otherType)
+		return p, rejected(otherType)
 	}
 	if p.Issuer, err = a.Issuers.VerifyJWS(ctx, d.token); err != nil {
 		return Proof{}, err
@@ -196,20 +196,20 @@ func (a Ask) checkDates(payload strictjson.Object, issuer mdoc.Proof) error {
 	for i, name := range []string{"exp", "nbf", "iat"} {
 		var ok bool
 		if dates[i], ok = dateIn(payload.Value(name)); !ok {
-			return refused(badDates)
+			return rejected(badDates)
 		}
 	}
 	exp, nbf, iat := dates[0], dates[1], dates[2]
 	now := a.Issuers.Now
 	if len(issuer.Path) > 0 && iat != nil && (iat.Before(issuer.Path[0].NotBefore) ||
 		iat.After(issuer.Path[0].NotAfter)) {
-		return refused(signedOutside)
+		return rejected(signedOutside)
 	}
 	switch {
 	case iat != nil && now.Add(margin).Before(*iat), nbf != nil && now.Add(margin).Before(*nbf):
-		return refused(notYetValid)
+		return rejected(notYetValid)
 	case exp != nil && now.Add(-margin).After(*exp):
-		return refused(expired)
+		return rejected(expired)
 	}
 	return nil
 }
@@ -256,15 +256,15 @@ func readStatus(v strictjson.Value) mdoc.Status {
 func (a Ask) verifyBinding(ctx context.Context, d document) error {
 	key, ok := bindingKey(d.payload)
 	if !ok {
-		return refused(badKey)
+		return rejected(badKey)
 	}
 	t, err := jws.Read(d.binding, rules("kb+jwt", maxBinding))
 	if err != nil || !key.Fits(t.Algorithm) {
-		return refused(badBinding)
+		return rejected(badBinding)
 	}
 	claims, err := strictjson.ReadForeign(t.Payload)
 	if err != nil {
-		return refused(badBinding)
+		return rejected(badBinding)
 	}
 	text := func(name string) string {
 		s, _ := claims.Value(name).Text()
@@ -274,17 +274,17 @@ func (a Ask) verifyBinding(ctx context.Context, d document) error {
 	now := a.Issuers.Now
 	switch {
 	case a.Audience == "" || text("aud") != a.Audience:
-		return refused(otherAudience)
+		return rejected(otherAudience)
 	case a.Nonce == "" || subtle.ConstantTimeCompare([]byte(text("nonce")), []byte(a.Nonce)) != 1:
-		return refused(otherNonce)
+		return rejected(otherNonce)
 	case text("sd_hash") != hashOf(d.signed):
-		return refused(otherHash)
+		return rejected(otherHash)
 	case !ok || iat == nil || now.Sub(*iat).Abs() > bindingAge:
-		return refused(bindingDate)
+		return rejected(bindingDate)
 	}
 	signed, err := t.Verify(ctx, a.Issuers.Verify, key)
 	if err == nil && !signed {
-		err = refused(bindingSignature)
+		err = rejected(bindingSignature)
 	}
 	return err
 }

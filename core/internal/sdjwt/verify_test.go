@@ -20,7 +20,7 @@ import (
 	"github.com/verge-id/verge/testharness/wallettest"
 )
 
-// attack is a change of a presentation, and the reason of its refusal: "" if it is accepted.
+// attack is a change of a presentation, and the reason of its rejection: "" if it is accepted.
 type attack struct {
 	name   string
 	change change
@@ -444,7 +444,7 @@ func TestVerify_Status(t *testing.T) {
 	}
 }
 
-// An error of the host is no refusal, because nothing is known then.
+// An error of the host is no rejection, because nothing is known then.
 func TestVerify_HostError(t *testing.T) {
 	w := newWorld(t)
 	broken := errors.New("broken")
@@ -482,7 +482,7 @@ func TestVerify_EveryBit(t *testing.T) {
 	}
 }
 
-// FuzzVerify: no other text than the wallet's is accepted, and each refusal has a reason.
+// FuzzVerify: no other text than the wallet's is accepted, and each rejection has a reason.
 func FuzzVerify(f *testing.F) {
 	w := newWorld(f)
 	good, a := w.present(nil), w.ask()
@@ -494,8 +494,9 @@ func FuzzVerify(f *testing.F) {
 	f.Add("e30.e30.e30~W10~e30.e30.e30")
 	f.Fuzz(func(t *testing.T, text string) {
 		_, err := sdjwt.Verify(t.Context(), text, a)
-		var refusal *mdoc.Refusal
-		if err == nil && text != good || err != nil && (!errors.As(err, &refusal) || refusal.Reason == "") {
+		var rejection *mdoc.Rejection
+		if err == nil && text != good ||
+			err != nil && (!errors.As(err, &rejection) || rejection.Reason == "") {
 			t.Errorf("%q: %v", text, err)
 		}
 	})

@@ -77,20 +77,20 @@ func (w *world) present(changes ...change) string {
 	return text
 }
 
-// why returns the reason of a refusal, and "" for no error. A fault of the document is behind a slash.
+// why returns the reason of a rejection, and "" for no error. A fault of the document is behind a slash.
 func (w *world) why(err error) string {
 	w.Helper()
-	var refusal *mdoc.Refusal
+	var rejection *mdoc.Rejection
 	switch {
 	case err == nil:
 		return ""
-	case !errors.As(err, &refusal):
+	case !errors.As(err, &rejection):
 		w.Errorf("an error of another type: %v", err)
 		return "?"
-	case refusal.Document != "":
-		return refusal.Reason + "/" + string(refusal.Document)
+	case rejection.Document != "":
+		return rejection.Reason + "/" + string(rejection.Document)
 	}
-	return refusal.Reason
+	return rejection.Reason
 }
 
 // edit changes a token.

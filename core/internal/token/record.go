@@ -82,8 +82,8 @@ func CheckLongLived(s host.Sealer, name string, value []byte) (until time.Time, 
 	return until, nil
 }
 
-// Refusal returns the reason, for the log, why CheckRecord or CheckLongLived rejected a record.
-func Refusal(err error) string {
+// Rejection returns the reason, for the log, why CheckRecord or CheckLongLived rejected a record.
+func Rejection(err error) string {
 	if errors.Is(err, errSuperseded) {
 		return "the store holds a record that an older key of the ring has signed, though " +
 			"all records were signed again since: it comes from a backup, or was forged with a leaked " +

@@ -70,7 +70,7 @@ func TestRecord_Restart(t *testing.T) {
 
 // After a lost reply or a late commit, no session counts twice, and a newer sum is not undone.
 func TestRecord_LostReplies(t *testing.T) {
-	for _, fault := range []kvtest.Fault{kvtest.LoseReply, kvtest.LoseRequest, kvtest.Delay, kvtest.Refuse} {
+	for _, fault := range []kvtest.Fault{kvtest.LoseReply, kvtest.LoseRequest, kvtest.Delay, kvtest.Reject} {
 		for every := range 3 {
 			t.Run(fmt.Sprint(fault, " ", every), func(t *testing.T) {
 				h, u, day := newFixture(t)
@@ -99,7 +99,7 @@ func TestRecord_LostReplies(t *testing.T) {
 
 func TestUsage_StoreError(t *testing.T) {
 	h, u, day := newFixture(t)
-	h.Store.Decide = func(kvtest.Call) kvtest.Fault { return kvtest.Refuse }
+	h.Store.Decide = func(kvtest.Call) kvtest.Fault { return kvtest.Reject }
 	if err := u.Record(t.Context(), host.Totals{Days: []host.DayTotal{counted(day, "a", 1, 0)}}); !kv.Failed(
 		err) {
 		t.Errorf("recording: %v", err)

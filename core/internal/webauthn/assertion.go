@@ -17,7 +17,7 @@ type Assertion struct {
 }
 
 // VerifyAssertion checks that response answers options with this challenge and is signed by the stored
-// credential. An error is a *Refusal (ErrCounter is one), or an error of verify, which could not check the
+// credential. An error is a *Rejection (ErrCounter is one), or an error of verify, which could not check the
 // signature. verify is called at most once.
 //
 // It makes the checks of section 7.2: that the response is from the stored credential, and of its user if
@@ -36,13 +36,13 @@ func VerifyAssertion(
 	signature, okSignature := decode(r.inner.Value("signature"))
 	handle, okHandle := decode(r.inner.Value("userHandle"))
 	if !okData || !okSignature || !okHandle && r.inner.Value("userHandle").Present() {
-		return Assertion{}, refused(badMember)
+		return Assertion{}, rejected(badMember)
 	}
 	if !bytes.Equal(r.id, stored.ID) {
-		return Assertion{}, refused(otherCredential)
+		return Assertion{}, rejected(otherCredential)
 	}
 	if len(handle) > 0 && len(stored.UserHandle) > 0 && !bytes.Equal(handle, stored.UserHandle) {
-		return Assertion{}, refused(otherUser)
+		return Assertion{}, rejected(otherUser)
 	}
 	if err := checkClientData(rp, r.clientData, challenge, typeGet); err != nil {
 		return Assertion{}, err
@@ -52,11 +52,11 @@ func VerifyAssertion(
 		return Assertion{}, err
 	}
 	if data.has(flagBackupEligible) != stored.BackupEligible {
-		return Assertion{}, refused(otherBackup)
+		return Assertion{}, rejected(otherBackup)
 	}
 	key, ok := readKey(stored.PublicKey)
 	if !ok {
-		return Assertion{}, refused(badStored)
+		return Assertion{}, rejected(badStored)
 	}
 	sum := sha256.Sum256(r.clientData)
 	ok, err = key.verify(ctx, verify, slices.Concat(raw, sum[:]), signature)
@@ -64,7 +64,7 @@ func VerifyAssertion(
 		return Assertion{}, err
 	}
 	if !ok {
-		return Assertion{}, refused(badSignature)
+		return Assertion{}, rejected(badSignature)
 	}
 	if !goesUp(stored.Counter, data.counter) {
 		return Assertion{}, ErrCounter

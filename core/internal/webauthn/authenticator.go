@@ -44,21 +44,21 @@ func (d authenticatorData) has(flag byte) bool { return d.flags&flag != 0 }
 // authenticators send them; they are ignored. The two reserved flags are ignored as well.
 func readAuthenticatorData(rp RelyingParty, b []byte, attested bool) (d authenticatorData, err error) {
 	if len(b) < fixed {
-		return d, refused(badData)
+		return d, rejected(badData)
 	}
 	if subtle.ConstantTimeCompare(b[:atFlags], rp.hash[:]) == 0 {
-		return d, refused(wrongParty)
+		return d, rejected(wrongParty)
 	}
 	d.flags, d.counter = b[atFlags], binary.BigEndian.Uint32(b[atCounter:])
 	switch {
 	case !d.has(flagPresent):
-		return d, refused(notPresent)
+		return d, rejected(notPresent)
 	case !d.has(flagVerified):
-		return d, refused(notVerified)
+		return d, rejected(notVerified)
 	case d.has(flagBackedUp) && !d.has(flagBackupEligible):
-		return d, refused(badBackup)
+		return d, rejected(badBackup)
 	case d.has(flagAttested) != attested:
-		return d, refused(badData)
+		return d, rejected(badData)
 	}
 	rest := b[fixed:]
 	if attested {
@@ -69,12 +69,12 @@ func readAuthenticatorData(rp RelyingParty, b []byte, attested bool) (d authenti
 	if d.has(flagExtensions) {
 		extensions, behind, err := cbor.ReadFirst(rest, canonical)
 		if _, ok := extensions.Pairs(); err != nil || !ok {
-			return d, refused(badData)
+			return d, rejected(badData)
 		}
 		rest = behind
 	}
 	if len(rest) > 0 {
-		return d, refused(badData)
+		return d, rejected(badData)
 	}
 	return d, nil
 }
@@ -82,19 +82,19 @@ func readAuthenticatorData(rp RelyingParty, b []byte, attested bool) (d authenti
 // readCredential reads the attested part and returns the remaining bytes.
 func (d *authenticatorData) readCredential(b []byte) (rest []byte, err error) {
 	if len(b) < aaguid+2 {
-		return nil, refused(badData)
+		return nil, rejected(badData)
 	}
 	n := int(binary.BigEndian.Uint16(b[aaguid:]))
 	if b = b[aaguid+2:]; n < 1 || n > maxID {
-		return nil, refused(badID)
+		return nil, rejected(badID)
 	}
 	if len(b) < n {
-		return nil, refused(badData)
+		return nil, rejected(badData)
 	}
 	d.id = b[:n]
 	key, rest, err := cbor.ReadFirst(b[n:], canonical)
 	if err != nil {
-		return nil, refused(badKey)
+		return nil, rejected(badKey)
 	}
 	d.key = key.Raw()
 	return rest, nil

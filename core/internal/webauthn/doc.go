@@ -42,6 +42,6 @@
 //
 // Responses come from a browser, so an attacker may have written them. They are parsed strictly: at most 64
 // KiB, JSON without duplicate fields, base64url in its only valid form, CBOR in the canonical form of CTAP2
-// where authenticators write it, and no trailing data. Each rejection is a [*Refusal] with a constant reason.
-// It contains no part of the response, so it may be logged.
+// where authenticators write it, and no trailing data. Each rejection is a [*Rejection] with a constant
+// reason. It contains no part of the response, so it may be logged.
 package webauthn

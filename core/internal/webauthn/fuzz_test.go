@@ -60,7 +60,7 @@ func FuzzVerifyAssertion(f *testing.F) {
 	for _, v := range file.Assertions {
 		f.Add([]byte(v.Response))
 		signed = append(signed, signedParts([]byte(v.Response)))
-		if c := v.Stored.credential(f); v.Refused == "" {
+		if c := v.Stored.credential(f); v.Rejected == "" {
 			c.Counter, c.UserHandle = 0, nil
 			stored[v.Stored.PublicKey] = c
 		}

@@ -26,8 +26,8 @@ func TestVerifyAssertion_HostError(t *testing.T) {
 		}
 		response := answer.JSON()
 		got, err := webauthn.VerifyAssertion(t.Context(), verify, party(t), challenge, e.stored, response)
-		var refusal *webauthn.Refusal
-		if !errors.Is(err, away) || errors.As(err, &refusal) || got.Counter != 0 || asked != 1 {
+		var rejection *webauthn.Rejection
+		if !errors.Is(err, away) || errors.As(err, &rejection) || got.Counter != 0 || asked != 1 {
 			t.Errorf("%s: %+v, %v, asked %d times", name, got, err, asked)
 		}
 		answer.Signature = answer.Signature[:len(answer.Signature)-1]

@@ -22,7 +22,7 @@ type Credential struct {
 }
 
 // VerifyRegistration returns the new credential if response answers options with this challenge. An error is
-// a *Refusal.
+// a *Rejection.
 //
 // It makes the checks of section 7.1: the client data's type, challenge, origin and crossOrigin; the hash of
 // the relying party's id; that the user was present and verified; that a backed-up credential is eligible for
@@ -35,24 +35,24 @@ func VerifyRegistration(rp RelyingParty, challenge, response []byte) (Credential
 	}
 	attestation, ok := decode(r.inner.Value("attestationObject"))
 	if !ok {
-		return Credential{}, refused(badMember)
+		return Credential{}, rejected(badMember)
 	}
 	if err := checkClientData(rp, r.clientData, challenge, typeCreate); err != nil {
 		return Credential{}, err
 	}
 	raw, ok := readAttestation(attestation)
 	if !ok {
-		return Credential{}, refused(badAttestation)
+		return Credential{}, rejected(badAttestation)
 	}
 	data, err := readAuthenticatorData(rp, raw, true)
 	if err != nil {
 		return Credential{}, err
 	}
 	if !bytes.Equal(data.id, r.id) {
-		return Credential{}, refused(badID)
+		return Credential{}, rejected(badID)
 	}
 	if _, ok := readKey(data.key); !ok {
-		return Credential{}, refused(badKey)
+		return Credential{}, rejected(badKey)
 	}
 	return Credential{
 		ID: r.id, PublicKey: bytes.Clone(data.key), Counter: data.counter,

@@ -25,11 +25,11 @@ type response struct {
 // copies that toJSON makes from the attestation object.
 func readResponse(raw []byte) (r response, err error) {
 	if len(raw) > maxResponse {
-		return response{}, refused(tooLarge)
+		return response{}, rejected(tooLarge)
 	}
 	o, err := strictjson.ReadForeign(raw)
 	if err != nil {
-		return response{}, refused(badJSON)
+		return response{}, rejected(badJSON)
 	}
 	kind, _ := o.Value("type").Text()
 	inner, okInner := o.Value("response").Object()
@@ -37,10 +37,10 @@ func readResponse(raw []byte) (r response, err error) {
 	rawID, okRaw := decode(o.Value("rawId"))
 	clientData, okData := decode(inner.Value("clientDataJSON"))
 	if kind != "public-key" || !okInner || !okID || !okRaw || !slices.Equal(id, rawID) || !okData {
-		return response{}, refused(badMember)
+		return response{}, rejected(badMember)
 	}
 	if len(id) < 1 || len(id) > maxID {
-		return response{}, refused(badID)
+		return response{}, rejected(badID)
 	}
 	return response{id, clientData, inner}, nil
 }
@@ -62,28 +62,28 @@ const (
 // so others are ignored.
 func checkClientData(rp RelyingParty, raw, challenge []byte, want string) error {
 	if len(challenge) < minChallenge {
-		return refused(shortChallenge)
+		return rejected(shortChallenge)
 	}
 	o, err := strictjson.ReadForeign(raw)
 	if err != nil {
-		return refused(badClientData)
+		return rejected(badClientData)
 	}
 	if kind, _ := o.Value("type").Text(); kind != want {
-		return refused(wrongType)
+		return rejected(wrongType)
 	}
 	said, _ := o.Value("challenge").Text()
 	if subtle.ConstantTimeCompare([]byte(said), []byte(encode(challenge))) == 0 {
-		return refused(wrongChallenge)
+		return rejected(wrongChallenge)
 	}
 	if origin, ok := o.Value("origin").Text(); !ok || !slices.Contains(rp.origins, origin) {
-		return refused(wrongOrigin)
+		return rejected(wrongOrigin)
 	}
 	if cross, present, ok := o.Bool("crossOrigin"); !ok || present && cross {
-		return refused(crossOrigin)
+		return rejected(crossOrigin)
 	}
 	// Only a frame in another site has it, and our pages must not be framed.
 	if o.Has("topOrigin") {
-		return refused(framed)
+		return rejected(framed)
 	}
 	return nil
 }

@@ -37,14 +37,14 @@ type storedVector struct {
 
 type registrationVector struct {
 	Name     string        `json:"name"`
-	Refused  string        `json:"refused,omitempty"`
+	Rejected string        `json:"refused,omitempty"`
 	Stored   *storedVector `json:"stored,omitempty"`
 	Response string        `json:"response"`
 }
 
 type assertionVector struct {
 	Name     string       `json:"name"`
-	Refused  string       `json:"refused,omitempty"`
+	Rejected string       `json:"refused,omitempty"`
 	Stored   storedVector `json:"stored"`
 	Counter  uint32       `json:"counter,omitempty"`
 	Response string       `json:"response"`
@@ -105,7 +105,7 @@ func writeVectors(t *testing.T) {
 		if c.name == "64 KiB" || c.reason == "too_large" {
 			continue // only spaces
 		}
-		v := registrationVector{Name: c.name, Refused: c.reason, Response: string(c.answer(t))}
+		v := registrationVector{Name: c.name, Rejected: c.reason, Response: string(c.answer(t))}
 		if got, err := webauthn.VerifyRegistration(party(t), challenge, []byte(v.Response)); err == nil {
 			stored := storedAs(got)
 			v.Stored = &stored
@@ -148,8 +148,8 @@ func TestVectors(t *testing.T) {
 	for _, v := range file.Registrations {
 		names["registration, "+v.Name] = true
 		got, err := webauthn.VerifyRegistration(rp, challenge, []byte(v.Response))
-		if r := reason(t, err); r != v.Refused {
-			t.Errorf("registration, %s: rejected for %q, want %q", v.Name, r, v.Refused)
+		if r := reason(t, err); r != v.Rejected {
+			t.Errorf("registration, %s: rejected for %q, want %q", v.Name, r, v.Rejected)
 		}
 		if (v.Stored == nil) != (err != nil) || v.Stored != nil && *v.Stored != storedAs(got) {
 			t.Errorf("registration, %s: stored %+v, want %+v", v.Name, storedAs(got), v.Stored)
@@ -158,8 +158,9 @@ func TestVectors(t *testing.T) {
 	for _, v := range file.Assertions {
 		names["assertion, "+v.Name] = true
 		got, err := verifyAssertion(t, rp, challenge, v.Stored.credential(t), []byte(v.Response))
-		if r := reason(t, err); r != v.Refused || got.Counter != v.Counter {
-			t.Errorf("assertion, %s: rejected for %q, want %q; counter %d", v.Name, r, v.Refused, got.Counter)
+		if r := reason(t, err); r != v.Rejected || got.Counter != v.Counter {
+			t.Errorf("assertion, %s: rejected for %q, want %q; counter %d", v.Name, r, v.Rejected,
+				got.Counter)
 		}
 	}
 	for _, c := range registrationCases {
@@ -229,11 +230,11 @@ func TestVerify_SpecificationExamples(t *testing.T) {
 		Signed       bool     // by a supported algorithm
 		Registration struct {
 			Challenge, ClientDataJSON, AttestationObject hexBytes
-			Refused                                      string
+			Rejected                                     string
 		}
 		Authentication struct {
 			Challenge, ClientDataJSON, AuthenticatorData, Signature hexBytes
-			Refused                                                 string
+			Rejected                                                string
 		}
 	}
 	if err := json.Unmarshal(b, &examples); err != nil {
@@ -249,8 +250,8 @@ func TestVerify_SpecificationExamples(t *testing.T) {
 		stored, err := webauthn.VerifyRegistration(rp, r.Challenge, passkeytest.Answer{
 			ID: e.ID, ClientData: r.ClientDataJSON, Attestation: r.AttestationObject,
 		}.JSON())
-		if got := reason(t, err); got != r.Refused {
-			t.Errorf("%s: registration rejected for %q, want %q", e.Name, got, r.Refused)
+		if got := reason(t, err); got != r.Rejected {
+			t.Errorf("%s: registration rejected for %q, want %q", e.Name, got, r.Rejected)
 		}
 		got := webauthn.Signed(r.AttestationObject, a.AuthenticatorData, a.ClientDataJSON, a.Signature)
 		if got != e.Signed {
@@ -265,8 +266,8 @@ func TestVerify_SpecificationExamples(t *testing.T) {
 			ID: e.ID, ClientData: a.ClientDataJSON, AuthenticatorData: a.AuthenticatorData,
 			Signature: a.Signature,
 		}.JSON())
-		if got := reason(t, err); got != a.Refused {
-			t.Errorf("%s: assertion rejected for %q, want %q", e.Name, got, a.Refused)
+		if got := reason(t, err); got != a.Rejected {
+			t.Errorf("%s: assertion rejected for %q, want %q", e.Name, got, a.Rejected)
 		} else if got == "" {
 			accepted++
 		}

@@ -95,14 +95,14 @@ func reason(t testing.TB, err error) string {
 	if err == nil {
 		return ""
 	}
-	var refusal *webauthn.Refusal
-	if !errors.As(err, &refusal) || refusal.Reason == "" {
+	var rejection *webauthn.Rejection
+	if !errors.As(err, &rejection) || rejection.Reason == "" {
 		t.Fatalf("%v is a %T, want a *Refusal with a reason", err, err)
 	}
-	if !strings.HasSuffix(err.Error(), ": "+refusal.Reason) {
-		t.Fatalf("the error %q contains more than its reason %q", err, refusal.Reason)
+	if !strings.HasSuffix(err.Error(), ": "+rejection.Reason) {
+		t.Fatalf("the error %q contains more than its reason %q", err, rejection.Reason)
 	}
-	return refusal.Reason
+	return rejection.Reason
 }
 
 // in returns the fields of the response's inner response.

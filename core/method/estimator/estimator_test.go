@@ -227,7 +227,7 @@ func TestThreeWays(t *testing.T) {
 				}
 				requests := w.estimator.Requests()
 				if len(requests) != 1 || requests[0].Picture != sha256.Sum256(still()) ||
-					w.estimator.Refused() != 0 {
+					w.estimator.Rejected() != 0 {
 					t.Errorf("want the picture sent once, unchanged; got %d requests", len(requests))
 				}
 			})
@@ -269,7 +269,7 @@ func TestBadAnswersDecideNothing(t *testing.T) {
 	type row struct {
 		rule   string
 		answer estimatortest.Answer
-		reason string // of a *method.Refusal; "": another error
+		reason string // of a *method.Rejection; "": another error
 	}
 	body := func(text string) estimatortest.Answer { return estimatortest.Answer{Body: text} }
 	for _, profile := range profileNames {
@@ -342,9 +342,9 @@ func TestBadAnswersDecideNothing(t *testing.T) {
 				if err == nil || errors.Is(err, method.ErrStep) {
 					t.Fatalf("got %+v, %v, want an error that lets the user try again", d, err)
 				}
-				var refusal *method.Refusal
-				if errors.As(err, &refusal) != (c.reason != "") ||
-					refusal != nil && refusal.Reason != c.reason {
+				var rejection *method.Rejection
+				if errors.As(err, &rejection) != (c.reason != "") ||
+					rejection != nil && rejection.Reason != c.reason {
 					t.Errorf("got %v, want the refusal %q", err, c.reason)
 				}
 				for _, secret := range []string{token, sdkID, "nonce=", "40"} {
@@ -420,7 +420,7 @@ func TestRequests(t *testing.T) {
 	if first.URL == second.URL {
 		t.Error("a nonce came twice")
 	}
-	if w.estimator.Refused() != 0 {
+	if w.estimator.Rejected() != 0 {
 		t.Error("the estimator has rejected a request")
 	}
 
@@ -434,8 +434,8 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// TestSpoiledRequestsAreRefused: the estimator says 401, and nothing is decided.
-func TestSpoiledRequestsAreRefused(t *testing.T) {
+// TestSpoiledRequestsAreRejected: the estimator says 401, and nothing is decided.
+func TestSpoiledRequestsAreRejected(t *testing.T) {
 	for _, c := range []struct {
 		rule  string
 		spoil func(w *fixture)
@@ -467,7 +467,7 @@ func TestSpoiledRequestsAreRefused(t *testing.T) {
 			w := newFixture(t, "yoti")
 			c.spoil(w)
 			_, err := act(t, w.open(t), method.Session{}, still())
-			if err == nil || !strings.Contains(err.Error(), "status 401") || w.estimator.Refused() != 1 {
+			if err == nil || !strings.Contains(err.Error(), "status 401") || w.estimator.Rejected() != 1 {
 				t.Errorf("got %v, want status 401", err)
 			}
 		})
@@ -477,7 +477,7 @@ func TestSpoiledRequestsAreRefused(t *testing.T) {
 		m := w.open(t)
 		_, err := act(t, m, method.Session{}, still())
 		coretest.Must(t, err)
-		if _, err := w.Fetch(t.Context(), w.fetched[0]); err != nil || w.estimator.Refused() != 1 {
+		if _, err := w.Fetch(t.Context(), w.fetched[0]); err != nil || w.estimator.Rejected() != 1 {
 			t.Errorf("the same request came through again: %v", err)
 		}
 	})

@@ -81,7 +81,7 @@ func TestPicturesThatAreTaken(t *testing.T) {
 }
 
 // The rows of the list of attacks on the camera: 400, and the estimator is not asked.
-func TestPicturesThatAreRefused(t *testing.T) {
+func TestPicturesThatAreRejected(t *testing.T) {
 	var asGIF, asPNG bytes.Buffer
 	palette := image.NewPaletted(image.Rect(0, 0, 300, 300), color.Palette{color.Black, color.White})
 	if err := errors.Join(gif.Encode(&asGIF, palette, nil), png.Encode(&asPNG, palette)); err != nil {
@@ -162,8 +162,8 @@ func TestPicturesThatAreRefused(t *testing.T) {
 	}
 }
 
-// Each refusal names the rule that the file breaks, and no other one.
-func TestRefusedPicture_Rule(t *testing.T) {
+// Each rejection names the rule that the file breaks, and no other one.
+func TestRejectedPicture_Rule(t *testing.T) {
 	withFrame := func(f string) string { return start + f + scan + end }
 	for rule, pictures := range map[method.FileRule][]string{
 		method.FileLarge: {picture() + strings.Repeat("z", method.MaxFile)},

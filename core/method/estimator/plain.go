@@ -15,7 +15,7 @@ import (
 // face.
 var plain = profile{
 	configure: func(s *settings, c method.Config, _ strictjson.Object, wrong *problem.List) {
-		refuseSecrets(c, tokenName, wrong)
+		rejectSecrets(c, tokenName, wrong)
 		if s.token = c.Secrets[tokenName]; !isToken(s.token) {
 			wrong.Add("token_file", "the profile plain needs a token of 1 to %d printable ASCII characters "+
 				"without spaces", maxToken)
@@ -36,12 +36,12 @@ var plain = profile{
 	},
 	read: func(answer strictjson.Object) (estimate, error) {
 		if face, present, ok := answer.Bool("face"); !ok {
-			return estimate{}, &method.Refusal{Reason: "face_unknown"}
+			return estimate{}, &method.Rejection{Reason: "face_unknown"}
 		} else if present && !face {
 			return estimate{doubt: method.NoFace}, nil
 		}
 		if live, present, ok := answer.Bool("live"); !ok || !present {
-			return estimate{}, &method.Refusal{Reason: "liveness_unknown"}
+			return estimate{}, &method.Rejection{Reason: "liveness_unknown"}
 		} else if !live {
 			return estimate{doubt: method.NotLive}, nil
 		}

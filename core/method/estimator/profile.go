@@ -24,7 +24,7 @@ type profile struct {
 	// doubt reads a response other than 200. It returns "" if the response is not about the picture.
 	doubt func(status int, answer strictjson.Object) method.Reason
 
-	// read reads a response of status 200. The error is a *method.Refusal.
+	// read reads a response of status 200. The error is a *method.Rejection.
 	read func(answer strictjson.Object) (estimate, error)
 }
 
@@ -48,7 +48,7 @@ const maxAnswer = 16 << 10
 // // understand reads an estimator's response.
 func (p profile) understand(resp host.FetchResponse) (estimate, error) {
 	if len(resp.Body) > maxAnswer {
-		return estimate{}, &method.Refusal{Reason: "answer_too_large"}
+		return estimate{}, &method.Rejection{Reason: "answer_too_large"}
 	}
 	answer, err := strictjson.ReadForeign(resp.Body)
 	if resp.Status != 200 {
@@ -60,7 +60,7 @@ func (p profile) understand(resp host.FetchResponse) (estimate, error) {
 		return estimate{}, statusError(resp.Status)
 	}
 	if err != nil {
-		return estimate{}, &method.Refusal{Reason: "answer_not_json"}
+		return estimate{}, &method.Rejection{Reason: "answer_not_json"}
 	}
 	return p.read(answer)
 }
@@ -89,14 +89,14 @@ const (
 func numbers(o strictjson.Object, age, deviation string) (e estimate, err error) {
 	var present, ok bool
 	if e.age, present, ok = o.Number(age); !present {
-		return estimate{}, &method.Refusal{Reason: "age_missing"}
+		return estimate{}, &method.Rejection{Reason: "age_missing"}
 	} else if !ok || e.age <= 0 || e.age > maxAge {
-		return estimate{}, &method.Refusal{Reason: "age_out_of_range"}
+		return estimate{}, &method.Rejection{Reason: "age_out_of_range"}
 	}
 	if e.deviation, present, ok = o.Number(deviation); !present {
-		return estimate{}, &method.Refusal{Reason: "deviation_missing"}
+		return estimate{}, &method.Rejection{Reason: "deviation_missing"}
 	} else if !ok || e.deviation <= 0 || e.deviation > maxGivenDeviation {
-		return estimate{}, &method.Refusal{Reason: "deviation_out_of_range"}
+		return estimate{}, &method.Rejection{Reason: "deviation_out_of_range"}
 	}
 	return e, nil
 }

@@ -57,7 +57,7 @@ func parse(c method.Config) (s settings, wrong problem.List) {
 			strings.Join(slices.Sorted(maps.Keys(profiles)), ", "))
 		return s, wrong
 	}
-	refuseOthers(o, slices.Concat(commonMembers, s.profile.members), &wrong)
+	rejectOthers(o, slices.Concat(commonMembers, s.profile.members), &wrong)
 
 	if s.url = text(o, "url", &wrong); s.url == "" {
 		s.url = s.profile.url
@@ -83,7 +83,7 @@ func narrow(of limits, integration json.RawMessage) (l limits, wrong problem.Lis
 	for _, each := range of.overrides() {
 		known = append(known, each.Name)
 	}
-	refuseOthers(o, known, &wrong)
+	rejectOthers(o, known, &wrong)
 	l = readLimits(o, of, &wrong)
 	if l.deviation > of.deviation {
 		wrong.Add("deviation", "%v is above the method's %v; an integration can only lower it",
@@ -116,8 +116,8 @@ func readSettings(raw json.RawMessage) (strictjson.Object, error) {
 	return strictjson.Read(raw)
 }
 
-// // refuseOthers reports unknown fields, so that a mistyped field is not silently ignored.
-func refuseOthers(o strictjson.Object, known []string, wrong *problem.List) {
+// // rejectOthers reports unknown fields, so that a mistyped field is not silently ignored.
+func rejectOthers(o strictjson.Object, known []string, wrong *problem.List) {
 	for _, name := range o.Names() {
 		if !slices.Contains(known, name) {
 			wrong.Add(name, "it is not known here; use only: %s", strings.Join(known, ", "))
@@ -152,8 +152,8 @@ func text(o strictjson.Object, name string, wrong *problem.List) string {
 	return value
 }
 
-// refuseSecrets reports secrets that the profile does not use. It names none of them.
-func refuseSecrets(c method.Config, known string, wrong *problem.List) {
+// rejectSecrets reports secrets that the profile does not use. It names none of them.
+func rejectSecrets(c method.Config, known string, wrong *problem.List) {
 	for name := range c.Secrets {
 		if name != known {
 			wrong.Add("settings", "there is a secret that this profile does not use; leave it out")

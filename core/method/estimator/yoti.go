@@ -21,7 +21,7 @@ var yoti = profile{
 	url:     "https://api.yoti.com/ai/v1",
 	members: []string{"sdk_id", "timestamp"},
 	configure: func(s *settings, c method.Config, o strictjson.Object, wrong *problem.List) {
-		refuseSecrets(c, "", wrong)
+		rejectSecrets(c, "", wrong)
 		if s.url = strings.TrimRight(s.url, "/"); strings.Contains(s.url, "?") {
 			wrong.Add("url", "it must be the address of the API, which has no query")
 		}
@@ -76,7 +76,7 @@ var yoti = profile{
 	read: func(answer strictjson.Object) (estimate, error) {
 		spoofing, _, ok := answer.Object("antispoofing")
 		if !ok {
-			return estimate{}, &method.Refusal{Reason: "liveness_unknown"}
+			return estimate{}, &method.Rejection{Reason: "liveness_unknown"}
 		}
 		switch prediction, _, _ := spoofing.String("prediction"); prediction {
 		case "real":
@@ -85,11 +85,11 @@ var yoti = profile{
 		case "undetermined":
 			return estimate{doubt: method.Unsure}, nil
 		default:
-			return estimate{}, &method.Refusal{Reason: "liveness_unknown"}
+			return estimate{}, &method.Rejection{Reason: "liveness_unknown"}
 		}
 		age, _, ok := answer.Object("age")
 		if !ok {
-			return estimate{}, &method.Refusal{Reason: "age_missing"}
+			return estimate{}, &method.Rejection{Reason: "age_missing"}
 		}
 		return numbers(age, "age", "st_dev")
 	},

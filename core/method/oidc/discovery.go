@@ -52,7 +52,7 @@ func (c *client) readMetadata(o strictjson.Object) (metadata, error) {
 		prompts:     texts(o.Value("prompt_values_supported")),
 	}
 	if named, _ := o.Value("issuer").Text(); named != c.issuer {
-		return metadata{}, fmt.Errorf("oidc: the discovery document: %w", refused(otherIssuer))
+		return metadata{}, fmt.Errorf("oidc: the discovery document: %w", rejected(otherIssuer))
 	}
 	// These would count as absent.
 	if o.IsRepeated("authorization_response_iss_parameter_supported", "require_pushed_authorization_requests",
@@ -60,11 +60,11 @@ func (c *client) readMetadata(o strictjson.Object) (metadata, error) {
 		"code_challenge_methods_supported", "scopes_supported", "claims_supported", "acr_values_supported",
 		"prompt_values_supported") {
 		return metadata{}, fmt.Errorf("oidc: the discovery document has a member twice: %w",
-			refused(badDiscovery))
+			rejected(badDiscovery))
 	}
 	if m.requiresPAR && !c.pushes {
 		return metadata{}, fmt.Errorf("oidc: the provider requires pushed requests: %w",
-			refused(pushRequired))
+			rejected(pushRequired))
 	}
 	for _, endpoint := range []struct {
 		name     string
@@ -84,7 +84,7 @@ func (c *client) readMetadata(o strictjson.Object) (metadata, error) {
 		}
 		if !ok || !weburl.IsEndpoint(address, c.dev) {
 			return metadata{}, fmt.Errorf("oidc: the discovery document: %s is no https address: %w",
-				endpoint.name, refused(badDiscovery))
+				endpoint.name, rejected(badDiscovery))
 		}
 		*endpoint.into = address
 	}
@@ -124,7 +124,7 @@ func (c *client) document(ctx context.Context, what, address string) (strictjson
 	}
 	if answer.Status != 200 {
 		return strictjson.Object{}, fmt.Errorf("oidc: the %s: status %d: %w", what, answer.Status,
-			refused(badStatus))
+			rejected(badStatus))
 	}
 	return readJSON(what, answer.Body)
 }
@@ -144,7 +144,7 @@ func (c *client) askBy(ctx context.Context, by fetch, what string, req host.Fetc
 		return host.FetchResponse{}, fmt.Errorf("oidc: asking for the %s: %w", what, err)
 	}
 	if len(answer.Body) >= maxDocument {
-		return host.FetchResponse{}, fmt.Errorf("oidc: the %s: %w", what, refused(tooLarge))
+		return host.FetchResponse{}, fmt.Errorf("oidc: the %s: %w", what, rejected(tooLarge))
 	}
 	return answer, nil
 }
@@ -153,7 +153,7 @@ func (c *client) askBy(ctx context.Context, by fetch, what string, req host.Fetc
 func readJSON(what string, body []byte) (strictjson.Object, error) {
 	o, err := strictjson.ReadForeign(body)
 	if err != nil {
-		return strictjson.Object{}, fmt.Errorf("oidc: the %s: %w", what, refused(badJSON))
+		return strictjson.Object{}, fmt.Errorf("oidc: the %s: %w", what, rejected(badJSON))
 	}
 	return o, nil
 }

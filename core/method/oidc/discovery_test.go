@@ -66,7 +66,7 @@ func TestDiscoveryDocuments(t *testing.T) {
 				}
 				return
 			}
-			wantRefusal(t, c.rule, method.Decision{}, err, c.reason)
+			wantRejection(t, c.rule, method.Decision{}, err, c.reason)
 			if d, err := w.leave(); err == nil {
 				t.Errorf("it sends the browser to %s", d.Leave.URL)
 			}
@@ -128,14 +128,14 @@ func TestRotation(t *testing.T) {
 	w.provider.Tamper(func(h, _ map[string]any) { h["kid"] = "unknown" })
 	for range 3 {
 		d, err = w.login()
-		wantRefusal(t, "a second unknown kid within 60 s", d, err, "jwt_no_key")
+		wantRejection(t, "a second unknown kid within 60 s", d, err, "jwt_no_key")
 	}
 	if n := w.provider.Count(oidctest.KeysPath); n != 1 {
 		t.Errorf("contract 36: the key set is asked for %d times in a minute", n)
 	}
 	w.advance(time.Minute)
 	d, err = w.login()
-	wantRefusal(t, "an unknown kid after a minute", d, err, "jwt_no_key")
+	wantRejection(t, "an unknown kid after a minute", d, err, "jwt_no_key")
 	if n := w.provider.Count(oidctest.KeysPath); n != 2 {
 		t.Errorf("contract 36: the key set is asked for %d times, want 2", n)
 	}
@@ -143,7 +143,7 @@ func TestRotation(t *testing.T) {
 	w.open()
 	w.provider.Requests()
 	d, err = w.login()
-	wantRefusal(t, "an unknown kid when the key set was just fetched", d, err, "jwt_no_key")
+	wantRejection(t, "an unknown kid when the key set was just fetched", d, err, "jwt_no_key")
 	if n := w.provider.Count(oidctest.KeysPath); n != 1 {
 		t.Errorf("the key set is asked for %d times, want 1", n)
 	}
@@ -191,14 +191,14 @@ func TestReplacedKey(t *testing.T) {
 			w.provider.Rotate() // the set still has the key before
 			for range 3 {
 				d, err = w.login()
-				wantRefusal(t, "within the minute", d, err, "jwt_signature")
+				wantRejection(t, "within the minute", d, err, "jwt_signature")
 			}
 			if n := w.provider.Count(oidctest.KeysPath); n != 1 {
 				t.Errorf("contract 36: the key set is fetched %d times in a minute, want 1", n)
 			}
 			w.advance(time.Minute)
 			d, err = w.login()
-			wantRefusal(t, "a set without the key", d, err, "jwt_signature")
+			wantRejection(t, "a set without the key", d, err, "jwt_signature")
 			if n := w.provider.Count(oidctest.KeysPath); n != 2 {
 				t.Errorf("after a minute the key set was fetched %d times, want 2", n)
 			}
@@ -212,13 +212,13 @@ func TestReplacedKey(t *testing.T) {
 	w := newWalk(t, oidctest.Config{}, nil)
 	w.provider.Rewrite(func(token string) string { return token[:len(token)-2] })
 	d, err := w.login()
-	wantRefusal(t, "a bad signature, and a set that was just fetched", d, err, "jwt_signature")
+	wantRejection(t, "a bad signature, and a set that was just fetched", d, err, "jwt_signature")
 	if n := w.provider.Count(oidctest.KeysPath); n != 1 {
 		t.Errorf("the key set is fetched %d times, want 1", n)
 	}
 	w.provider.Fault(oidctest.KeysPath, oidctest.Fault{Status: 500})
 	d, err = w.login()
-	wantRefusal(t, "a bad signature, and a set that cannot be fetched", d, err, "status")
+	wantRejection(t, "a bad signature, and a set that cannot be fetched", d, err, "status")
 }
 
 // TestNoStampede: many visitors of a provider that does not answer do not all ask it.

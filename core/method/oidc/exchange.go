@@ -39,7 +39,7 @@ func (c *client) exchange(
 		return tokens{}, endpointError("token endpoint", answer)
 	}
 	if mediaType(answer) != "application/json" {
-		return tokens{}, fmt.Errorf("oidc: the token endpoint's answer: %w", refused(badMediaType))
+		return tokens{}, fmt.Errorf("oidc: the token endpoint's answer: %w", rejected(badMediaType))
 	}
 	o, err := readJSON("token endpoint's answer", answer.Body)
 	if err != nil {
@@ -50,7 +50,7 @@ func (c *client) exchange(
 	kind := o.Value("token_type")
 	if t.idToken == "" || !isVisible(t.access, maxDocument) ||
 		kind.Present() && !strings.EqualFold(all.text("token_type"), "Bearer") {
-		return tokens{}, fmt.Errorf("oidc: the token endpoint's answer: %w", refused(badTokens))
+		return tokens{}, fmt.Errorf("oidc: the token endpoint's answer: %w", rejected(badTokens))
 	}
 	return t, nil
 }
@@ -67,7 +67,7 @@ func endpointError(what string, answer host.FetchResponse) error {
 			}
 		}
 	}
-	return fmt.Errorf("oidc: the %s: status %d: %w", what, answer.Status, refused(reason))
+	return fmt.Errorf("oidc: the %s: status %d: %w", what, answer.Status, rejected(reason))
 }
 
 // post sends a form with the client's authentication. what names the request in errors.

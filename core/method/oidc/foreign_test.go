@@ -67,7 +67,7 @@ func TestForeignMembers(t *testing.T) {
 			if c.reason == "" {
 				wantVerdict(t, c.rule, d, err, method.Approved)
 			} else {
-				wantRefusal(t, c.rule, d, err, c.reason)
+				wantRejection(t, c.rule, d, err, c.reason)
 			}
 		})
 	}

@@ -87,10 +87,10 @@ func FuzzProvider(f *testing.F) {
 		if err == nil && d.Verdict != method.Cancelled {
 			t.Fatalf("it decides %+v", d)
 		}
-		refusal := (*method.Refusal)(nil)
-		if errors.As(err, &refusal) && strings.Trim(refusal.Reason,
+		rejection := (*method.Rejection)(nil)
+		if errors.As(err, &rejection) && strings.Trim(rejection.Reason,
 			"abcdefghijklmnopqrstuvwxyz_0123456789") != "" {
-			t.Fatalf("the reason %q is not a constant", refusal.Reason)
+			t.Fatalf("the reason %q is not a constant", rejection.Reason)
 		}
 	})
 }

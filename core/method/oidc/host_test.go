@@ -26,8 +26,8 @@ func TestIDToken_HostError(t *testing.T) {
 	}
 	w.open()
 	d, err := w.login()
-	var refusal *method.Refusal
-	if !errors.Is(err, away) || errors.As(err, &refusal) || d.Verdict != 0 || asked != 1 {
+	var rejection *method.Rejection
+	if !errors.Is(err, away) || errors.As(err, &rejection) || d.Verdict != 0 || asked != 1 {
 		t.Errorf("%+v, %v, asked %d times", d, err, asked)
 	}
 	if n := w.provider.Count(oidctest.KeysPath); n != 1 {

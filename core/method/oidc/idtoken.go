@@ -45,15 +45,15 @@ func (c *client) verifyIDToken(
 	switch {
 	case azp.Present() && token.text("azp") != c.clientID,
 		!azp.Present() && slices.ContainsFunc(audience, isOther):
-		return claims{}, refused(wrongAzp)
+		return claims{}, rejected(wrongAzp)
 	case subtle.ConstantTimeCompare([]byte(token.text("nonce")), []byte(e.nonce)) == 0:
-		return claims{}, refused(wrongNonce)
+		return claims{}, rejected(wrongNonce)
 	case c.maxAge >= 0 && !c.isRecent(token, e.began):
-		return claims{}, refused(badAuthTime)
+		return claims{}, rejected(badAuthTime)
 	case len(acr) > 0 && !slices.Contains(acr, token.text("acr")):
-		return claims{}, refused(wrongACR)
+		return claims{}, rejected(wrongACR)
 	case token.text("sub") == "" || len(token.text("sub")) > maxSubject:
-		return claims{}, refused(badSubject)
+		return claims{}, rejected(badSubject)
 	}
 	return token, nil
 }
@@ -77,8 +77,8 @@ type rules struct {
 }
 
 // verify checks form, header, signature, iss, aud and times of a signed token for this client. An error is a
-// *method.Refusal, or that of a key set which could not be fetched, or of the host, which could not check the
-// signature.
+// *method.Rejection, or that of a key set which could not be fetched, or of the host, which could not check
+// the signature.
 func (c *client) verify(ctx context.Context, raw string, keys keySource, r rules) (claims, error) {
 	t, err := readJWT(raw)
 	if err != nil {
@@ -91,7 +91,7 @@ func (c *client) verify(ctx context.Context, raw string, keys keySource, r rules
 	}
 	var token claims
 	if token.Object, err = strictjson.ReadForeign(t.Payload); err != nil {
-		return claims{}, refused(badClaims)
+		return claims{}, rejected(badClaims)
 	}
 	signed, err := t.Verify(ctx, c.host.Verify, k.public)
 	if err == nil && !signed && !fresh && keys.kept.MayRenew(now, policy) {
@@ -104,17 +104,17 @@ func (c *client) verify(ctx context.Context, raw string, keys keySource, r rules
 	case err != nil:
 		return claims{}, err
 	case !signed:
-		return claims{}, refused(badSignature)
+		return claims{}, rejected(badSignature)
 	}
 	if reason := c.check(token, r); reason != "" {
-		return claims{}, refused(reason)
+		return claims{}, rejected(reason)
 	}
 	if token.IsRepeated("iss", "sub", "aud", "azp", "exp", "iat", "nbf", "nonce", "acr", "at_hash",
 		"auth_time") {
-		return claims{}, refused(badClaims)
+		return claims{}, rejected(badClaims)
 	}
 	if r.dated && !token.Value("iat").Present() {
-		return claims{}, refused(badIssuedAt)
+		return claims{}, rejected(badIssuedAt)
 	}
 	return token, nil
 }
@@ -153,13 +153,13 @@ func readJWT(raw string) (jws.Token, error) {
 	case nil:
 		return t, nil
 	case jws.ErrForm, jws.ErrSize:
-		return t, refused(badForm)
+		return t, rejected(badForm)
 	case jws.ErrCritical:
-		return t, refused(critical)
+		return t, rejected(critical)
 	case jws.ErrAlgorithm:
-		return t, refused(badAlgorithm)
+		return t, rejected(badAlgorithm)
 	}
-	return t, refused(badHeader)
+	return t, rejected(badHeader)
 }
 
 // latest is the last second that a claim may name; dates far beyond every clock are a mistake or an attack.

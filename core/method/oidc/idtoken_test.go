@@ -115,7 +115,7 @@ func TestClaimsOfTheIDToken(t *testing.T) {
 			if c.reason == "" {
 				wantVerdict(t, c.rule, d, err, method.Approved)
 			} else {
-				wantRefusal(t, c.rule, d, err, c.reason)
+				wantRejection(t, c.rule, d, err, c.reason)
 			}
 		})
 	}
@@ -181,7 +181,7 @@ func (f *forger) hs256(key []byte) func(token string) string {
 	}
 }
 
-// forgery is a change of the provider's token, and why the token is then refused.
+// forgery is a change of the provider's token, and why the token is then rejected.
 type forgery struct {
 	rule   string
 	change func(token string) string
@@ -199,7 +199,7 @@ func (f *forger) check(t *testing.T, cases []forgery) {
 			if c.reason == "" {
 				wantVerdict(t, c.rule, d, err, method.Approved)
 			} else {
-				wantRefusal(t, c.rule, d, err, c.reason)
+				wantRejection(t, c.rule, d, err, c.reason)
 			}
 		})
 	}
@@ -440,7 +440,7 @@ func TestKeySets(t *testing.T) {
 			if c.reason == "" {
 				wantVerdict(t, c.rule, d, err, method.Approved)
 			} else {
-				wantRefusal(t, c.rule, d, err, c.reason)
+				wantRejection(t, c.rule, d, err, c.reason)
 			}
 		})
 	}
@@ -470,7 +470,7 @@ func TestNoKeyID(t *testing.T) {
 		if c.reason == "" {
 			wantVerdict(t, c.rule, d, err, method.Approved)
 		} else {
-			wantRefusal(t, c.rule, d, err, c.reason)
+			wantRejection(t, c.rule, d, err, c.reason)
 		}
 	}
 }

@@ -74,7 +74,7 @@ func (s keySource) find(now time.Time, t jws.Token) (k key, fresh bool, err erro
 	case ok:
 		return k, fresh, nil
 	case fresh || !s.kept.MayRenew(now, policy):
-		return key{}, fresh, refused(noKey)
+		return key{}, fresh, rejected(noKey)
 	}
 	k, err = s.renew(now, t)
 	return k, true, err
@@ -89,7 +89,7 @@ func (s keySource) renew(now time.Time, t jws.Token) (key, error) {
 	s.kept.Put(now, copyOf(keys, now))
 	k, ok := keys.find(t.KeyID, t.Algorithm)
 	if !ok {
-		return key{}, refused(noKey)
+		return key{}, rejected(noKey)
 	}
 	return k, nil
 }
@@ -98,7 +98,7 @@ func (s keySource) renew(now time.Time, t jws.Token) (key, error) {
 func readKeys(o strictjson.Object) (keySet, error) {
 	list, ok := o.Value("keys").List()
 	if !ok || len(list) > maxKeys {
-		return nil, fmt.Errorf("oidc: the key set: %w", refused(badKeySet))
+		return nil, fmt.Errorf("oidc: the key set: %w", rejected(badKeySet))
 	}
 	var keys keySet
 	for _, v := range list {

@@ -170,7 +170,7 @@ func (c *client) back(ctx context.Context, s method.Session, step method.Step) (
 			reason = otherAnswer
 		}
 		return method.Decision{}, fmt.Errorf("oidc: the provider sent the browser back with an error: %w",
-			refused(reason))
+			rejected(reason))
 	}
 
 	granted, err := c.exchange(ctx, meta, s.ReturnURL, code, e.verifier)
@@ -200,7 +200,7 @@ func (c *client) back(ctx context.Context, s method.Session, step method.Step) (
 	}
 	if claims.IsRepeated(p.names()...) {
 		return method.Decision{}, fmt.Errorf("oidc: a claim of the proof occurs twice: %w",
-			refused(badClaims))
+			rejected(badClaims))
 	}
 	return p.judge(claims.Object, s.MinimumAge, c.host.Now()), nil
 }
@@ -208,7 +208,7 @@ func (c *client) back(ctx context.Context, s method.Session, step method.Step) (
 // foreign rejects a return that cannot belong to this request: the page has no such step.
 func foreign(reason string) error {
 	return fmt.Errorf("oidc: the return does not belong to this request: %w, %w", method.ErrStep,
-		refused(reason))
+		rejected(reason))
 }
 
 // maxCode is the maximum number of bytes of an authorization code. OAuth leaves the size to the provider.

@@ -210,7 +210,7 @@ func TestReturn(t *testing.T) {
 			query := w.visit(d.Leave.URL)
 			c.change(query)
 			got, err := w.back(d.State, query)
-			wantRefusal(t, c.rule, got, err, c.reason)
+			wantRejection(t, c.rule, got, err, c.reason)
 			if errors.Is(err, method.ErrStep) != c.step {
 				t.Errorf("it is a step that the page does not have: %v, want %v", !c.step, c.step)
 			}
@@ -295,7 +295,7 @@ func TestMaxAge(t *testing.T) {
 			if c.reason == "" {
 				wantVerdict(t, c.rule, d, err, method.Approved)
 			} else {
-				wantRefusal(t, c.rule, d, err, c.reason)
+				wantRejection(t, c.rule, d, err, c.reason)
 			}
 		})
 	}
@@ -304,7 +304,7 @@ func TestMaxAge(t *testing.T) {
 		w := newWalk(t, oidctest.Config{}, settings{"max_age": 300})
 		w.provider.Tamper(func(_, claims map[string]any) { claims["auth_time"] = authTime })
 		d, err := w.login()
-		wantRefusal(t, "auth_time is "+rule, d, err, "jwt_auth_time")
+		wantRejection(t, "auth_time is "+rule, d, err, "jwt_auth_time")
 	}
 }
 
@@ -321,7 +321,7 @@ func TestMaxAge_NewSetting(t *testing.T) {
 	w.config.Settings = encode(t, all)
 	w.open()
 	got, err := w.back(d.State, query)
-	wantRefusal(t, "the request has no time", got, err, "jwt_auth_time")
+	wantRejection(t, "the request has no time", got, err, "jwt_auth_time")
 	got, err = w.login()
 	wantVerdict(t, "a new request", got, err, method.Approved)
 }
@@ -353,7 +353,7 @@ func TestPushed(t *testing.T) {
 			}
 			d, err := w.leave()
 			if c.wants != "pushed" && c.wants != "address" {
-				wantRefusal(t, c.rule, d, err, c.wants)
+				wantRejection(t, c.rule, d, err, c.wants)
 				return
 			}
 			if err != nil {
@@ -386,7 +386,7 @@ func TestReturnOfAnError(t *testing.T) {
 		w := newWalk(t, oidctest.Config{}, nil)
 		w.provider.Answer(oidctest.Answer{Error: answer})
 		d, err := w.login()
-		wantRefusal(t, "contract 35: the error "+answer, d, err, reason)
+		wantRejection(t, "contract 35: the error "+answer, d, err, reason)
 		if errors.Is(err, method.ErrStep) || w.provider.Count(oidctest.TokenPath) > 0 {
 			t.Errorf("%s: %v", answer, err)
 		}
@@ -403,24 +403,24 @@ func TestForeignCodes(t *testing.T) {
 	mine, theirs := w.mustLeave(), w.mustLeave()
 	query := w.visit(theirs.Leave.URL)
 	d, err := w.back(mine.State, query)
-	wantRefusal(t, "a code of another session: PKCE", d, err, "token_error_invalid_grant")
+	wantRejection(t, "a code of another session: PKCE", d, err, "token_error_invalid_grant")
 
 	query = w.visit(mine.Leave.URL)
 	d, err = w.back(mine.State, query)
 	wantVerdict(t, "a code of this session", d, err, method.Approved)
 	d, err = w.back(mine.State, query)
-	wantRefusal(t, "a code that was used", d, err, "token_error_invalid_grant")
+	wantRejection(t, "a code that was used", d, err, "token_error_invalid_grant")
 
 	// The provider that does not look at PKCE: the nonce still tells.
 	w.provider.Tamper(func(_, claims map[string]any) { claims["nonce"] = "of-another-request" })
 	d, err = w.login()
-	wantRefusal(t, "an ID token of another session: nonce", d, err, "jwt_nonce")
+	wantRejection(t, "an ID token of another session: nonce", d, err, "jwt_nonce")
 	w.provider.Tamper(nil)
 
 	as := func(version byte) []byte { return append([]byte{version}, mine.State[1:]...) }
 	for _, state := range [][]byte{nil, {}, mine.State[1:], append(mine.State, 0), as(9), as(2)} {
 		d, err = w.back(state, query)
-		wantRefusal(t, "a state of another release", d, err, "return_state_unread")
+		wantRejection(t, "a state of another release", d, err, "return_state_unread")
 	}
 }
 
@@ -475,7 +475,7 @@ func TestFaults(t *testing.T) {
 					t.Errorf("it is the browser's fault: %v", err)
 				}
 				if c.reason != "" {
-					wantRefusal(t, c.rule, d, err, c.reason)
+					wantRejection(t, c.rule, d, err, c.reason)
 				} else if fetch := (*host.FetchError)(nil); !errors.As(err, &fetch) {
 					t.Errorf("%s: %+v, %v", c.rule, d, err)
 				}
@@ -514,7 +514,7 @@ func TestTokenAnswers(t *testing.T) {
 			w := newWalk(t, oidctest.Config{}, nil)
 			w.provider.Fault(oidctest.TokenPath, c.fault)
 			d, err := w.login()
-			wantRefusal(t, c.rule, d, err, c.reason)
+			wantRejection(t, c.rule, d, err, c.reason)
 		})
 	}
 }
@@ -540,7 +540,7 @@ func TestUserinfoAnswers(t *testing.T) {
 			w := newWalk(t, oidctest.Config{}, settings{"userinfo": true})
 			w.provider.Fault(oidctest.UserinfoPath, c.fault)
 			d, err := w.login()
-			wantRefusal(t, c.rule, d, err, c.reason)
+			wantRejection(t, c.rule, d, err, c.reason)
 		})
 	}
 
@@ -562,7 +562,7 @@ func TestUserinfoAnswers(t *testing.T) {
 			}
 		})
 		d, err := w.login()
-		wantRefusal(t, c.rule, d, err, c.reason)
+		wantRejection(t, c.rule, d, err, c.reason)
 	}
 	w.provider.Tamper(func(_, claims map[string]any) {
 		if _, isIDToken := claims["at_hash"]; isIDToken {
@@ -570,7 +570,7 @@ func TestUserinfoAnswers(t *testing.T) {
 		}
 	})
 	d, err := w.login()
-	wantRefusal(t, "an access token of another login", d, err, "at_hash")
+	wantRejection(t, "an access token of another login", d, err, "at_hash")
 }
 
 // TestAgeThatNothingProves: the session asks for more than any claim of the method says.
@@ -620,7 +620,7 @@ func TestSigningFails(t *testing.T) {
 	}
 	w.open()
 	d, err := w.login()
-	wantRefusal(t, "a signature by another key", d, err, "token_error_invalid_client")
+	wantRejection(t, "a signature by another key", d, err, "token_error_invalid_client")
 }
 
 // TestAssertionIsNew: each request has its own assertion, so that none can be replayed.

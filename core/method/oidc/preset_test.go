@@ -27,8 +27,8 @@ type vector struct {
 	// Credential is in the claim that the preset names. The test adds iss, aud, sub, iat and exp.
 	Credential map[string]any `json:"credential"`
 
-	Verdict string `json:"verdict"`
-	Refused string `json:"refused"` // the reason, instead of a verdict
+	Verdict  string `json:"verdict"`
+	Rejected string `json:"refused"` // the reason, instead of a verdict
 }
 
 const coreIdentity = "https://vocab.account.gov.uk/v1/coreIdentityJWT"
@@ -82,8 +82,8 @@ func TestPresets(t *testing.T) {
 				}
 			}
 			d, err := w.login()
-			if v.Refused != "" {
-				wantRefusal(t, v.Why, d, err, v.Refused)
+			if v.Rejected != "" {
+				wantRejection(t, v.Why, d, err, v.Rejected)
 				return
 			}
 			want, known := verdicts[v.Verdict]
@@ -180,7 +180,7 @@ func TestCredentialKeys(t *testing.T) {
 			if c.reason == "" {
 				wantVerdict(t, c.rule, d, err, method.Approved)
 			} else {
-				wantRefusal(t, c.rule, d, err, c.reason)
+				wantRejection(t, c.rule, d, err, c.reason)
 			}
 		})
 	}

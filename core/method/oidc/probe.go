@@ -95,12 +95,12 @@ func (c *client) provable() string {
 
 // explained adds the fix for a rejected discovery document, for operators.
 func (c *client) explained(err error) error {
-	var refusal *method.Refusal
-	if !errors.As(err, &refusal) {
+	var rejection *method.Rejection
+	if !errors.As(err, &rejection) {
 		return err
 	}
 	where := strings.TrimSuffix(c.issuer, "/") + "/.well-known/openid-configuration"
-	switch refusal.Reason {
+	switch rejection.Reason {
 	case otherIssuer:
 		return fmt.Errorf("%w; set issuer exactly as the member issuer of %s spells it", err, where)
 	case badStatus, badJSON, tooLarge:
@@ -242,18 +242,18 @@ func (c *client) probePush(ctx context.Context, r *method.Report, meta metadata,
 	if !meta.requiresPAR {
 		advice = "; if only pushed requests fail, set pushed = \"off\""
 	}
-	var refusal *method.Refusal
+	var rejection *method.Rejection
 	switch {
 	case err == nil:
 		r.Good("the provider accepted a pushed request: it knows the client and the return address %s",
 			returnURL)
-	case errors.As(err, &refusal) && refusal.Reason == tokenErrors["invalid_client"]:
+	case errors.As(err, &rejection) && rejection.Reason == tokenErrors["invalid_client"]:
 		r.Bad("the provider does not accept the client: check client_id, and the secret or key for %s%s",
 			c.auth, advice)
-	case errors.As(err, &refusal) && refusal.Reason == tokenErrors["invalid_scope"]:
+	case errors.As(err, &rejection) && rejection.Reason == tokenErrors["invalid_scope"]:
 		r.Bad("the provider does not allow this client the scope %q", request.Get("scope"))
-	case errors.As(err, &refusal) && (refusal.Reason == tokenErrors["invalid_request"] ||
-		refusal.Reason == tokenErrors["invalid_redirect_uri"]):
+	case errors.As(err, &rejection) && (rejection.Reason == tokenErrors["invalid_request"] ||
+		rejection.Reason == tokenErrors["invalid_redirect_uri"]):
 		r.Bad(
 			"the provider accepts the client but rejects the request; most likely the return address %s is "+
 				"not registered there", returnURL)
@@ -268,12 +268,12 @@ func (c *client) probeClient(ctx context.Context, r *method.Report, meta metadat
 	if err == nil {
 		_, err = c.exchange(ctx, meta, returnURL, "verge-check-"+e.handle, e.verifier)
 	}
-	var refusal *method.Refusal
+	var rejection *method.Rejection
 	switch {
-	case errors.As(err, &refusal) && refusal.Reason == tokenErrors["invalid_grant"]:
+	case errors.As(err, &rejection) && rejection.Reason == tokenErrors["invalid_grant"]:
 		r.Good("the token endpoint accepts the client by %s", c.auth)
-	case errors.As(err, &refusal) && (refusal.Reason == tokenErrors["invalid_client"] ||
-		refusal.Reason == tokenErrors["unauthorized_client"]):
+	case errors.As(err, &rejection) && (rejection.Reason == tokenErrors["invalid_client"] ||
+		rejection.Reason == tokenErrors["unauthorized_client"]):
 		r.Bad("the token endpoint does not accept the client: check client_id, and the "+
 			"secret or key for %s",
 			c.auth)
@@ -294,15 +294,15 @@ func (c *client) probeReturn(ctx context.Context, r *method.Report, meta metadat
 	switch {
 	case err != nil:
 		r.Bad("the request to the authorization endpoint failed: %v", err)
-	case own.refuses && other.refuses:
+	case own.rejects && other.rejects:
 		r.Bad("the return address %s is likely not registered: the authorization endpoint returns "+
 			"%d, as for an unregistered address", returnURL, own.status)
-	case own.refuses:
+	case own.rejects:
 		r.Bad("the authorization endpoint rejects a login with status %d", own.status)
 	case own.returns != "":
 		r.Bad("the return address %s is likely registered, but the provider redirects the browser "+
 			"back immediately with the error %s", returnURL, own.returns)
-	case other.refuses:
+	case other.rejects:
 		r.Good("the return address %s is likely registered: for another address the provider returns %d",
 			returnURL, other.status)
 	case own.target != other.target:
@@ -317,7 +317,7 @@ func (c *client) probeReturn(ctx context.Context, r *method.Report, meta metadat
 // probed is the response of an authorization endpoint to a request.
 type probed struct {
 	status  int
-	refuses bool   // it neither shows a page nor sends the browser on
+	rejects bool   // it neither shows a page nor sends the browser on
 	target  string // where it sends the browser, without the query
 	returns string // the error in its redirect to us
 }
@@ -331,14 +331,14 @@ func (c *client) probeAuthorization(ctx context.Context, meta metadata, returnUR
 		Method: "GET", URL: withQuery(meta.authorization, request), Timeout: answerTimeout,
 		Header: map[string]string{"Accept": "text/html"},
 	})
-	var refusal *method.Refusal
-	if errors.As(err, &refusal) && refusal.Reason == tooLarge {
+	var rejection *method.Rejection
+	if errors.As(err, &rejection) && rejection.Reason == tooLarge {
 		return probed{status: 200}, nil // a login page may be larger than what is read of it
 	}
 	if err != nil {
 		return probed{}, err
 	}
-	p := probed{status: answer.Status, refuses: answer.Status >= 400}
+	p := probed{status: answer.Status, rejects: answer.Status >= 400}
 	target, err := url.Parse(answer.Header["Location"])
 	if err != nil {
 		return probed{}, errors.New("oidc: the authorization endpoint's Location is no address")

@@ -199,8 +199,8 @@ func TestProof_Unconfirmed(t *testing.T) {
 			w.provider.Answer(oidctest.Answer{Claims: c.claims})
 			d, err := w.login()
 			wantVerdict(t, c.rule, d, err, c.want)
-			if d.Setting != c.setting || d.Detail != c.detail || d.Refusal != nil {
-				t.Errorf("the cause is %q, %q, %v; want %q, %q", d.Setting, d.Detail, d.Refusal, c.setting,
+			if d.Setting != c.setting || d.Detail != c.detail || d.Rejection != nil {
+				t.Errorf("the cause is %q, %q, %v; want %q, %q", d.Setting, d.Detail, d.Rejection, c.setting,
 					c.detail)
 			}
 			var reason method.Reason

@@ -97,7 +97,7 @@ func (c *client) push(ctx context.Context, meta metadata, request url.Values) (s
 	}
 	reference := claims{o}.text("request_uri")
 	if reference == "" || !isVisible(reference, 1024) {
-		return "", fmt.Errorf("oidc: response to the pushed request: %w", refused(badPush))
+		return "", fmt.Errorf("oidc: response to the pushed request: %w", rejected(badPush))
 	}
 	return reference, nil
 }

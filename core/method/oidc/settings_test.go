@@ -272,7 +272,7 @@ func TestNarrowedSession(t *testing.T) {
 	wantVerdict(t, "the acr value that the integration accepts", d, err, method.Approved)
 	w.provider.Answer(answerWithACR("substantial"))
 	d, err = w.login()
-	wantRefusal(t, "an acr value that only the method accepts", d, err, "jwt_acr")
+	wantRejection(t, "an acr value that only the method accepts", d, err, "jwt_acr")
 
 	w.session.Settings = json.RawMessage(`{"acr_values":["low"]}`)
 	if d, err := w.leave(); err == nil {

@@ -16,10 +16,10 @@ func (c *client) fetchUserinfo(
 	ctx context.Context, meta metadata, granted tokens, idToken claims,
 ) (claims, error) {
 	if granted.access == "" {
-		return claims{}, fmt.Errorf("oidc: the token endpoint's answer: %w", refused(noAccess))
+		return claims{}, fmt.Errorf("oidc: the token endpoint's answer: %w", rejected(noAccess))
 	}
 	if !idToken.fitsAccess(granted.access) {
-		return claims{}, fmt.Errorf("oidc: the token endpoint's answer: %w", refused(badAccessHash))
+		return claims{}, fmt.Errorf("oidc: the token endpoint's answer: %w", rejected(badAccessHash))
 	}
 	answer, err := c.ask(ctx, "userinfo", host.FetchRequest{
 		Method: "GET",
@@ -35,7 +35,7 @@ func (c *client) fetchUserinfo(
 	}
 	if answer.Status != 200 {
 		return claims{}, fmt.Errorf("oidc: the userinfo endpoint: status %d: %w", answer.Status,
-			refused(badStatus))
+			rejected(badStatus))
 	}
 	var info claims
 	switch mediaType(answer) {
@@ -49,10 +49,10 @@ func (c *client) fetchUserinfo(
 			return claims{}, err
 		}
 	default:
-		return claims{}, fmt.Errorf("oidc: the userinfo endpoint's answer: %w", refused(badMediaType))
+		return claims{}, fmt.Errorf("oidc: the userinfo endpoint's answer: %w", rejected(badMediaType))
 	}
 	if info.text("sub") != idToken.text("sub") {
-		return claims{}, fmt.Errorf("oidc: the userinfo endpoint's answer: %w", refused(otherSubject))
+		return claims{}, fmt.Errorf("oidc: the userinfo endpoint's answer: %w", rejected(otherSubject))
 	}
 	return info, nil
 }
@@ -74,7 +74,7 @@ func (c *client) openCredential(ctx context.Context, outer claims) (inner claims
 		return claims{}, true, fmt.Errorf("oidc: the credential: %w", err)
 	}
 	if inner.text("sub") != outer.text("sub") {
-		return claims{}, true, fmt.Errorf("oidc: the credential: %w", refused(badSubject))
+		return claims{}, true, fmt.Errorf("oidc: the credential: %w", rejected(badSubject))
 	}
 	return inner, true, nil
 }
@@ -89,7 +89,7 @@ func (c *client) credentialKeys(ctx context.Context) keySource {
 		}
 		list, ok := document.Value("assertionMethod").List()
 		if !ok || len(list) > maxKeys || (claims{document}).text("id") != c.credential.did {
-			return nil, fmt.Errorf("oidc: the DID document: %w", refused(badKeySet))
+			return nil, fmt.Errorf("oidc: the DID document: %w", rejected(badKeySet))
 		}
 		var keys keySet
 		for _, v := range list {

@@ -258,11 +258,11 @@ func wantVerdict(t *testing.T, rule string, d method.Decision, err error, want m
 	}
 }
 
-// wantRefusal fails if the error is not a refusal for this reason, or if anything is decided.
-func wantRefusal(t *testing.T, rule string, d method.Decision, err error, reason string) {
+// wantRejection fails if the error is not a rejection for this reason, or if anything is decided.
+func wantRejection(t *testing.T, rule string, d method.Decision, err error, reason string) {
 	t.Helper()
-	var refusal *method.Refusal
-	if !errors.As(err, &refusal) || refusal.Reason != reason || d.Verdict != method.Unclassified ||
+	var rejection *method.Rejection
+	if !errors.As(err, &rejection) || rejection.Reason != reason || d.Verdict != method.Unclassified ||
 		d.Leave != nil {
 		t.Errorf("%s: %+v, %v; want a refusal for %s", rule, d, err, reason)
 	}

@@ -73,7 +73,7 @@ func (o *openID) hasAnchors(ctx context.Context) error {
 	}
 	anchors, err := o.anchors(ctx)
 	if err == nil && len(anchors) == 0 {
-		err = fmt.Errorf("%w: %w", errNoAnchor, refused(noAnchor))
+		err = fmt.Errorf("%w: %w", errNoAnchor, rejected(noAnchor))
 	}
 	return err
 }

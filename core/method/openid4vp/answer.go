@@ -31,15 +31,15 @@ const formType = "application/x-www-form-urlencoded"
 var answerParams = []string{"error", "vp_token", "response"}
 
 // Receive implements method.ResponseReceiver: it reads the response of a wallet. It accepts a proof, a
-// refusal by its user, and an error, each with the state of this request. It also accepts a document that is
-// at fault, if the wallet has signed this session with it: the user learns why. After anything else, the
+// rejection by its user, and an error, each with the state of this request. It also accepts a document that
+// is at fault, if the wallet has signed this session with it: the user learns why. After anything else, the
 // response is still pending.
 func (o *openID) Receive(ctx context.Context, s method.Session, state []byte, c method.Call) ([]byte, error) {
 	if web.MediaType(c.ContentType) != formType {
 		return nil, method.ErrMediaType
 	}
 	if !c.Same && !o.settings.crossDevice {
-		return nil, refused(acrossDevices)
+		return nil, rejected(acrossDevices)
 	}
 	q, err := readPendingRequest(state)
 	if err != nil {
@@ -47,7 +47,7 @@ func (o *openID) Receive(ctx context.Context, s method.Session, state []byte, c 
 	}
 	form, err := formdata.ReadOAuth(string(c.Body), append([]string{"state"}, answerParams...)...)
 	if err != nil {
-		return nil, refused("answer_form")
+		return nil, rejected("answer_form")
 	}
 	channel := linkTo(c.Same)
 	var key *ecdh.PrivateKey
@@ -59,7 +59,7 @@ func (o *openID) Receive(ctx context.Context, s method.Session, state []byte, c 
 		return nil, err
 	}
 	if subtle.ConstantTimeCompare([]byte(a.state), []byte(q.state())) != 1 {
-		return nil, refused("answer_state")
+		return nil, rejected("answer_state")
 	}
 	if a.failure != "" {
 		return []byte(a.failure), nil
@@ -88,16 +88,16 @@ func (o *openID) Receive(ctx context.Context, s method.Session, state []byte, c 
 // // acrossDevices is the reason for responses from another device if the setting excludes them.
 const acrossDevices = "cross_device"
 
-// // refused returns an error about a response. The reason is for logs and metrics.
-func refused(reason string) error { return &method.Refusal{Reason: reason} }
+// // rejected returns an error about a response. The reason is for logs and metrics.
+func rejected(reason string) error { return &method.Rejection{Reason: reason} }
 
-// refusedBy returns the rejection for an error of package mdoc.
-func refusedBy(err error) *method.Refusal {
-	var refusal *mdoc.Refusal
-	if errors.As(err, &refusal) {
-		return &method.Refusal{Reason: refusal.Reason}
+// rejectedBy returns the rejection for an error of package mdoc.
+func rejectedBy(err error) *method.Rejection {
+	var rejection *mdoc.Rejection
+	if errors.As(err, &rejection) {
+		return &method.Rejection{Reason: rejection.Reason}
 	}
-	return &method.Refusal{Reason: "unverified"}
+	return &method.Rejection{Reason: "unverified"}
 }
 
 // posted is an unverified response. It has either a token or the stored name of an error.
@@ -119,7 +119,7 @@ func (o *openID) read(form url.Values, key *ecdh.PrivateKey) (a posted, err erro
 	}
 	if !o.settings.encrypted {
 		if a.token, err = strictjson.ReadForeign([]byte(form.Get("vp_token"))); err != nil {
-			return a, refused("vp_token")
+			return a, rejected("vp_token")
 		}
 		return a, nil
 	}
@@ -129,15 +129,15 @@ func (o *openID) read(form url.Values, key *ecdh.PrivateKey) (a posted, err erro
 // decrypted reads an encrypted response. It is missing if present is false.
 func decrypted(text string, present bool, key *ecdh.PrivateKey) (a posted, err error) {
 	if !present {
-		return a, refused("not_encrypted")
+		return a, rejected("not_encrypted")
 	}
 	payload, err := mdoc.OpenJWE(text, key, keyID)
 	if err != nil {
-		return a, refusedBy(err)
+		return a, rejectedBy(err)
 	}
 	inside, err := strictjson.ReadForeign(payload)
 	if err != nil {
-		return a, refused("jwe_payload")
+		return a, rejected("jwe_payload")
 	}
 	return contentOf(inside)
 }
@@ -157,7 +157,7 @@ func contentOf(o strictjson.Object) (a posted, err error) {
 	// The Swiss wallet writes the JSON of the object as a text.
 	text, _ := o.Value("vp_token").Text()
 	if a.token, err = strictjson.ReadForeign([]byte(text)); err != nil {
-		return a, refused("vp_token")
+		return a, rejected("vp_token")
 	}
 	return a, nil
 }
@@ -185,27 +185,27 @@ type presentation struct {
 func (o *openID) presented(token strictjson.Object) (d presentation, err error) {
 	p, names := o.settings.profile, token.Names()
 	if len(names) != 1 {
-		return d, refused("vp_token_credential")
+		return d, rejected("vp_token_credential")
 	}
 	at := slices.IndexFunc(o.settings.formats, func(f string) bool { return p.credentialIn(f) == names[0] })
 	if at < 0 {
-		return d, refused("vp_token_credential")
+		return d, rejected("vp_token_credential")
 	}
 	d.format = o.settings.formats[at]
 	list, ok := token.Value(names[0]).List()
 	if !ok || len(list) != 1 {
-		return d, refused("vp_token_presentations")
+		return d, rejected("vp_token_presentations")
 	}
 	text, ok := list[0].Text()
 	if !ok {
-		return d, refused("vp_token_presentations")
+		return d, rejected("vp_token_presentations")
 	}
 	if d.format == sdJWTFormat {
 		d.bytes = []byte(text)
 		return d, nil
 	}
 	if d.bytes, ok = decoded(text); !ok {
-		return d, refused("vp_token_encoding")
+		return d, rejected("vp_token_encoding")
 	}
 	return d, nil
 }
@@ -217,9 +217,9 @@ type signed struct {
 	audience, nonce string
 }
 
-// verify returns the kept form of a document. The error is a *method.Refusal, or the host's, which could not
-// check a signature, or a *host.FetchError for a list that is not available, or the store's: then nothing is
-// known. A fault of a document that this session's wallet has sent is no error: it is kept.
+// verify returns the kept form of a document. The error is a *method.Rejection, or the host's, which could
+// not check a signature, or a *host.FetchError for a list that is not available, or the store's: then
+// nothing is known. A fault of a document that this session's wallet has sent is no error: it is kept.
 func (o *openID) verify(
 	ctx context.Context, document presentation, age int, by signed,
 ) (text string, err error) {
@@ -241,17 +241,17 @@ func (o *openID) verify(
 		types = []string{p.sdJWT.prefix}
 	}
 	proof, values, circuit, err := o.verifyDocument(ctx, document, ask, types, elements, by)
-	var refusal *mdoc.Refusal
+	var rejection *mdoc.Rejection
 	switch {
-	case errors.As(err, &refusal) && refusal.Document != "":
-		return faultKept + string(refusal.Document) + ":" + refusal.Reason, nil
-	case refusal != nil:
-		return "", refusedBy(err)
+	case errors.As(err, &rejection) && rejection.Document != "":
+		return faultKept + string(rejection.Document) + ":" + rejection.Reason, nil
+	case rejection != nil:
+		return "", rejectedBy(err)
 	case err != nil:
 		return "", err
 	}
 	revoked, err := o.revoked(ctx, ask, proof)
-	var missing *method.Refusal
+	var missing *method.Rejection
 	switch {
 	case errors.As(err, &missing):
 		return faultKept + string(noStatus) + ":" + missing.Reason, nil
@@ -267,7 +267,7 @@ func (o *openID) verify(
 }
 
 // verifyDocument returns the proof of a document, the values of its elements, and the circuit if it is a
-// zero-knowledge proof. The error is a *mdoc.Refusal, or the host's.
+// zero-knowledge proof. The error is a *mdoc.Rejection, or the host's.
 func (o *openID) verifyDocument(ctx context.Context, document presentation, ask mdoc.Ask, types []string,
 	elements []element, by signed) (proof mdoc.Proof, values []value, circuit string, err error) {
 	if document.format == sdJWTFormat {

@@ -194,9 +194,10 @@ func (o *openID) fromBrowser(
 		open = o.readISO
 	}
 	kept, err := open(ctx, s, q, protocol, data, from)
-	var refusal *method.Refusal
-	if errors.As(err, &refusal) {
-		return method.Decision{Verdict: method.AttemptFailed, Reason: method.Unproven, Refusal: refusal}, nil
+	var rejection *method.Rejection
+	if errors.As(err, &rejection) {
+		return method.Decision{Verdict: method.AttemptFailed, Reason: method.Unproven,
+			Rejection: rejection}, nil
 	}
 	if err != nil {
 		return method.Decision{}, err
@@ -211,12 +212,12 @@ func (o *openID) readISO(
 	text, _ := data.Value("response").Text()
 	encrypted, ok := decoded(text)
 	if !ok {
-		return "", refused("response_encoding")
+		return "", rejected("response_encoding")
 	}
 	transcript := mdoc.DCAPITranscript(q.encryptionInfo(), from)
 	response, err := mdoc.OpenHPKE(encrypted, q.key(isoProtocol), transcript)
 	if err != nil {
-		return "", refusedBy(err)
+		return "", rejectedBy(err)
 	}
 	format, err := o.formatOf(response)
 	if err != nil {

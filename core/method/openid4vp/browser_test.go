@@ -52,12 +52,12 @@ func credentialForm(protocol, data string) url.Values {
 
 func TestAnswersByTheBrowser(t *testing.T) {
 	for _, c := range []struct {
-		rule    string
-		returns string // ReturnURL
-		origin  string
-		change  func(*wallettest.Presentation)
-		verdict method.Verdict
-		refused string
+		rule     string
+		returns  string // ReturnURL
+		origin   string
+		change   func(*wallettest.Presentation)
+		verdict  method.Verdict
+		rejected string
 	}{
 		{"a wallet's answer", "", service, nil, method.Approved, ""},
 		{"the port of https is not in an origin", "https://verge.example:443/verify/return/wallet", service,
@@ -86,24 +86,24 @@ func TestAnswersByTheBrowser(t *testing.T) {
 			if c.change != nil {
 				changes = append(changes, c.change)
 			}
-			w.wantByBrowser(w.inBrowser(c.origin, changes...), c.verdict, c.refused)
+			w.wantByBrowser(w.inBrowser(c.origin, changes...), c.verdict, c.rejected)
 		})
 	}
 }
 
 // wantByBrowser fails unless a form of the page has that verdict.
-func (w *world) wantByBrowser(form url.Values, verdict method.Verdict, refused string) {
+func (w *world) wantByBrowser(form url.Values, verdict method.Verdict, rejected string) {
 	w.Helper()
 	w.session.ResponseURI = "" // a form of the page does not wait
 	d := w.act(form, nil)
 	reason := ""
-	if d.Refusal != nil {
-		reason = d.Refusal.Reason
+	if d.Rejection != nil {
+		reason = d.Rejection.Reason
 	}
-	if d.Verdict != verdict || reason != refused {
-		w.Errorf("the verdict is %v, reason %q; want %v, %q", d.Verdict, reason, verdict, refused)
+	if d.Verdict != verdict || reason != rejected {
+		w.Errorf("the verdict is %v, reason %q; want %v, %q", d.Verdict, reason, verdict, rejected)
 	}
-	want := map[string]method.Reason{"untrusted": method.Untrusted}[refused]
+	want := map[string]method.Reason{"untrusted": method.Untrusted}[rejected]
 	if verdict == method.AttemptFailed &&
 		d.Reason != cmp.Or(want, method.Unproven) {
 		w.Errorf("the page says %q", d.Reason)
@@ -127,9 +127,9 @@ func TestAttacksByTheBrowser(t *testing.T) {
 		return credentialForm("org-iso-mdoc", `{"response":"`+base64.RawURLEncoding.EncodeToString(b)+`"}`)
 	}
 	for _, c := range []struct {
-		rule    string
-		form    func(w *world) url.Values
-		refused string
+		rule     string
+		form     func(w *world) url.Values
+		rejected string
 	}{
 		{"a response to another request", func(w *world) url.Values {
 			form := w.inBrowser(service)
@@ -155,7 +155,7 @@ func TestAttacksByTheBrowser(t *testing.T) {
 	} {
 		t.Run("contract 39: "+c.rule, func(t *testing.T) {
 			w := newWorld(t, config(t, "eu-av", nil))
-			w.wantByBrowser(c.form(w), method.AttemptFailed, c.refused)
+			w.wantByBrowser(c.form(w), method.AttemptFailed, c.rejected)
 		})
 	}
 	for rule, c := range map[string]struct {

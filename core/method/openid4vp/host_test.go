@@ -28,13 +28,13 @@ func TestResponse_HostError(t *testing.T) {
 
 	w.method = m.(method.Requester)
 	kept, err := w.send(message)
-	var refusal *method.Refusal
-	if !errors.Is(err, away) || errors.As(err, &refusal) || len(kept) > 0 {
+	var rejection *method.Rejection
+	if !errors.Is(err, away) || errors.As(err, &rejection) || len(kept) > 0 {
 		t.Errorf("posted: %q, %v", kept, err)
 	}
 	w.session.ResponseURI = ""
 	d, err := w.method.Act(t.Context(), w.session, method.Step{Form: form, State: w.state})
-	if !errors.Is(err, away) || errors.As(err, &refusal) || d.Verdict != 0 {
+	if !errors.Is(err, away) || errors.As(err, &rejection) || d.Verdict != 0 {
 		t.Errorf("by the browser: %+v, %v", d, err)
 	}
 	w.session.ResponseURI = box

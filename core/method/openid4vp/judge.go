@@ -11,7 +11,7 @@ import (
 )
 
 // // Stored results of a wallet's response. errorKept is before the name of an error, and faultKept before
-// the fault of a document and the reason of the refusal.
+// the fault of a document and the reason of the rejection.
 const (
 	approvedKept    = "approved"
 	rejectedKept    = "rejected"
@@ -90,11 +90,11 @@ func (o *openID) asksFor(age int) (names []string) {
 	return names
 }
 
-// // decide returns the decision about a stored response. The error is a *method.Refusal for a wallet that
+// // decide returns the decision about a stored response. The error is a *method.Rejection for a wallet that
 // cannot answer: nothing is decided, and the user may try again.
 func (o *openID) decide(s method.Session, text string) (method.Decision, error) {
 	if name, ok := strings.CutPrefix(text, errorKept); ok {
-		return method.Decision{}, refused("wallet_error_" + name)
+		return method.Decision{}, rejected("wallet_error_" + name)
 	}
 	if text, ok := strings.CutPrefix(text, faultKept); ok {
 		return o.faulty(text)
@@ -142,7 +142,7 @@ var faults = map[mdoc.Fault]struct {
 const noStatus mdoc.Fault = "status"
 
 // faulty returns the decision about a document that is at fault: a failed attempt. Logs have the reason of
-// the refusal, and the page has words for the fault.
+// the rejection, and the page has words for the fault.
 func (o *openID) faulty(text string) (method.Decision, error) {
 	fault, reason, _ := strings.Cut(text, ":")
 	f, ok := faults[mdoc.Fault(fault)]
@@ -155,5 +155,5 @@ func (o *openID) faulty(text string) (method.Decision, error) {
 		}
 	}
 	return method.Decision{Verdict: method.AttemptFailed, Reason: f.reason, Setting: f.setting,
-		Refusal: &method.Refusal{Reason: reason}}, nil
+		Rejection: &method.Rejection{Reason: reason}}, nil
 }

@@ -131,9 +131,9 @@ func TestLists_Anchors(t *testing.T) {
 			}
 			d := w.act(nil, kept)
 			if c.want != "" {
-				if d.Verdict != method.AttemptFailed || d.Refusal == nil || d.Refusal.Reason != c.want ||
+				if d.Verdict != method.AttemptFailed || d.Rejection == nil || d.Rejection.Reason != c.want ||
 					d.Setting != "trust_lists" {
-					t.Errorf("%+v, %+v; want %s", d, d.Refusal, c.want)
+					t.Errorf("%+v, %+v; want %s", d, d.Rejection, c.want)
 				}
 				return
 			}
@@ -162,7 +162,7 @@ func TestLists_StoreError(t *testing.T) {
 	message := w.message(w.shows().Code)
 	s.err = kv.ErrUnavailable
 	kept, err := w.send(message)
-	if refusal := (*method.Refusal)(nil); kept != nil || !kv.Failed(err) || errors.As(err, &refusal) {
+	if rejection := (*method.Rejection)(nil); kept != nil || !kv.Failed(err) || errors.As(err, &rejection) {
 		t.Errorf("contract 53: an answer: %q, %v", kept, err)
 	}
 	form := w.inBrowser(service)

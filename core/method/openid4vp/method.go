@@ -24,7 +24,7 @@
 //   - A date of birth is compared with the date of the check. Neither the date nor the exact age is kept.
 //   - The document has none of the elements, or they cannot be read: a failed attempt.
 //   - The document or its signer was revoked: a failed attempt. See package revocation, and the setting.
-//   - The user refuses in the wallet: cancelled.
+//   - The user rejects in the wallet: cancelled.
 //   - The wallet reports that it cannot respond: there is no verdict, and the user may try again.
 //   - The document has expired, is of another type, or leads to no trust anchor, and the wallet has signed
 //     this session with it: a failed attempt, and the page names the reason.

@@ -66,7 +66,7 @@ func TestAnswers(t *testing.T) {
 				if m.Form.Has("response") { // it is encrypted to the other request's key
 					want = "jwe_not_opened"
 				}
-				w.wantRefused(want, kept, err)
+				w.wantRejected(want, kept, err)
 			}
 		})
 	}
@@ -574,10 +574,10 @@ func TestCrossDevice_Off(t *testing.T) {
 			before.state = w.state
 			m := before.message(before.shows().Code)
 			kept, err = w.send(m)
-			w.wantRefused("cross_device", kept, err)
+			w.wantRejected("cross_device", kept, err)
 			declined := url.Values{"error": {"access_denied"}, "state": {m.Form.Get("state")}}
 			kept, err = w.post(box, formType, declined.Encode())
-			w.wantRefused("cross_device", kept, err)
+			w.wantRejected("cross_device", kept, err)
 			if q, err := w.get(false); !errors.Is(err,
 				method.ErrStep) {
 				t.Errorf("the request for another device is served: %+v, %v", q, err)
@@ -586,7 +586,7 @@ func TestCrossDevice_Off(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err = w.method.Act(t.Context(), w.session, method.Step{Response: kept, State: w.state})
-			w.wantRefused("outdated", nil, err)
+			w.wantRejected("outdated", nil, err)
 		})
 	}
 }
@@ -743,10 +743,10 @@ func TestWhatIsNoAnswer(t *testing.T) {
 			body := c.body(w, m)
 			kept, err := w.post(box, formType, body)
 			if c.reason != "" {
-				w.wantRefused(c.reason, kept, err)
+				w.wantRejected(c.reason, kept, err)
 			}
-			var refusal *method.Refusal
-			if !errors.As(err, &refusal) || strings.Contains(err.Error(), body) && body != "" {
+			var rejection *method.Rejection
+			if !errors.As(err, &rejection) || strings.Contains(err.Error(), body) && body != "" {
 				t.Errorf("the error is %v", err)
 			}
 		})

@@ -174,7 +174,7 @@ func (o *openID) formatOf(response []byte) (string, error) {
 	case slices.Contains(o.settings.formats, zkFormat) && mdoc.HasZKDocuments(response):
 		return zkFormat, nil
 	case o.settings.zeroKnowledge == require:
-		return "", refused("zk_missing")
+		return "", rejected("zk_missing")
 	}
 	return mdocFormat, nil
 }
@@ -183,8 +183,8 @@ func (o *openID) formatOf(response []byte) (string, error) {
 // the end of the day for example, so that it does not link two proofs.
 const rounding = 24*time.Hour + host.ClockMargin
 
-// verifyProof returns the content of a document with a zero-knowledge proof. The error is a *mdoc.Refusal, or
-// the host's, or a *host.FetchError if the proof cannot be checked now.
+// verifyProof returns the content of a document with a zero-knowledge proof. The error is a *mdoc.Rejection,
+// or the host's, or a *host.FetchError if the proof cannot be checked now.
 func (o *openID) verifyProof(ctx context.Context, response []byte, ask mdoc.Ask) (
 	p mdoc.Proof, circuit string, err error,
 ) {
@@ -193,10 +193,10 @@ func (o *openID) verifyProof(ctx context.Context, response []byte, ask mdoc.Ask)
 		return p, "", err
 	}
 	if !o.settings.has(d.Circuit) {
-		return p, "", &mdoc.Refusal{Reason: "zk_circuit"}
+		return p, "", &mdoc.Rejection{Reason: "zk_circuit"}
 	}
 	if d.Time.Sub(ask.Now).Abs() > rounding {
-		return p, "", &mdoc.Refusal{Reason: "zk_timestamp"}
+		return p, "", &mdoc.Rejection{Reason: "zk_timestamp"}
 	}
 	p, rejected, err := ask.VerifyZK(ctx, d, func(ctx context.Context, s host.ProofStatement, proof []byte) (
 		bool, string, error) {

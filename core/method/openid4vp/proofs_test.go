@@ -238,7 +238,7 @@ func TestProofs_DocumentInstead(t *testing.T) {
 }
 
 // Responses that must not count (contract 56).
-func TestProofs_Refused(t *testing.T) {
+func TestProofs_Rejected(t *testing.T) {
 	stranger := wallettest.NewIssuer(wallettest.IssuerConfig{Now: noon, EKU: wallettest.MDLSigner})
 	day := 24 * time.Hour
 	for _, c := range []struct {
@@ -276,7 +276,7 @@ func TestProofs_Refused(t *testing.T) {
 			}
 			kept, err := w.send(w.message(w.shows().Code))
 			if c.reason != "" {
-				w.wantRefused(c.reason, kept, err)
+				w.wantRejected(c.reason, kept, err)
 			} else if err != nil {
 				t.Error(err)
 			}
@@ -319,8 +319,8 @@ func TestProofs_HostError(t *testing.T) {
 	w.session.ResponseURI = ""
 	d, err := m.Act(t.Context(), w.session, method.Step{Form: form, State: w.state})
 	var fetch *host.FetchError
-	var refusal *method.Refusal
-	if !errors.As(err, &fetch) || fetch.Reason != host.FetchUnavailable || errors.As(err, &refusal) ||
+	var rejection *method.Rejection
+	if !errors.As(err, &fetch) || fetch.Reason != host.FetchUnavailable || errors.As(err, &rejection) ||
 		d.Verdict != 0 {
 		t.Errorf("%+v, %v", d, err)
 	}

@@ -88,13 +88,13 @@ func CheckProof(ctx context.Context, r RecordedProof, verify host.VerifyFunc, pr
 	return report, nil
 }
 
-// rejected adds the reason of a *mdoc.Refusal. Other errors are returned.
+// rejected adds the reason of a *mdoc.Rejection. Other errors are returned.
 func (r ProofReport) rejected(err error, detail string) (ProofReport, error) {
-	var refusal *mdoc.Refusal
-	if !errors.As(err, &refusal) {
+	var rejection *mdoc.Rejection
+	if !errors.As(err, &rejection) {
 		return r, err
 	}
-	r.Reason = refusal.Reason
+	r.Reason = rejection.Reason
 	if detail != "" {
 		r.Reason += ": " + detail
 	}

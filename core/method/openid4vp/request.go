@@ -268,11 +268,11 @@ func (o *openID) Request(ctx context.Context, s method.Session, state []byte, c 
 	return method.RequestObject{ContentType: requestType, Body: compact(message, signature)}, nil
 }
 
-// nonceOf returns the wallet_nonce of a POST, or "". The error is a *method.Refusal.
+// nonceOf returns the wallet_nonce of a POST, or "". The error is a *method.Rejection.
 func nonceOf(body []byte) (string, error) {
 	form, err := formdata.ReadParameters(string(body), walletNonce)
 	if err != nil {
-		return "", refused(walletNonce)
+		return "", rejected(walletNonce)
 	}
 	if !form.Has(walletNonce) {
 		return "", nil
@@ -280,7 +280,7 @@ func nonceOf(body []byte) (string, error) {
 	nonce := form.Get(walletNonce)
 	printable := strings.IndexFunc(nonce, func(r rune) bool { return r < ' ' || r > '~' }) < 0
 	if nonce == "" || len(nonce) > maxWalletNonce || !printable {
-		return "", refused(walletNonce)
+		return "", rejected(walletNonce)
 	}
 	return nonce, nil
 }

@@ -328,10 +328,10 @@ func rewritten(form url.Values, from, to string) url.Values {
 
 // browserAttacks are answers by OpenID4VP over the Digital Credentials API that do not count.
 var browserAttacks = []struct {
-	rule    string
-	changes settings
-	form    func(w *world) url.Values
-	refused string // "": method.ErrStep
+	rule     string
+	changes  settings
+	form     func(w *world) url.Values
+	rejected string // "": method.ErrStep
 }{
 	{"another origin", nil, func(w *world) url.Values {
 		return w.answered(w.requestTo(unsignedProtocol), "https://evil.example")
@@ -438,8 +438,8 @@ func TestBrowserAttacks(t *testing.T) {
 			maps.Copy(changes, c.changes)
 			w := newWorld(t, config(t, "eu-av", changes))
 			form := c.form(w)
-			if c.refused != "" {
-				w.wantByBrowser(form, method.AttemptFailed, c.refused)
+			if c.rejected != "" {
+				w.wantByBrowser(form, method.AttemptFailed, c.rejected)
 				return
 			}
 			d, err := w.method.Act(t.Context(), w.session, method.Step{Form: form, State: w.state})
@@ -545,7 +545,7 @@ func TestWalletNonce(t *testing.T) {
 	for _, c := range []struct {
 		rule, body, accept string
 		nonce              any
-		refused            bool
+		rejected           bool
 		response           bool
 	}{
 		{"a nonce", "wallet_nonce=qPmxiNFCR3QTm19POc8u", jar, "qPmxiNFCR3QTm19POc8u", false, false},
@@ -575,14 +575,14 @@ func TestWalletNonce(t *testing.T) {
 		t.Run("contract 55: "+c.rule, func(t *testing.T) {
 			w := newWorld(t, config(t, "mdl", nil))
 			claims, err := w.fetched(c.body, c.accept)
-			var refusal *method.Refusal
+			var rejection *method.Rejection
 			switch {
 			case c.response:
 				if !errors.Is(err, errNoFetch) {
 					t.Errorf("it is a request: %v, %v", claims, err)
 				}
-			case c.refused:
-				if !errors.As(err, &refusal) || refusal.Reason != "wallet_nonce" {
+			case c.rejected:
+				if !errors.As(err, &rejection) || rejection.Reason != "wallet_nonce" {
 					t.Errorf("%v, %v; want a refusal", claims, err)
 				}
 			case err != nil || claims["wallet_nonce"] != c.nonce || claims["nonce"] == "":
@@ -741,7 +741,7 @@ func TestDocumentFaults(t *testing.T) {
 					"another key": func(p *wallettest.Presentation) { p.SignWith, _ = signing() },
 				} {
 					kept, err := w.send(w.message(w.shows().Code, c.change, spoil))
-					if w.wantRefused(c.reason, kept, err); err == nil {
+					if w.wantRejected(c.reason, kept, err); err == nil {
 						t.Errorf("contract 55: a stranger's document with %s spends an attempt", name)
 					}
 				}
@@ -805,8 +805,8 @@ func FuzzFetch(f *testing.F) {
 		w := *w
 		w.TB = t
 		claims, err := w.fetched(body, accept)
-		var refusal *method.Refusal
-		if err != nil && !errors.Is(err, errNoFetch) && !errors.As(err, &refusal) {
+		var rejection *method.Rejection
+		if err != nil && !errors.Is(err, errNoFetch) && !errors.As(err, &rejection) {
 			t.Errorf("%v", err)
 		}
 		if nonce, has := claims["wallet_nonce"].(string); has && (nonce == "" || len(nonce) > 256) {

@@ -66,7 +66,7 @@ type check struct {
 
 // revoked returns the kept result of a document that was revoked, or whose signer was, and "" for every other
 // one. It is called for documents that have verified, because only those have addresses of an issuer. The
-// error is a *method.Refusal for a document that cannot be looked up, or a *host.FetchError for a list that
+// error is a *method.Rejection for a document that cannot be looked up, or a *host.FetchError for a list that
 // is not available.
 func (o *openID) revoked(ctx context.Context, ask mdoc.Ask, p mdoc.Proof) (result string, err error) {
 	if o.settings.revocation == off {
@@ -100,14 +100,14 @@ func (c check) document(s mdoc.Status) (revoked bool, err error) {
 	switch s.Kind {
 	case mdoc.NoStatus:
 		if c.settings.revocation == required {
-			return false, refused("status_missing")
+			return false, rejected("status_missing")
 		}
 		return false, nil
 	case mdoc.OtherStatus:
 		return false, c.unchecked("status_unknown", "", true, errMechanism)
 	case mdoc.StatusList:
 	default:
-		return false, refused("status_malformed")
+		return false, rejected("status_malformed")
 	}
 	d := c.lists.Document("status " + s.URI + " " + c.by.StatusIssuers())
 	fetch := func() (list, error) {
@@ -130,7 +130,7 @@ func (c check) document(s mdoc.Status) (revoked bool, err error) {
 		status, ok = statusIn(l, s.Index)
 	}
 	if !ok {
-		return false, refused("status_index")
+		return false, rejected("status_index")
 	}
 	return status != revocation.Valid, nil
 }
@@ -156,7 +156,7 @@ func (c check) certificate(n int) (revoked bool, err error) {
 	}
 	if len(points) == 0 {
 		if c.settings.revocation == required {
-			return false, refused("crl_missing")
+			return false, rejected("crl_missing")
 		}
 		return false, nil
 	}

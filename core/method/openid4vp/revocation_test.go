@@ -121,16 +121,16 @@ func (r *registry) Fetch(_ context.Context, q host.FetchRequest) (host.FetchResp
 }
 
 // answer has the wallet answer with a document, and returns the result: the verdict's reason, "approved", or
-// the reason of a refusal or of an error.
+// the reason of a rejection or of an error.
 func (r *registry) answer() string {
 	r.Helper()
 	r.session.ResponseURI = box
 	kept, err := r.send(r.message(r.shows().Code, func(p *wallettest.Presentation) { p.Status = r.status }))
-	var refusal *method.Refusal
+	var rejection *method.Rejection
 	var fetch *host.FetchError
 	switch {
-	case errors.As(err, &refusal):
-		return "refused: " + refusal.Reason
+	case errors.As(err, &rejection):
+		return "refused: " + rejection.Reason
 	case errors.As(err, &fetch):
 		return "error: " + fetch.Reason
 	case err != nil:
@@ -143,8 +143,8 @@ func result(d method.Decision) string {
 	switch {
 	case d.Verdict == method.Approved:
 		return "approved"
-	case d.Verdict == method.AttemptFailed && d.Refusal != nil:
-		return string(d.Reason) + ": " + d.Refusal.Reason
+	case d.Verdict == method.AttemptFailed && d.Rejection != nil:
+		return string(d.Reason) + ": " + d.Rejection.Reason
 	}
 	return string(d.Reason)
 }
@@ -315,7 +315,7 @@ func TestRevocation_Browser(t *testing.T) {
 	status := func(p *wallettest.Presentation) { p.Status = r.status }
 	r.status = wallettest.StatusReference(listURI, 1)
 	d := r.act(r.inBrowser(service, status), nil)
-	if result(d) != "document_revoked" || d.Verdict != method.AttemptFailed || d.Refusal != nil ||
+	if result(d) != "document_revoked" || d.Verdict != method.AttemptFailed || d.Rejection != nil ||
 		d.Setting != "revocation" || d.Detail != "required" || d.Age != 0 {
 		t.Errorf("contract 54: %+v", d)
 	}
@@ -349,10 +349,10 @@ func TestRevocation_AfterDocument(t *testing.T) {
 			p.Status = r.status
 			change(r, p)
 		})
-		var refusal *method.Refusal
+		var rejection *method.Rejection
 		kept, err := r.send(m)
 		isFault := strings.HasPrefix(string(kept), "fault:")
-		if !isFault && !errors.As(err, &refusal) || len(r.asked) > 0 {
+		if !isFault && !errors.As(err, &rejection) || len(r.asked) > 0 {
 			t.Errorf("contract 54: %s: %q, %v, asked for %v", name, kept, err, r.asked)
 		}
 	}

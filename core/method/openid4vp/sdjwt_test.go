@@ -113,7 +113,7 @@ func TestAnswers_SDJWT(t *testing.T) {
 		if strings.HasPrefix(other.ClientID, "redirect_uri:") {
 			want = "key_binding_audience" // which is the address
 		}
-		w.wantRefused(want, kept, err)
+		w.wantRejected(want, kept, err)
 		for _, protocol := range []string{unsignedProtocol, signedProtocol} {
 			f := w.answered(w.requestTo(protocol), service)
 			if d := w.act(f, nil); d.Verdict != method.Approved {
@@ -206,7 +206,7 @@ func TestPresentations_Formats(t *testing.T) {
 		}
 		kept, err := w.send(m)
 		if c.want != "" {
-			w.wantRefused(c.want, kept, err)
+			w.wantRejected(c.want, kept, err)
 		} else if err != nil {
 			t.Errorf("contract 39: %s: %v", c.rule, err)
 		}
@@ -240,7 +240,7 @@ func TestDocumentFaults_SDJWT(t *testing.T) {
 		kept, err = w.send(w.message(w.shows().Code, c.change, func(p *wallettest.Presentation) {
 			p.SDJWT.Nonce = "AAAAAAAAAAAAAAAAAAAAAA"
 		}))
-		if w.wantRefused(c.reason, kept, err); err == nil {
+		if w.wantRejected(c.reason, kept, err); err == nil {
 			t.Errorf("contract 55: %s: a stranger's document spends an attempt", c.rule)
 		}
 		d := w.act(w.answered(w.requestTo(signedProtocol), service, c.change), nil)

@@ -131,7 +131,7 @@ func TestSwiyu_Attacks(t *testing.T) {
 	unknown.Key = issuers["swiyu"].Key
 	for _, c := range []struct {
 		rule, reason string
-		fault        method.Reason // "": refused
+		fault        method.Reason // "": rejected
 		change       func(*wallettest.Presentation)
 	}{
 		{"an unknown key", "untrusted", method.Untrusted, func(p *wallettest.Presentation) {
@@ -153,7 +153,7 @@ func TestSwiyu_Attacks(t *testing.T) {
 		w := newSwissWorld(t, nil)
 		kept, err := w.send(w.message(w.shows().Code, c.change))
 		if c.fault == "" {
-			w.wantRefused(c.reason, kept, err)
+			w.wantRejected(c.reason, kept, err)
 		} else {
 			w.wantFault(c.fault, c.reason, kept, err)
 		}

@@ -258,17 +258,17 @@ func (w *world) send(m wallettest.Message) ([]byte, error) {
 	return w.post(m.URL, formType, m.Form.Encode())
 }
 
-// wantRefused fails unless a response is rejected for that reason.
-func (w *world) wantRefused(reason string, kept []byte, err error) {
+// wantRejected fails unless a response is rejected for that reason.
+func (w *world) wantRejected(reason string, kept []byte, err error) {
 	w.Helper()
-	var refusal *method.Refusal
+	var rejection *method.Rejection
 	switch {
 	case err == nil:
 		w.Errorf("it is taken, and %q is kept", kept)
-	case !errors.As(err, &refusal):
+	case !errors.As(err, &rejection):
 		w.Errorf("the error is %v, want a refusal for %s", err, reason)
-	case refusal.Reason != reason:
-		w.Errorf("it is rejected for %s, want %s", refusal.Reason, reason)
+	case rejection.Reason != reason:
+		w.Errorf("it is rejected for %s, want %s", rejection.Reason, reason)
 	}
 }
 

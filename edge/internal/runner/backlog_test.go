@@ -35,7 +35,7 @@ func TestBacklog(t *testing.T) {
 			t.Errorf("after all have run: %d tasks, %v", waiting, oldest)
 		}
 		o.mu.Lock()
-		o.down = true // the store refuses claims
+		o.down = true // the store rejects claims
 		o.mu.Unlock()
 		r.watches[0].leaves(time.Now())
 		time.Sleep(30 * time.Second)

@@ -27,7 +27,7 @@ type outbox struct {
 	takes  map[string]time.Duration // by destination
 	down   bool                     // Claim fails
 	dead   bool                     // there is a second partition, whose claims hang and then fail
-	fail   map[string]bool          // destinations whose outcome the store refuses
+	fail   map[string]bool          // destinations whose outcome the store rejects
 	panics map[string]bool
 	lease  time.Duration // 0: unlimited
 	off    time.Duration // added to the clock by which tasks fall due

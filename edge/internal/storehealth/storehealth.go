@@ -23,7 +23,7 @@ import (
 // Metrics receives the state and the calls of the store. Its methods are called concurrently.
 type Metrics interface {
 	StoreFailing(what string, failing bool)
-	StoreRefused(what string)
+	StoreRejected(what string)
 
 	// StoreDone reports a call of the store: its operation, its result and its duration.
 	StoreDone(operation, result string, took time.Duration)
@@ -42,7 +42,7 @@ const (
 const (
 	resultOK       = "ok"       // the call succeeded, or the item does not exist
 	resultConflict = "conflict" // a check or a lease of the commit failed
-	resultRefused  = "refused"  // nothing changed
+	resultRejected = "refused"  // nothing changed
 	resultUnknown  = "unknown"  // the call may have changed the store
 	resultGaveUp   = "gave_up"  // the caller canceled the call
 )
@@ -97,7 +97,7 @@ type state struct {
 	cause    error     // the first error
 	since    time.Time // the time of the first error
 	last     time.Time // the time of the latest error
-	refused  int
+	rejected int
 }
 
 // New returns a monitor of the store.
@@ -190,8 +190,8 @@ func (m *Monitor) record(asked context.Context, s *state, err error, proof bool)
 	defer s.mu.Unlock()
 	switch {
 	case !well:
-		m.metrics.StoreRefused(s.what)
-		s.refused++
+		m.metrics.StoreRejected(s.what)
+		s.rejected++
 		if s != &m.writes || !m.reportsHealth || asked.Err() != nil ||
 			errors.Is(err, context.DeadlineExceeded) {
 			m.fails(s, err)
@@ -216,8 +216,8 @@ func (m *Monitor) recovers(s *state) {
 		return
 	}
 	m.log.Warn("the store works again",
-		"what", s.what, "after", time.Since(s.since).Round(time.Millisecond).String(), "refused", s.refused)
-	s.failing, s.cause, s.refused = false, nil, 0
+		"what", s.what, "after", time.Since(s.since).Round(time.Millisecond).String(), "refused", s.rejected)
+	s.failing, s.cause, s.rejected = false, nil, 0
 	m.metrics.StoreFailing(s.what, false)
 }
 
@@ -313,7 +313,7 @@ func resultOf(asked context.Context, err error) string {
 	case errors.As(err, &conflict):
 		return resultConflict
 	}
-	return resultRefused
+	return resultRejected
 }
 
 // reportedFailure returns whether the store has reported that it cannot write, and the number of its reports.
@@ -327,6 +327,6 @@ func (m *Monitor) reportedFailure() (failing bool, reports int) {
 type noMetrics struct{}
 
 func (noMetrics) StoreFailing(string, bool) {}
-func (noMetrics) StoreRefused(string)       {}
+func (noMetrics) StoreRejected(string)      {}
 
 func (noMetrics) StoreDone(string, string, time.Duration) {}

@@ -60,9 +60,9 @@ func (c counting) Spend(
 }
 
 type recorded struct {
-	failing map[string]bool
-	refused map[string]int
-	done    []string // operation, result and time of each call
+	failing  map[string]bool
+	rejected map[string]int
+	done     []string // operation, result and time of each call
 }
 
 func (r *recorded) StoreDone(operation, result string, took time.Duration) {
@@ -70,10 +70,10 @@ func (r *recorded) StoreDone(operation, result string, took time.Duration) {
 }
 
 func (r *recorded) StoreFailing(what string, failing bool) { r.failing[what] = failing }
-func (r *recorded) StoreRefused(what string)               { r.refused[what]++ }
+func (r *recorded) StoreRejected(what string)              { r.rejected[what]++ }
 
 func newMonitor(store kv.KV, reportsHealth bool) (w *Monitor, log *bytes.Buffer, m *recorded) {
-	log, m = new(bytes.Buffer), &recorded{failing: map[string]bool{}, refused: map[string]int{}}
+	log, m = new(bytes.Buffer), &recorded{failing: map[string]bool{}, rejected: map[string]int{}}
 	w = New(store,
 		Config{Log: slog.New(slog.NewTextHandler(log, nil)), Metrics: m, ReportsHealth: reportsHealth})
 	return w, log, m
@@ -268,7 +268,7 @@ func TestMonitor_LogsStateChanges(t *testing.T) {
 				t.Errorf("the log has no %q:\n%.600s", part, got)
 			}
 		}
-		if !m.failing[writes] || m.failing[reads] || m.refused[writes] != 1000 {
+		if !m.failing[writes] || m.failing[reads] || m.rejected[writes] != 1000 {
 			t.Errorf("metrics: %+v, want writes failing, a thousand times", m)
 		}
 		if err := w.Failing(); !errors.Is(err, full) {
@@ -357,20 +357,20 @@ func (m *meanwhile) Get(ctx context.Context, key kv.Key) (kv.Item, error) {
 
 // A store that reports its state rejects readers for a moment while it reopens its file.
 func TestReportHealth_RejectedReads(t *testing.T) {
-	refused := errors.New("the file is being reopened")
+	rejected := errors.New("the file is being reopened")
 	for _, c := range []struct {
 		name   string
 		during func(w *Monitor)
 		failed bool // whether reads count as failing, besides the reported failure
 	}{
-		{"a failure has begun and continues", func(w *Monitor) { w.ReportHealth(refused) }, false},
+		{"a failure has begun and continues", func(w *Monitor) { w.ReportHealth(rejected) }, false},
 		{"a failure began and ended during the call",
-			func(w *Monitor) { w.ReportHealth(refused); w.ReportHealth(nil) },
+			func(w *Monitor) { w.ReportHealth(rejected); w.ReportHealth(nil) },
 			false},
 		{"no failure", func(*Monitor) {}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			f := &fake{err: fmt.Errorf("%w: %w", kv.ErrUnavailable, refused)}
+			f := &fake{err: fmt.Errorf("%w: %w", kv.ErrUnavailable, rejected)}
 			store := &meanwhile{fake: f}
 			w, _, m := newMonitor(store, true)
 			store.does = func() { c.during(w) }

@@ -49,7 +49,7 @@ type Counter struct {
 	days     map[dayOf]*sum
 	keys     map[string]*use
 	untimed  map[string]*untimed // by integration
-	refused  int                 // number of uncounted reports since the last complete recording
+	rejected int                 // number of uncounted reports since the last complete recording
 	unusable bool                // the module does not record usage, and has reported none since
 }
 
@@ -103,7 +103,7 @@ func (a *Counter) Add(t host.UsageEvent) {
 	if t.Key != "" {
 		u := a.keys[t.Key]
 		if u == nil && len(a.keys) >= a.config.Most {
-			a.refused++
+			a.rejected++
 			return
 		}
 		if u == nil {
@@ -123,7 +123,7 @@ func (a *Counter) Add(t host.UsageEvent) {
 func (a *Counter) count(integration string, day host.Day, outcome string, n int) {
 	s := a.days[dayOf{integration, day}]
 	if s == nil && len(a.days) >= a.config.Most {
-		a.refused += n
+		a.rejected += n
 		return
 	}
 	if s == nil {
@@ -140,7 +140,7 @@ func (a *Counter) countUntimed(t host.UsageEvent) {
 	}
 	u := a.untimed[t.Integration]
 	if u == nil && len(a.untimed) >= a.config.Most {
-		a.refused++
+		a.rejected++
 		return
 	}
 	if u == nil {
@@ -297,10 +297,10 @@ func (a *Counter) prune() {
 	if len(a.days) < before {
 		a.rename()
 	}
-	if a.refused > 0 {
+	if a.rejected > 0 {
 		a.config.Log.Error("usage not counted: too many integrations or keys",
-			"usage_events", a.refused, "most", a.config.Most)
-		a.refused = 0
+			"usage_events", a.rejected, "most", a.config.Most)
+		a.rejected = 0
 	}
 }
 

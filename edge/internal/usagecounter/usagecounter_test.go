@@ -31,7 +31,7 @@ type store struct {
 	keys   map[host.KeyUse]int
 	calls  int
 	lose   bool // returns an error, and stores its input
-	refuse error
+	reject error
 }
 
 func newStore() *store {
@@ -42,8 +42,8 @@ func (s *store) record(_ context.Context, t host.Totals) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.calls++
-	if s.refuse != nil {
-		return s.refuse
+	if s.reject != nil {
+		return s.reject
 	}
 	for _, d := range t.Days {
 		counts := d.Counts
@@ -194,15 +194,15 @@ func TestRecord_StoreFails(t *testing.T) {
 	for n := range 6 {
 		w.start(1)
 		w.Add(host.UsageEvent{Key: key})
-		w.kept.lose, w.kept.refuse = n%3 == 1, nil
+		w.kept.lose, w.kept.reject = n%3 == 1, nil
 		if n%3 == 2 {
-			w.kept.refuse = kv.ErrUnavailable
+			w.kept.reject = kv.ErrUnavailable
 		}
 		if err := w.Record(t.Context(), w.kept.record); (err != nil) != (n%3 > 0) {
 			t.Errorf("recording %d: %v", n, err)
 		}
 	}
-	w.kept.refuse = nil
+	w.kept.reject = nil
 	w.must(t)
 	w.want(t, day, 6)
 }
@@ -279,7 +279,7 @@ func TestRecord_ModuleWithoutUsage(t *testing.T) {
 	w := newFixture(0)
 	day := host.DayOf(w.now)
 	w.start(2)
-	w.kept.refuse = fmt.Errorf("%w: what else", engine.ErrNoUsage)
+	w.kept.reject = fmt.Errorf("%w: what else", engine.ErrNoUsage)
 	if err := w.Record(t.Context(), w.kept.record); !errors.Is(err, engine.ErrNoUsage) {
 		t.Errorf("the first time: %v", err)
 	}
@@ -289,7 +289,7 @@ func TestRecord_ModuleWithoutUsage(t *testing.T) {
 	if w.kept.calls != 1 {
 		t.Errorf("it was asked %d times", w.kept.calls)
 	}
-	w.kept.refuse = nil
+	w.kept.reject = nil
 	w.start(1) // by the new one
 	w.must(t)
 	w.want(t, day, 3)
@@ -333,7 +333,7 @@ func TestRun(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		w.want(t, day, 1)
 		w.kept.mu.Lock()
-		w.kept.refuse = errors.New("it does not fit")
+		w.kept.reject = errors.New("it does not fit")
 		w.kept.mu.Unlock()
 		w.start(1)
 		time.Sleep(2 * time.Minute)
@@ -342,7 +342,7 @@ func TestRun(t *testing.T) {
 			t.Errorf("the log has it %d times: %s", n, &w.log)
 		}
 		w.kept.mu.Lock()
-		w.kept.refuse = nil
+		w.kept.reject = nil
 		w.kept.mu.Unlock()
 		time.Sleep(31 * time.Second)
 		w.want(t, day, 2)

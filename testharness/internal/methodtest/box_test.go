@@ -570,7 +570,7 @@ func TestPendingResponse_LostReplyAtOpen(t *testing.T) {
 		faults []kvtest.Fault
 		opens  bool
 	}{
-		{"refused", []kvtest.Fault{kvtest.Refuse}, false},
+		{"refused", []kvtest.Fault{kvtest.Reject}, false},
 		{"the request is lost", []kvtest.Fault{kvtest.LoseRequest}, true},
 		{"the reply is lost", []kvtest.Fault{kvtest.LoseReply}, true},
 		{"two replies are lost", []kvtest.Fault{kvtest.LoseReply, kvtest.LoseReply}, false},
@@ -601,7 +601,7 @@ func TestPendingResponse_LostReplyAtClose(t *testing.T) {
 		status int
 		closed bool
 	}{
-		{"refused", []kvtest.Fault{kvtest.Refuse}, 503, false},
+		{"refused", []kvtest.Fault{kvtest.Reject}, 503, false},
 		{"the request is lost", []kvtest.Fault{kvtest.LoseRequest}, 200, true},
 		{"the reply is lost", []kvtest.Fault{kvtest.LoseReply}, 200, true},
 		{"two replies are lost", []kvtest.Fault{kvtest.LoseReply, kvtest.LoseReply}, 503, true},
@@ -628,7 +628,7 @@ func TestPendingResponse_LostReplyAtClose(t *testing.T) {
 func TestPendingResponse_StoreDown(t *testing.T) {
 	o := newCourierService(t, nil)
 	a := o.ask()
-	decide := func(kvtest.Call) kvtest.Fault { return kvtest.Refuse }
+	decide := func(kvtest.Call) kvtest.Fault { return kvtest.Reject }
 	o.decide.Store(&decide)
 	o.want("contract 5: a store that is down", a.answers(courier.Approve, a.there), 503)
 	o.decide.Store(nil)

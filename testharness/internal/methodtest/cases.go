@@ -108,7 +108,7 @@ func (w *fixture) dieAsking(step Step, page *testharness.Page) {
 			commits++
 		}
 		if commits > 1 {
-			return kvtest.Refuse
+			return kvtest.Reject
 		}
 		return kvtest.Pass
 	})
@@ -230,7 +230,7 @@ func (w *fixture) otherStep() {
 
 // storeFaults makes every commit of the deciding step fail in every way, each in its own session.
 func (w *fixture) storeFaults() {
-	for _, fault := range []kvtest.Fault{kvtest.Refuse, kvtest.LoseRequest, kvtest.LoseReply} {
+	for _, fault := range []kvtest.Fault{kvtest.Reject, kvtest.LoseRequest, kvtest.LoseReply} {
 		for at := 1; ; at++ {
 			s := w.start("COMPLETED")
 			page := w.Open(s.RedirectURL)

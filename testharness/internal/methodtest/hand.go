@@ -280,7 +280,7 @@ func (w *fixture) bothAsk() {
 // phoneStoreFaults makes every commit fail in every way, from the first click on the phone to the last page
 // of the computer, each in its own session. Without a response, the user does the same again.
 func (w *fixture) phoneStoreFaults() {
-	for _, fault := range []kvtest.Fault{kvtest.Refuse, kvtest.LoseRequest, kvtest.LoseReply} {
+	for _, fault := range []kvtest.Fault{kvtest.Reject, kvtest.LoseRequest, kvtest.LoseReply} {
 		for at := 1; ; at++ {
 			s := w.start("COMPLETED")
 			waiting := w.handsOff(w.Open(s.RedirectURL))

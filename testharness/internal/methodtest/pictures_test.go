@@ -84,7 +84,7 @@ func TestPicture_Invalid(t *testing.T) {
 			if r.Status != c.status {
 				t.Errorf("%d, want %d: %.200s", r.Status, c.status, r.Body)
 			}
-			if n := len(s.estimator.Requests()) + s.estimator.Refused(); n != 0 {
+			if n := len(s.estimator.Requests()) + s.estimator.Rejected(); n != 0 {
 				t.Errorf("the estimator was asked %d times", n)
 			}
 			s.wantUndecided(started)

@@ -182,15 +182,15 @@ func (p port) fault(partition kv.Partition, what string) faultSwitch {
 	case t == nil:
 		return switches
 	case !t.deadline.IsZero() && w.now.After(t.deadline):
-		return switchRefuse // the adapters of stores begin no call after the request's time
+		return switchReject // the adapters of stores begin no call after the request's time
 	case w.healed:
 		return switches
 	}
 	if partition == p.in.cut && w.now.Before(p.in.cutUntil) {
 		w.met(switchCut)
-		return switchRefuse
+		return switchReject
 	}
-	for _, f := range []faultSwitch{switchRefuse, switchLoseRequest, switchLoseReply, switchLate} {
+	for _, f := range []faultSwitch{switchReject, switchLoseRequest, switchLoseReply, switchLate} {
 		if w.rate[f] > 0 && t.port.chance(w.rate[f]) {
 			w.met(f)
 			w.tell(t.name, "%s of %s: %s", what, partition, switchInfo[f].name)
@@ -271,7 +271,7 @@ func (p port) Commit(ctx context.Context, tx kv.Tx) error {
 		return fmt.Errorf("%w: %w", kv.ErrUnknown, errFault)
 	}
 	switch p.fault(tx.Partition, "commit") {
-	case switchRefuse:
+	case switchReject:
 		return fmt.Errorf("%w: %w", kv.ErrUnavailable, errFault)
 	case switchLoseRequest:
 		return fmt.Errorf("%w: %w", kv.ErrUnknown, errFault)

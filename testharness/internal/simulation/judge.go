@@ -67,7 +67,7 @@ type event struct {
 	body      string
 	tries     int // POSTs, whether or not they arrived
 	accepted  bool
-	refused   bool
+	rejected  bool
 	firstTry  time.Time
 	delivered time.Time
 }
@@ -88,7 +88,7 @@ type change struct {
 	version   string // that the change names
 	asked     time.Time
 	responded time.Time // zero: the outcome is unknown
-	refused   bool
+	rejected  bool
 }
 
 func newJudge(w *world) *judge {
@@ -449,13 +449,13 @@ func (j *judge) possible(
 	values := []int{first}
 	for _, c := range j.changes[i.id] {
 		switch {
-		case c.field != field || c.refused || c.asked.After(to):
+		case c.field != field || c.rejected || c.asked.After(to):
 		case !c.responded.IsZero() && c.responded.Add(stale+j.tolerance()).Before(from):
 			values = []int{
 				c.to,
 			} // all earlier values are past, except those of changes that are still unknown
 			for _, d := range j.changes[i.id] {
-				if d.field == field && !d.refused && d.responded.IsZero() && !d.asked.After(to) {
+				if d.field == field && !d.rejected && d.responded.IsZero() && !d.asked.After(to) {
 					values = append(values, d.to)
 				}
 			}
@@ -485,7 +485,7 @@ func (c *change) answered(a answer) {
 		}
 		j.versions[c.version] = c
 	case a.known():
-		c.refused = true
+		c.rejected = true
 		if a.status == 412 {
 			j.reach("setting changed meanwhile")
 		}
@@ -620,7 +620,7 @@ func (j *judge) arrived(req host.FetchRequest, e webhook.Event) *event {
 	if known.body != string(req.Body) {
 		j.fail("contract 25: event %s has other bytes", e.ID)
 	}
-	if (known.accepted || known.refused) && j.undisturbed(known) {
+	if (known.accepted || known.rejected) && j.undisturbed(known) {
 		j.fail("I5: event %s of type %s is posted again after its end", e.ID, e.Type)
 	}
 	known.tries++
@@ -678,7 +678,7 @@ func (p *post) replied(status int) {
 		p.event.accepted, p.event.delivered = true, p.j.w.now
 	}
 	if status >= 400 && status < 500 {
-		p.event.refused = true
+		p.event.rejected = true
 	}
 }
 

@@ -6,7 +6,7 @@ type faultSwitch int
 const (
 	switchTurns       faultSwitch = iota // other tasks continue at a call of a port
 	switchSlow                           // a task stands still at a call of a port
-	switchRefuse                         // the store rejects a call
+	switchReject                         // the store rejects a call
 	switchLoseRequest                    // a call does not reach the store
 	switchLoseReply                      // a reply of the store is lost
 	switchLate                           // a commit with an unknown outcome is applied later
@@ -43,7 +43,7 @@ var switchInfo = [switches]struct {
 }{
 	switchTurns:       {"turns", []int{20, 200, 500}},
 	switchSlow:        {"slow", []int{2, 10, 40}},
-	switchRefuse:      {"refused calls", []int{10, 50, 200}},
+	switchReject:      {"refused calls", []int{10, 50, 200}},
 	switchLoseRequest: {"lost calls", []int{10, 50, 200}},
 	switchLoseReply:   {"lost replies", []int{10, 50, 200}},
 	switchLate:        {"late commits", []int{10, 50, 200}},

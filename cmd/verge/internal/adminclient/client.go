@@ -171,7 +171,7 @@ func (c *Client) send(ctx context.Context, method, path string, header http.Head
 		return fmt.Errorf("the response of %s was cut off: %w", c.base, err)
 	}
 	if resp.StatusCode != http.StatusOK {
-		return c.refused(resp.StatusCode, path, b)
+		return c.rejected(resp.StatusCode, path, b)
 	}
 	if text, ok := out.(*[]byte); ok {
 		*text = b
@@ -184,8 +184,8 @@ func (c *Client) send(ctx context.Context, method, path string, header http.Head
 	return nil
 }
 
-// refused returns the error of a response whose status is not 200.
-func (c *Client) refused(status int, path string, body []byte) error {
+// rejected returns the error of a response whose status is not 200.
+func (c *Client) rejected(status int, path string, body []byte) error {
 	e := &Error{Status: status}
 	if json.Unmarshal(body, e) != nil || e.Code == "" {
 		return fmt.Errorf("%s%s returned status %d, unlike an admin listener: is this the right address?",

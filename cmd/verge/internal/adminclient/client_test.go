@@ -114,18 +114,18 @@ func TestAgainstAService(t *testing.T) {
 	}
 
 	_, err = adminclient.Do(ctx, c, operate.Resend, operate.EventAt{Place: dead[0].Event})
-	var refused *adminclient.Error
-	if !errors.As(err, &refused) || refused.Status != 404 || refused.RequestID == "" {
+	var rejected *adminclient.Error
+	if !errors.As(err, &rejected) || rejected.Status != 404 || rejected.RequestID == "" {
 		t.Fatalf("resent twice: %#v", err)
 	}
-	want := "There is no such dead event (NOT_FOUND, request " + refused.RequestID + ")"
+	want := "There is no such dead event (NOT_FOUND, request " + rejected.RequestID + ")"
 	if err.Error() != want {
 		t.Errorf("it says %q, want %q", err, want)
 	}
 
 	stranger := client(t, listen(t, h.Service), "another-token-that-is-long-enough")
 	_, err = adminclient.All(ctx, stranger, operate.ListKeys, operate.PublisherQuery{})
-	if !errors.As(err, &refused) || refused.Status != 401 ||
+	if !errors.As(err, &rejected) || rejected.Status != 401 ||
 		!strings.Contains(err.Error(), "does not accept this operator token: it may be mistyped") {
 		t.Errorf("with another token: %v", err)
 	}
@@ -265,8 +265,8 @@ func TestAnswersOfOthers(t *testing.T) {
 			strings.Contains(text, "t0ken") {
 			t.Errorf("%s: %v, want %q", c.name, err, c.says)
 		}
-		var refused *adminclient.Error
-		if errors.As(err, &refused) {
+		var rejected *adminclient.Error
+		if errors.As(err, &rejected) {
 			t.Errorf("%s is treated as a response of the server: %v", c.name, err)
 		}
 	}
@@ -289,7 +289,7 @@ func TestRedirectsGetNoToken(t *testing.T) {
 	}
 }
 
-func TestNewRefuses(t *testing.T) {
+func TestNewRejects(t *testing.T) {
 	for _, c := range []struct{ url, token, says string }{
 		{"", "t", `from: "" is not a URL like http://127.0.0.1:8081`},
 		{"127.0.0.1:8081", "t", "is not a URL"},

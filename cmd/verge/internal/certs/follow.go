@@ -28,9 +28,9 @@ type Files struct {
 	asks chan struct{}
 
 	// Of the goroutine that follows.
-	refused string    // the reason why the files are rejected
-	said    string    // the part of the reason that was logged
-	warned  time.Time // when the expiry was last logged
+	rejected string    // the reason why the files are rejected
+	said     string    // the part of the reason that was logged
+	warned   time.Time // when the expiry was last logged
 }
 
 // NewFiles returns the certificate first. load reads and checks its files again.
@@ -78,16 +78,16 @@ func (c *Files) look(asked bool, log *slog.Logger, m *server.Metrics) {
 	next, err := c.load()
 	switch used := c.used.Load(); {
 	case err != nil:
-		if (asked || c.refused == err.Error()) && c.said != err.Error() {
+		if (asked || c.rejected == err.Error()) && c.said != err.Error() {
 			c.said = err.Error()
-			m.CertificateRefused(true)
+			m.CertificateRejected(true)
 			log.Error("new certificate rejected; the previous one stays in use", "error", c.said,
 				"expires", words.When(used.Leaf.NotAfter))
 		}
-		c.refused = err.Error()
+		c.rejected = err.Error()
 	default:
-		c.refused, c.said = "", ""
-		m.CertificateRefused(false)
+		c.rejected, c.said = "", ""
+		m.CertificateRejected(false)
 		if !slices.EqualFunc(used.Certificate, next.Certificate, bytes.Equal) {
 			c.used.Store(&next)
 			c.warned = time.Time{}

@@ -35,7 +35,7 @@ func (b *backups) adminEndpoint() edge.AdminEndpoint {
 func (b *backups) answer(ctx context.Context, c *edge.Call) (any, *web.Error) {
 	switch {
 	case b.store == nil:
-		return nil, &web.Error{Code: web.BackupRefused, Message: "The store is " + string(b.at.Kind) +
+		return nil, &web.Error{Code: web.BackupRejected, Message: "The store is " + string(b.at.Kind) +
 			", not bolt: use its own backup tools. OPERATING.md lists them " +
 			"under \"Backup\"."}
 	case !b.one.TryLock():

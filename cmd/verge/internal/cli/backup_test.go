@@ -35,10 +35,10 @@ type lost struct {
 	backup string
 	stop   time.Time // when the service before ended
 
-	used    string // a result token that was used since the backup, of a session completed before it
-	refused testharness.Started
-	later   testharness.Started // began and completed since the backup
-	result  string              // of later, and used
+	used     string // a result token that was used since the backup, of a session completed before it
+	rejected testharness.Started
+	later    testharness.Started // began and completed since the backup
+	result   string              // of later, and used
 }
 
 // newLost runs a service on bolt, creates a backup, and continues for a while.
@@ -53,7 +53,7 @@ func newLost(t *testing.T) *lost {
 		KV: boltAt(t, filepath.Join(dir, "verge.db"))})
 	l.base, l.key = h.BaseURL, h.Publisher.SecretKey
 	l.used = h.Approve(h.Start(nil)).ResultToken
-	l.refused = h.Start(nil)
+	l.rejected = h.Start(nil)
 	h.Settle()
 	if _, err := h.KV.(*bolt.Store).Backup(t.Context(), l.backup); err != nil {
 		t.Fatal(err)
@@ -62,7 +62,7 @@ func newLost(t *testing.T) *lost {
 	if r := h.Validate(l.used); r.Status != 200 {
 		t.Fatalf("the token before the restore: %d %s", r.Status, r.Body)
 	}
-	h.Open(l.refused.RedirectURL).Submit("reject")
+	h.Open(l.rejected.RedirectURL).Submit("reject")
 	l.later = h.Start(nil)
 	l.result = h.Approve(l.later).ResultToken
 	if r := h.Validate(l.result); r.Status != 200 {
@@ -124,7 +124,7 @@ func TestWhatARestoreForgets(t *testing.T) {
 		if r := h.Validate(l.result); r.Status == 200 {
 			t.Errorf("contract 17: a token validates whose outcome is not in the store: %s", r.Body)
 		}
-		if r := h.Reconcile(l.refused.SessionID); r.Text("status") != "PENDING" {
+		if r := h.Reconcile(l.rejected.SessionID); r.Text("status") != "PENDING" {
 			t.Errorf("a session rejected since the backup is %s", r.Body)
 		}
 		if back := h.Open(asks(h, l.later)).Submit("approve"); back.Callback.ResultToken == "" {
@@ -138,7 +138,7 @@ func TestWhatARestoreForgets(t *testing.T) {
 				t.Errorf("spec, single use: a token of %s the backup gets %d %s", name, r.Status, r.Body)
 			}
 		}
-		for name, s := range map[string]testharness.Started{"rejected": l.refused, "completed": l.later} {
+		for name, s := range map[string]testharness.Started{"rejected": l.rejected, "completed": l.later} {
 			if r := h.Reconcile(s.SessionID); r.Text("status") != "EXPIRED" {
 				t.Errorf("a session that was %s since the backup is %s", name, r.Body)
 			}
@@ -254,8 +254,8 @@ func TestBackupAndRestoreByCommand(t *testing.T) {
 	}
 }
 
-// TestBackupsThatAreRefused: an operator learns what to do, and internal causes go to the log alone.
-func TestBackupsThatAreRefused(t *testing.T) {
+// TestBackupsThatAreRejected: an operator learns what to do, and internal causes go to the log alone.
+func TestBackupsThatAreRejected(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	store := boltAt(t, filepath.Join(dir, "verge.db"))(time.Now).(*bolt.Store)
@@ -298,7 +298,7 @@ func onDiskWith(s *site) *program {
 }
 
 // TestARestoreNeedsARingOfItsTime rotates the key ring after a backup. The restored store takes the new ring
-// as long as that has a key of the backup's time, and refuses one that has none.
+// as long as that has a key of the backup's time, and rejects one that has none.
 func TestARestoreNeedsARingOfItsTime(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "verge.db")

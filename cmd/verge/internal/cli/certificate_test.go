@@ -48,61 +48,61 @@ func selfSigned(t *testing.T, template *x509.Certificate) (certPEM, keyPEM strin
 	return certPEM, keyPEM, pool
 }
 
-// TestServeRefusesACertificateThatNobodyAccepts: `--check` and `serve` say which file is wrong, what is wrong
+// TestServeRejectsACertificateThatNobodyAccepts: `--check` and `serve` say which file is wrong, what is wrong
 // with it, since when, and what to do.
-func TestServeRefusesACertificateThatNobodyAccepts(t *testing.T) {
+func TestServeRejectsACertificateThatNobodyAccepts(t *testing.T) {
 	_, otherKey, _ := selfSigned(t, aCertificate())
 	expiredFor := func(d time.Duration) func(*x509.Certificate) {
 		return func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-d) }
 	}
 	behindProxy := []string{"--trusted-proxies", "10.0.0.0/8"}
 	for _, c := range []struct {
-		name    string
-		change  func(*x509.Certificate)
-		key     string      // instead of its own
-		mode    os.FileMode // of the key's file; 0: 0600
-		flags   []string
-		refused []string // what is said; none: accepted
-		warned  string
+		name     string
+		change   func(*x509.Certificate)
+		key      string      // instead of its own
+		mode     os.FileMode // of the key's file; 0: 0600
+		flags    []string
+		rejected []string // what is said; none: accepted
+		warned   string
 	}{
 		{name: "a good one"},
 		{name: "a wildcard", change: func(c *x509.Certificate) { c.DNSNames = []string{"*.example.com"} }},
 		{name: "expired", change: expiredFor(50 * time.Hour),
-			refused: []string{"tls: /tls.crt expired at ", ", 2 days ago: install a new certificate"}},
+			rejected: []string{"tls: /tls.crt expired at ", ", 2 days ago: install a new certificate"}},
 		{name: "expired a minute ago", change: expiredFor(time.Minute),
-			refused: []string{"tls: /tls.crt expired at "}},
+			rejected: []string{"tls: /tls.crt expired at "}},
 		{name: "not valid yet", change: func(c *x509.Certificate) {
 			c.NotBefore, c.NotAfter = time.Now().Add(3*time.Hour), time.Now().Add(9*time.Hour)
 		},
-			refused: []string{"tls: /tls.crt is not valid before ", "set this machine's clock"}},
+			rejected: []string{"tls: /tls.crt is not valid before ", "set this machine's clock"}},
 		{name: "for another host", change: func(c *x509.Certificate) {
 			c.DNSNames = []string{"www.example.com", "example.com"}
 		},
-			refused: []string{"tls: /tls.crt is for www.example.com, example.com, 127.0.0.1, " +
+			rejected: []string{"tls: /tls.crt is for www.example.com, example.com, 127.0.0.1, " +
 				"not for verify.example.com, the host of base_url"}},
 		{name: "for no host", change: func(c *x509.Certificate) { c.DNSNames, c.IPAddresses = nil, nil },
-			refused: []string{"is for no name, not for verify.example.com"}},
+			rejected: []string{"is for no name, not for verify.example.com"}},
 		{name: "for another host, behind a proxy", change: func(c *x509.Certificate) {
 			c.DNSNames = []string{"verge.internal"}
 		},
 			flags:  behindProxy,
 			warned: "tls: /tls.crt is for verge.internal, 127.0.0.1, not for verify.example.com"},
 		{name: "expired, behind a proxy", change: expiredFor(time.Minute),
-			flags: behindProxy, refused: []string{"tls: /tls.crt expired at "}},
+			flags: behindProxy, rejected: []string{"tls: /tls.crt expired at "}},
 		{name: "a key that the group can read", mode: 0o640,
-			refused: []string{"tls: /tls.key can be read by others (mode 0640): run `chmod 600 /tls.key`"}},
+			rejected: []string{"tls: /tls.key can be read by others (mode 0640): run `chmod 600 /tls.key`"}},
 		{name: "a key that everybody can read", mode: 0o644,
-			refused: []string{"tls: /tls.key can be read by others (mode 0644)"}},
+			rejected: []string{"tls: /tls.key can be read by others (mode 0644)"}},
 		{name: "another certificate's key", key: otherKey,
-			refused: []string{"tls: /tls.crt and /tls.key are not a certificate and its key: " +
+			rejected: []string{"tls: /tls.crt and /tls.key are not a certificate and its key: " +
 				"private key does not match public key"}},
 		{name: "a file that holds no key", key: "no key",
-			refused: []string{"tls: /tls.key: there is no PEM in it; PEM begins with -----BEGIN PRIVATE " +
+			rejected: []string{"tls: /tls.key: there is no PEM in it; PEM begins with -----BEGIN PRIVATE " +
 				"KEY-----"}},
 		{name: "expired and for another host", change: func(c *x509.Certificate) {
 			c.NotAfter, c.DNSNames = time.Now().Add(-time.Minute), nil
 		},
-			refused: []string{"2 problems", "expired at", "is for 127.0.0.1, not for"}},
+			rejected: []string{"2 problems", "expired at", "is for 127.0.0.1, not for"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			template := aCertificate()
@@ -123,7 +123,7 @@ func TestServeRefusesACertificateThatNobodyAccepts(t *testing.T) {
 			args := append([]string{"serve", "--config", "/verge.toml",
 				"--tls-cert", "/tls.crt", "--tls-key", "/tls.key"}, c.flags...)
 			runs, want := [][]string{append(args, "--check")}, exitOK
-			if c.refused != nil { // otherwise it would serve
+			if c.rejected != nil { // otherwise it would serve
 				runs, want = append(runs, args), exitUsage
 			}
 			first := ""
@@ -137,7 +137,7 @@ func TestServeRefusesACertificateThatNobodyAccepts(t *testing.T) {
 				if code != want { // it would serve next
 					t.Fatalf("%v: exit code %d: %s", args, code, said)
 				}
-				for _, text := range c.refused {
+				for _, text := range c.rejected {
 					if !strings.Contains(said, text) {
 						t.Errorf("%v does not say %q: %s", args, text, said)
 					}
@@ -152,7 +152,7 @@ func TestServeRefusesACertificateThatNobodyAccepts(t *testing.T) {
 }
 
 // The command also rejects a client certificate that a store's servers would reject.
-func TestServeRefusesAStoresCertificateThatHasExpired(t *testing.T) {
+func TestServeRejectsAStoresCertificateThatHasExpired(t *testing.T) {
 	template := aCertificate()
 	template.NotAfter = time.Now().Add(-time.Minute)
 	cert, key, _ := selfSigned(t, template)

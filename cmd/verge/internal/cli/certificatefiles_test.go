@@ -85,7 +85,7 @@ func TestCertificateFiles(t *testing.T) {
 	oldEncrypted := "-----BEGIN EC PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: " +
 		"AES-128-CBC,00\n\nAAAA\n" +
 		"-----END EC PRIVATE KEY-----\n"
-	for _, row := range []struct{ rule, cert, key, refused, warned string }{
+	for _, row := range []struct{ rule, cert, key, rejected, warned string }{
 		{"contract 13: a chain", c.leaf + c.between, c.key, "", ""},
 		{"contract 13: a chain with its root", c.leaf + c.between + c.root, c.key, "", ""},
 		{"contract 13: a byte order mark and CRLF", "\ufeff" + withCRLF(c.leaf+c.between), "\ufeff" +
@@ -126,7 +126,7 @@ func TestCertificateFiles(t *testing.T) {
 			p.Roots = func() (*x509.CertPool, error) { return c.roots, nil }
 			code, said := runFor(t, p, []string{"serve", "--config", "/verge.toml", "--tls-cert", "/tls.crt",
 				"--tls-key", "/tls.key", "--check"})
-			if (code != exitOK) != (row.refused != "") || !strings.Contains(said, row.refused) {
+			if (code != exitOK) != (row.rejected != "") || !strings.Contains(said, row.rejected) {
 				t.Errorf("exit code %d: %s", code, said)
 			}
 			if strings.Contains(said, "warning: ") != (row.warned != "") || !strings.Contains(said,

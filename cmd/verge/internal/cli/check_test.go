@@ -10,9 +10,9 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// refusedIn returns the scripts' command refused. `refused ARGS` runs `verge serve ARGS` with the last
+// rejectedIn returns the scripts' command rejected. `rejected ARGS` runs `verge serve ARGS` with the last
 // arguments of each way. Every run has to reject the configuration in the same words and with exit code 2.
-func refusedIn(ways [][]string) func(*testscript.TestScript, bool, []string) {
+func rejectedIn(ways [][]string) func(*testscript.TestScript, bool, []string) {
 	return func(ts *testscript.TestScript, neg bool, args []string) {
 		if neg {
 			ts.Fatalf("`! refused` is not supported; run `verge serve` with --check")

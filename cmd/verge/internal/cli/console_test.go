@@ -284,7 +284,7 @@ type endpoint struct {
 	*httptest.Server
 	secret   atomic.Value // string
 	careless atomic.Bool  // takes events of any age
-	refuses  atomic.Bool
+	rejects  atomic.Bool
 }
 
 func newEndpoint(t *testing.T) *endpoint {
@@ -300,7 +300,7 @@ func newEndpoint(t *testing.T) *endpoint {
 			tolerance = 24 * time.Hour
 		}
 		switch {
-		case e.refuses.Load():
+		case e.rejects.Load():
 			w.WriteHeader(http.StatusGone)
 		case webhook.Verify(e.secret.Load().(string), r.Header, body, time.Now(), tolerance) != nil:
 			w.WriteHeader(http.StatusUnauthorized)

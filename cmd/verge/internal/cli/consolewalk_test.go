@@ -158,7 +158,7 @@ func (w *consoleWalk) try() {
 // repair: an event that the receiver rejects is dead, and arrives when it is sent again.
 func (w *consoleWalk) repair() {
 	m, e := w.mia, w.endpoint
-	e.refuses.Store(true)
+	e.rejects.Store(true)
 	m.open(w.home + "/test")
 	m.send("start-test-session")
 	wait.Until(w.t, "a dead event", func() bool {
@@ -173,7 +173,7 @@ func (w *consoleWalk) repair() {
 	m.follow("started")
 	m.reads("Failed", "410")
 	m.look("delivery-dead")
-	e.refuses.Store(false)
+	e.rejects.Store(false)
 	m.send("resend")
 	m.reads("The event is being resent.")
 	at := m.at()

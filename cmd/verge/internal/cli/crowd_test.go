@@ -105,7 +105,7 @@ func crowded(t *testing.T, in *served, size, held int) {
 	wait.Until(t, "the crowd to be there still", func() bool { return connections(t, in.at.Ops) >= held })
 	crowd.stop()
 
-	// The server logs one line for each kind of refusal in ten seconds.
+	// The server logs one line for each kind of rejection in ten seconds.
 	lines := 0
 	for line := range strings.Lines(in.logs.String()) {
 		if strings.Contains(line, `"status":408`) || strings.Contains(line, "too many connections") ||

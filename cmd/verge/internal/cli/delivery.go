@@ -172,13 +172,13 @@ func (c *deliveryResendCmd) Run(ctx context.Context, p *program) error {
 	all := []resent{}
 	for _, id := range c.Events {
 		err := c.resend(ctx, client, id)
-		var refused *adminclient.Error
+		var rejected *adminclient.Error
 		switch {
 		case err == nil:
 			all = append(all, resent{id, scheduled, ""})
-		case errors.As(err, &refused) && refused.Status < 500 && refused.Status != 401:
+		case errors.As(err, &rejected) && rejected.Status < 500 && rejected.Status != 401:
 			// This concerns one event. The others can still be sent.
-			all = append(all, resent{id, refused.Code, refused.Error()})
+			all = append(all, resent{id, rejected.Code, rejected.Error()})
 			failed = saidError{}
 		default:
 			return errors.Join(c.tell(p, all), err)

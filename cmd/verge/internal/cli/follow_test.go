@@ -24,7 +24,7 @@ import (
 )
 
 // TestCertificatesAreReadAgain renews a certificate under load, by the poll and by SIGHUP. No request fails,
-// over HTTP/1.1 or HTTP/2, on connections that are kept or new. What is wrong is refused and the metrics
+// over HTTP/1.1 or HTTP/2, on connections that are kept or new. What is wrong is rejected and the metrics
 // tell.
 func TestCertificatesAreReadAgain(t *testing.T) {
 	t.Parallel()

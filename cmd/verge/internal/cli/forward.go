@@ -287,18 +287,18 @@ func (l *listener) ask(ctx context.Context, since time.Time) (answer testEvents,
 		return testEvents{unchanged: true}, 0, nil
 	}
 	if resp.StatusCode != http.StatusOK {
-		var refusal struct {
+		var rejection struct {
 			Code    string `json:"code"`
 			Message string `json:"error"`
 		}
-		if json.Unmarshal(body, &refusal) != nil || refusal.Code == "" {
-			refusal.Code, refusal.Message = resp.Status, "the response is not from Verge's API"
+		if json.Unmarshal(body, &rejection) != nil || rejection.Code == "" {
+			rejection.Code, rejection.Message = resp.Status, "the response is not from Verge's API"
 		}
 		if resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode >= 500 {
 			seconds, _ := strconv.Atoi(resp.Header.Get("Retry-After"))
 			pause = max(time.Duration(min(seconds, 60))*time.Second, askEach)
 		}
-		return answer, pause, fmt.Errorf("%s: %s", oneLine(refusal.Code), oneLine(refusal.Message))
+		return answer, pause, fmt.Errorf("%s: %s", oneLine(rejection.Code), oneLine(rejection.Message))
 	}
 	if err := json.Unmarshal(body, &answer); err != nil {
 		return answer, 0, fmt.Errorf("the service's response cannot be read: %w", err)

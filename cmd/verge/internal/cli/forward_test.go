@@ -440,7 +440,7 @@ func TestListen_ReceiverReason(t *testing.T) {
 	}
 }
 
-func TestListenRefuses(t *testing.T) {
+func TestListenRejects(t *testing.T) {
 	for _, c := range []struct {
 		rule, want string
 		args       []string

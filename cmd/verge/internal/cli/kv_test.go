@@ -26,8 +26,8 @@ func miniredisHere(t *testing.T) *miniredis.Miniredis {
 	return m
 }
 
-// TestKVCheckRefusals names stores that the command cannot check.
-func TestKVCheckRefusals(t *testing.T) {
+// TestKVCheckRejections names stores that the command cannot check.
+func TestKVCheckRejections(t *testing.T) {
 	m := miniredisHere(t)
 	m.RequireUserAuth("verge", "right")
 	closed := "127.0.0.1:1" // a closed port

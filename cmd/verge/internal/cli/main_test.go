@@ -93,7 +93,7 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"waitfor": waitForFile,
 			"mode":    checkMode,
-			"refused": refusedIn(ways),
+			"refused": rejectedIn(ways),
 			"sides":   otherSides,
 			"keep":    keep,
 			"choose":  chooseOutcome,

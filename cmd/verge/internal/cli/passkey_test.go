@@ -55,7 +55,7 @@ func TestPasskeysInChromium(t *testing.T) {
 	u := &passkeyUser{consoleUser: newConsoleUser(t, browser, pub.BaseURL), pub: pub}
 	u.makesAPasskey()
 	u.usesIt()
-	u.isRefused()
+	u.isRejected()
 	u.deletesIt()
 	u.goesOnWithoutOne()
 }
@@ -93,9 +93,9 @@ func (u *passkeyUser) usesIt() {
 	u.arrives(atCallback)
 }
 
-// isRefused: L1 is not enough for L2, and the page explains it. An authenticator that does not verify its
-// user is refused too, and so is one that signs badly.
-func (u *passkeyUser) isRefused() {
+// isRejected: L1 is not enough for L2, and the page explains it. An authenticator that does not verify its
+// user is rejected too, and so is one that signs badly.
+func (u *passkeyUser) isRejected() {
 	u.t.Helper()
 	u.begin(u.pub.IntegrationIDL2)
 	u.appears(usePasskey)

@@ -220,7 +220,7 @@ func TestMethodsOfAConfiguration(t *testing.T) {
 	}
 }
 
-// wantOneProblem has --check refuse the configuration with that problem. Integrations may follow with theirs.
+// wantOneProblem has --check reject the configuration with that problem. Integrations may follow with theirs.
 func wantOneProblem(t *testing.T, p *program, says string) {
 	t.Helper()
 	code, said := runFor(t, p, []string{"serve", "--config", "/verge.toml", "--check"})

@@ -163,11 +163,11 @@ chmod 755 ours ours/systemctl
 
 	sink := newEvents(t)
 	sink.trust(testSecret)
-	var refused atomic.Int64
+	var rejected atomic.Int64
 	var opens atomic.Bool // until then the receiver returns 503
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if !opens.Load() {
-			refused.Add(1)
+			rejected.Add(1)
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return
 		}
@@ -191,7 +191,7 @@ chmod 755 ours ours/systemctl
 	if valid, status, body := in.validate(token); !valid {
 		t.Fatalf("validate: %d %s", status, body)
 	}
-	wait.Until(t, "a first attempt of each event", func() bool { return refused.Load() >= 3 })
+	wait.Until(t, "a first attempt of each event", func() bool { return rejected.Load() >= 3 })
 
 	sh(t, dir, commands(t, backup))
 	since, _, err := in.start(testIntegration)

@@ -148,7 +148,7 @@ func TestSecretsOfCommands(t *testing.T) {
 }
 
 // TestSecretsOfContainers mounts secrets as Kubernetes and Docker do, at their default modes, and checks a
-// configuration there. The same files where every user of a machine could read them are refused.
+// configuration there. The same files where every user of a machine could read them are rejected.
 func TestSecretsOfContainers(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {

@@ -23,7 +23,7 @@ import (
 
 // TestTerminateUnderLoad sends SIGTERM while clients use every endpoint. Half of them keep their
 // connections, and half open a new one for each request. Every client that gets a connection gets an
-// answer, and the process exits with 0. A refused connection afterwards is no failure, and the kernel may
+// answer, and the process exits with 0. A rejected connection afterwards is no failure, and the kernel may
 // reset one connection that arrives exactly when the listener closes (stopAccepting in edge/server).
 func TestTerminateUnderLoad(t *testing.T) {
 	t.Parallel()
@@ -43,7 +43,7 @@ func TestTerminateUnderLoad(t *testing.T) {
 			case err == nil:
 				requests.Add(1)
 				return false
-			case refused(err):
+			case rejected(err):
 			case short && signalled.Load() && errors.Is(err, syscall.ECONNRESET):
 				resets.Add(1)
 			default:
@@ -90,10 +90,10 @@ func TestTerminateUnderLoad(t *testing.T) {
 	t.Logf("%d requests answered, %d of them after SIGTERM was sent", requests.Load(), requests.Load()-before)
 }
 
-// refused reports whether there was no connection, so that the server never had the request. If the
-// listener closes in the middle of a handshake, the kernel resets the connection instead of refusing
+// rejected reports whether there was no connection, so that the server never had the request. If the
+// listener closes in the middle of a handshake, the kernel resets the connection instead of rejecting
 // it.
-func refused(err error) bool {
+func rejected(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial" &&
 		(errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET))

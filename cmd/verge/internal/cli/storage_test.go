@@ -190,10 +190,10 @@ func failAndRecover(t *testing.T, dir string, now trouble, more string) {
 // audit checks that everything that was acknowledged is true.
 func audit(t *testing.T, in *served, sink *events, all []*walked) {
 	t.Helper()
-	var started, refused, validated int
+	var started, rejected, validated int
 	for _, w := range all {
 		if !w.started {
-			refused++
+			rejected++
 		}
 		if w.token != "" {
 			if valid, _, _ := in.validate(w.token); valid {
@@ -217,7 +217,7 @@ func audit(t *testing.T, in *served, sink *events, all []*walked) {
 	for _, what := range sink.complaints() {
 		t.Errorf("I4: %s", what)
 	}
-	t.Logf("%d sessions started, %d starts refused, %d tokens validated", started, refused, validated)
+	t.Logf("%d sessions started, %d starts refused, %d tokens validated", started, rejected, validated)
 }
 
 func count(logs *lines, words string) int { return strings.Count(logs.String(), words) }
@@ -372,7 +372,7 @@ func TestAFrozenStoreHoldsNobodyLongerThanTheBudget(t *testing.T) {
 			redis.Thaw()
 			var took []time.Duration
 			wait.Until(t, "two pages in the log", func() bool {
-				took = pagesRefused(in.logs)
+				took = pagesRejected(in.logs)
 				return len(took) == 2
 			})
 			for _, took := range took {
@@ -389,8 +389,8 @@ func TestAFrozenStoreHoldsNobodyLongerThanTheBudget(t *testing.T) {
 	}
 }
 
-// pagesRefused returns how long each hosted page took to be answered with 503.
-func pagesRefused(logs *lines) (took []time.Duration) {
+// pagesRejected returns how long each hosted page took to be answered with 503.
+func pagesRejected(logs *lines) (took []time.Duration) {
 	for line := range strings.Lines(logs.String()) {
 		var l struct {
 			Route  string

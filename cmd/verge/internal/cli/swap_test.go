@@ -174,21 +174,21 @@ func TestSwapUnderLoad(t *testing.T) {
 	t.Logf("%d walks in 4 swaps", len(ids))
 }
 
-// refusing is a server on a module that is good, which is given modules that it must refuse.
-type refusing struct {
+// rejecting is a server on a module that is good, which is given modules that it must reject.
+type rejecting struct {
 	*served
 	*guests
 	good, fine []byte // the module that runs, and one that nobody has compiled
 	used       string // the file of the module that runs
-	refused    int    // how many modules the server has refused
+	rejected   int    // how many modules the server has rejected
 }
 
-// TestModule_Rejected gives a server modules that it must refuse, by each way that there is. The
+// TestModule_Rejected gives a server modules that it must reject, by each way that there is. The
 // log and the operators' API say why, and the module in use goes on.
 func TestModule_Rejected(t *testing.T) {
 	t.Parallel()
 	g := newGuests(t)
-	r := &refusing{guests: g, good: kit.Module(t)}
+	r := &rejecting{guests: g, good: kit.Module(t)}
 	r.fine = another(r.good, "never compiled")
 	r.used = g.put("used.wasm", r.good)
 	g.compile(r.used)
@@ -208,7 +208,7 @@ func TestModule_Rejected(t *testing.T) {
 	}
 	signedBy := func(path string) error { g.sign(path, stranger, 1); return nil }
 	altered := func(path string) error { return os.WriteFile(path, another(r.good, "other"), 0o600) }
-	for _, c := range []refusedModule{
+	for _, c := range []rejectedModule{
 		{"a module that is not signed", r.fine, unsigned,
 			"it is not signed, but module_key pins the key " + g.public, false},
 		{"a module that another key signed", r.fine, signedBy,
@@ -229,15 +229,15 @@ func TestModule_Rejected(t *testing.T) {
 				long.Skip(t, "TestModule_Rejected")
 				g.compile(g.put("compiled first.wasm", c.wasm))
 			}
-			r.refuses(t, c, "next.wasm", r.activate)
-			r.refuses(t, c, "used.wasm", r.reload)
+			r.rejects(t, c, "next.wasm", r.activate)
+			r.rejects(t, c, "used.wasm", r.reload)
 		})
 	}
-	t.Run("a module that is too large, or comes without a valid token", r.refusesBefore)
-	t.Run("an operator token that is not accepted is told so", r.refusesStrangers)
+	t.Run("a module that is too large, or comes without a valid token", r.rejectsBefore)
+	t.Run("an operator token that is not accepted is told so", r.rejectsStrangers)
 	t.Run("the role of an operator token decides", r.judgesRoles)
 	t.Run("each refusal is counted", func(t *testing.T) {
-		want := "\nverge_wasm_activations_total{result=\"refused\"} " + fmt.Sprint(r.refused) + "\n"
+		want := "\nverge_wasm_activations_total{result=\"refused\"} " + fmt.Sprint(r.rejected) + "\n"
 		if status, text := r.page(t, r.at.Ops, "/metrics"); status != 200 || !strings.Contains(text, want) {
 			_, has, _ := strings.Cut(text, "\nverge_wasm_activations_total{result=\"refused\"}")
 			t.Errorf("%d, the metrics do not have %q but %.10q", status, want, has)
@@ -258,8 +258,8 @@ func TestModule_Rejected(t *testing.T) {
 	}
 }
 
-// refusedModule is a module, what is done to its signed file, and the reason that the server gives.
-type refusedModule struct {
+// rejectedModule is a module, what is done to its signed file, and the reason that the server gives.
+type rejectedModule struct {
 	name     string
 	wasm     []byte
 	change   func(path string) error // nil: nothing
@@ -267,10 +267,10 @@ type refusedModule struct {
 	compiles bool // whether it can be compiled, which would otherwise be what is wrong
 }
 
-// refuses puts the module into a file, brings the server to look at it, and checks that the server
-// refuses it and goes on. bring returns what the operator was told, "" for nothing.
-func (r *refusing) refuses(
-	t *testing.T, c refusedModule, file string, bring func(*testing.T, string, refusedModule) (told string),
+// rejects puts the module into a file, brings the server to look at it, and checks that the server
+// rejects it and goes on. bring returns what the operator was told, "" for nothing.
+func (r *rejecting) rejects(
+	t *testing.T, c rejectedModule, file string, bring func(*testing.T, string, rejectedModule) (told string),
 ) {
 	t.Helper()
 	path := r.put(file, c.wasm)
@@ -280,7 +280,7 @@ func (r *refusing) refuses(
 		}
 	}
 	told := bring(t, path, c)
-	r.refused++
+	r.rejected++
 	s := r.modules(t)
 	if s.Rejected == nil || !strings.Contains(s.Rejected.Reason, c.says) ||
 		told != "" && !strings.Contains(told, c.says) {
@@ -296,7 +296,7 @@ func (r *refusing) refuses(
 }
 
 // activate sends the module as an operator.
-func (r *refusing) activate(t *testing.T, path string, _ refusedModule) (told string) {
+func (r *rejecting) activate(t *testing.T, path string, _ rejectedModule) (told string) {
 	t.Helper()
 	code, out := asOperator(operator(), r.at, "module", "activate", path)
 	if code != exitFailed || !strings.Contains(out, "MODULE_REFUSED") {
@@ -305,8 +305,8 @@ func (r *refusing) activate(t *testing.T, path string, _ refusedModule) (told st
 	return out
 }
 
-// reload makes the server read its file of the module again, and waits for the refusal.
-func (r *refusing) reload(t *testing.T, _ string, c refusedModule) (told string) {
+// reload makes the server read its file of the module again, and waits for the rejection.
+func (r *rejecting) reload(t *testing.T, _ string, c rejectedModule) (told string) {
 	t.Helper()
 	r.hangUp(t)
 	wait.Until(t, "the refusal", func() bool {
@@ -320,8 +320,8 @@ func (r *refusing) reload(t *testing.T, _ string, c refusedModule) (told string)
 	return ""
 }
 
-// refusesBefore sends modules that the server refuses before it looks at them.
-func (r *refusing) refusesBefore(t *testing.T) {
+// rejectsBefore sends modules that the server rejects before it looks at them.
+func (r *rejecting) rejectsBefore(t *testing.T) {
 	patient := newPublisher(r.readyFile)
 	patient.http.Transport.(*http.Transport).ExpectContinueTimeout = patience
 	for _, c := range []struct {
@@ -347,7 +347,7 @@ func (r *refusing) refusesBefore(t *testing.T) {
 			t.Errorf("%d %s %v, want %d", status, body, err, c.status)
 		}
 		if status == 413 {
-			r.refused++
+			r.rejected++
 		}
 		id := header.Get("X-Request-Id")
 		if id == "" || !strings.Contains(string(body), id) {
@@ -367,7 +367,7 @@ func (r *refusing) refusesBefore(t *testing.T) {
 	}
 }
 
-func (r *refusing) refusesStrangers(t *testing.T) {
+func (r *rejecting) rejectsStrangers(t *testing.T) {
 	stranger := operator()
 	stranger.Getenv = func(name string) (string, bool) {
 		return "not-the-operators-token", name == "VERGE_OPERATOR_TOKEN"
@@ -379,7 +379,7 @@ func (r *refusing) refusesStrangers(t *testing.T) {
 }
 
 // judgesRoles asks with tokens that the store has, about which a guest of the module decides.
-func (r *refusing) judgesRoles(t *testing.T) {
+func (r *rejecting) judgesRoles(t *testing.T) {
 	for _, c := range []struct {
 		rule, role, command string
 		code                int
@@ -418,7 +418,7 @@ type endless struct{}
 
 func (endless) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
-// TestNativeSwapsNothing shows that the native engine refuses a module and says why.
+// TestNativeSwapsNothing shows that the native engine rejects a module and says why.
 func TestNativeSwapsNothing(t *testing.T) {
 	g := newGuests(t)
 	module := g.put("module.wasm", noGuest)
@@ -492,7 +492,7 @@ func TestHangUpReadsPins(t *testing.T) {
 	configure(g.section(first, pin(one)))
 	in := site.start()
 
-	refused := func(what, says string) {
+	rejected := func(what, says string) {
 		t.Helper()
 		in.hangUp(t)
 		wait.Until(t, what, func() bool {
@@ -508,16 +508,16 @@ func TestHangUpReadsPins(t *testing.T) {
 		t.Errorf("another module than the pinned one: exit code %d: %s", code, out)
 	}
 	configure(g.section(second, pin(one)))
-	refused("a pin that was left behind",
+	rejected("a pin that was left behind",
 		"its SHA-256 is "+other+", but module_sha256 pins "+one)
 	configure(g.section(g.path("none.wasm"), ""))
-	refused("a module that is not there", "none.wasm: no such file")
+	rejected("a module that is not there", "none.wasm: no such file")
 	configure("[engine]\nname = \"wasm")
-	refused("a file that is no TOML", "line ")
+	rejected("a file that is no TOML", "line ")
 	configure("[engine]\nmodul = \"x\"\n")
-	refused("an unknown setting", "unknown setting \"engine.modul\"")
+	rejected("an unknown setting", "unknown setting \"engine.modul\"")
 	configure("")
-	refused("another engine", "the engine is now native: this requires a restart")
+	rejected("another engine", "the engine is now native: this requires a restart")
 
 	configure(g.section(second, pin(other)))
 	in.hangUp(t)

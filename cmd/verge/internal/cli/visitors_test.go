@@ -72,7 +72,7 @@ func (v *visitors) walk(p *publisher) {
 		v.all = append(v.all, w)
 		v.mu.Unlock()
 		if !w.started {
-			time.Sleep(5 * time.Millisecond) // a refused start takes no time, and the machine is shared
+			time.Sleep(5 * time.Millisecond) // a rejected start takes no time, and the machine is shared
 		}
 	}
 }

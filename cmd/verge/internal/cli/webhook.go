@@ -97,9 +97,9 @@ func (c *webhookVerifyCmd) Run(p *program) error {
 		return err
 	}
 	err = webhook.Verify(secret, header, body, now, time.Duration(c.Tolerance))
-	var refused *webhook.VerifyError
-	if errors.As(err, &refused) {
-		fmt.Fprintf(p.stdout, "REJECTED at step %d: %s\n", refused.Step, refused.Reason)
+	var rejected *webhook.VerifyError
+	if errors.As(err, &rejected) {
+		fmt.Fprintf(p.stdout, "REJECTED at step %d: %s\n", rejected.Step, rejected.Reason)
 		return saidError{}
 	}
 	if err != nil {

@@ -110,8 +110,8 @@ func FuzzParseRequest(f *testing.F) {
 	})
 }
 
-// Every flag that has a default refuses a 0 and says so.
-func TestAFlagThatIsZeroIsRefused(t *testing.T) {
+// Every flag that has a default rejects a 0 and says so.
+func TestAFlagThatIsZeroIsRejected(t *testing.T) {
 	for _, args := range [][]string{
 		{"key", "create", "--publisher", "pub_x", "--expires", "0s"},
 		{"key", "create", "--publisher", "pub_x", "--expires=0d"},
@@ -127,7 +127,7 @@ func TestAFlagThatIsZeroIsRefused(t *testing.T) {
 	}
 }
 
-// A duration that cannot be meant is refused in words that say what is wrong with it.
+// A duration that cannot be meant is rejected in words that say what is wrong with it.
 func TestADurationThatCannotBeMeantIsNamed(t *testing.T) {
 	for expires, says := range map[string]string{
 		"9999999d": `"9999999d" is too long; it must be at most 65535d`,

@@ -351,8 +351,8 @@ func get[T any](w *walk, find chromedp.Action[T]) T {
 	return v
 }
 
-// whenThere does an action again that Chromium has refused because one page had gone and the next one had not
-// come. A page that loads itself again can be between the two at any time.
+// whenThere does an action again that Chromium has rejected because one page had gone and the next one had
+// not come. A page that loads itself again can be between the two at any time.
 func whenThere[T any](do chromedp.Action[T]) chromedp.Action[T] {
 	return func(ctx context.Context, t *chromedp.Target) (v T, err error) {
 		for range 50 {

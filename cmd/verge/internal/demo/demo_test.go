@@ -35,7 +35,7 @@ type fakeVerge struct {
 	mu        sync.Mutex
 	starts    []map[string]any
 	validates []*http.Request
-	refuse    func(w http.ResponseWriter) // if set, answers every call
+	reject    func(w http.ResponseWriter) // if set, answers every call
 	facts     func(map[string]any)        // if set, changes what validate says
 }
 
@@ -56,12 +56,12 @@ func (v *fakeVerge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
-	if v.refuse != nil {
-		v.refuse(w)
+	if v.reject != nil {
+		v.reject(w)
 		return
 	}
 	if r.Header.Get("Authorization") != "Bearer "+secretKey || r.Header.Get("Origin") != "" {
-		apiRefusal(401, "UNAUTHORIZED")(w)
+		apiRejection(401, "UNAUTHORIZED")(w)
 		return
 	}
 	var in map[string]any
@@ -90,7 +90,7 @@ func (v *fakeVerge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		id := strings.TrimPrefix(r.URL.Path, "/api/v1/verify/sessions/")
 		if !strings.HasPrefix(id, "svc_sess_") {
-			apiRefusal(404, "NOT_FOUND")(w)
+			apiRejection(404, "NOT_FOUND")(w)
 			return
 		}
 		out = map[string]any{
@@ -103,7 +103,7 @@ func (v *fakeVerge) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	json.NewEncoder(w).Encode(out)
 }
 
-func apiRefusal(status int, code string) func(http.ResponseWriter) {
+func apiRejection(status int, code string) func(http.ResponseWriter) {
 	return func(w http.ResponseWriter) {
 		if status == 429 {
 			w.Header().Set("Retry-After", "7")
@@ -336,7 +336,7 @@ func TestCallbackRejects(t *testing.T) {
 		alter   func(callback values)
 		other   bool // in another browser
 		facts   func(map[string]any)
-		refuse  func(http.ResponseWriter)
+		reject  func(http.ResponseWriter)
 		status  int
 		says    string
 		noCalls bool
@@ -368,17 +368,17 @@ func TestCallbackRejects(t *testing.T) {
 		{rule: "not valid", status: 502, says: "Nothing was granted",
 			facts: func(f map[string]any) { f["valid"] = false }},
 		{rule: "contract 5: ALREADY_USED", status: 409, says: "already used",
-			refuse: apiRefusal(409, "ALREADY_USED")},
+			reject: apiRejection(409, "ALREADY_USED")},
 		{rule: "contract 5: EXPIRED", status: 410, says: "five minutes",
-			refuse: apiRefusal(410, "EXPIRED")},
+			reject: apiRejection(410, "EXPIRED")},
 		{rule: "contract 5: INVALID_TOKEN", status: 400, says: "altered",
-			refuse: apiRefusal(400, "INVALID_TOKEN")},
+			reject: apiRejection(400, "INVALID_TOKEN")},
 		{rule: "contract 5: UNAUTHORIZED is the shop's fault", status: 502, says: "secret key",
-			refuse: apiRefusal(401, "UNAUTHORIZED")},
+			reject: apiRejection(401, "UNAUTHORIZED")},
 		{rule: "an answer that is not JSON", status: 502, says: "not the expected JSON",
-			refuse: func(w http.ResponseWriter) { io.WriteString(w, "<html>") }},
+			reject: func(w http.ResponseWriter) { io.WriteString(w, "<html>") }},
 		{rule: "a redirect is no answer", status: 502, says: "not from the API",
-			refuse: func(w http.ResponseWriter) { w.Header().Set("Location", "/"); w.WriteHeader(302) }},
+			reject: func(w http.ResponseWriter) { w.Header().Set("Location", "/"); w.WriteHeader(302) }},
 	} {
 		t.Run(tc.rule, func(t *testing.T) {
 			f := newFixture(t)
@@ -387,7 +387,7 @@ func TestCallbackRejects(t *testing.T) {
 			if tc.alter != nil {
 				tc.alter(callback)
 			}
-			f.verge.set(func() { f.verge.facts, f.verge.refuse = tc.facts, tc.refuse })
+			f.verge.set(func() { f.verge.facts, f.verge.reject = tc.facts, tc.reject })
 			if tc.other {
 				v = f.visitor()
 			}
@@ -478,7 +478,7 @@ func TestCallbackSurvivesALostAnswer(t *testing.T) {
 	})
 }
 
-func TestStartShowsTheAPIsRefusal(t *testing.T) {
+func TestStartShowsTheAPIsRejection(t *testing.T) {
 	for _, tc := range []struct {
 		status int
 		code   string
@@ -490,7 +490,7 @@ func TestStartShowsTheAPIsRefusal(t *testing.T) {
 	} {
 		t.Run("contract 5: "+tc.code, func(t *testing.T) {
 			f := newFixture(t)
-			f.verge.set(func() { f.verge.refuse = apiRefusal(tc.status, tc.code) })
+			f.verge.set(func() { f.verge.reject = apiRejection(tc.status, tc.code) })
 			resp, body := f.visitor().post("/start", nil)
 			if resp.StatusCode != tc.want {
 				t.Errorf("status %d, want %d", resp.StatusCode, tc.want)

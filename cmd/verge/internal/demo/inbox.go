@@ -23,7 +23,7 @@ type delivery struct {
 	Seq            int    `json:"seq"`
 	ReceivedAt     string `json:"received_at"`
 	Verified       bool   `json:"verified"`
-	Refusal        string `json:"refusal,omitempty"` // the reason why it was not verified
+	Rejection      string `json:"refusal,omitempty"` // the reason why it was not verified
 	Step           int    `json:"step,omitempty"`    // the step of webhook.Verify that rejected it
 	EventID        string `json:"id"`
 	Type           string `json:"type"`
@@ -146,9 +146,9 @@ func (s *Site) receive(w http.ResponseWriter, r *http.Request) {
 	}
 	err = webhook.Verify(s.conf.WebhookSecret, r.Header, body, now, 0)
 	d.Verified = err == nil
-	var refused *webhook.VerifyError
-	if errors.As(err, &refused) {
-		d.Refusal, d.Step = refused.Reason, refused.Step
+	var rejected *webhook.VerifyError
+	if errors.As(err, &rejected) {
+		d.Rejection, d.Step = rejected.Reason, rejected.Step
 	}
 	s.inbox.add(d)
 	switch {

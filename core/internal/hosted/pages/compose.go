@@ -292,7 +292,7 @@ func aroundName(text, name string) sentence {
 
 // final are the pages after which there is one thing to do: to go back to the site.
 var final = []Kind{Failed, Expired, Used, Damaged, NotAllowed, NotFound, TooSlow, TooLarge, TooLong, NotAForm,
-	Refused}
+	Rejected}
 
 // slower is how much less often a page loads itself again without script, where each time is a page that is
 // read out again.
@@ -485,7 +485,7 @@ var icons = map[Kind]string{
 	TooOften:      "pause",
 	NoPicture:     "face",
 	TooLong:       "link",
-	Refused:       "cross",
+	Rejected:      "cross",
 	Home:          "shield",
 	PhoneWait:     "phone",
 	Phone:         "phone",

@@ -51,7 +51,7 @@ func TestTheFormOfTheBrowsersWallets(t *testing.T) {
 	if want := []string{WaitScript().Path, CredentialScript().Path}; !slices.Equal(scripts, want) {
 		t.Errorf("the page loads %v, want %v", scripts, want)
 	}
-	// The script refuses by the form that the page has for that.
+	// The script rejects by the form that the page has for that.
 	if !slices.ContainsFunc(find(doc, "form"),
 		func(f *html.Node) bool { return attr(f, "data-outcome") == "cancel" }) {
 		t.Error("the page has no form for cancelling")

@@ -67,7 +67,7 @@ const (
 	NotAForm      Kind = "not_a_form"      // 415
 	TooOften      Kind = "too_often"       // 429
 	NoPicture     Kind = "no_picture"      // 405 where photos are posted: a browser has loaded the address
-	Refused       Kind = "refused"         // whatever else is wrong with a request
+	Rejected      Kind = "refused"         // whatever else is wrong with a request
 	Home          Kind = "home"            // what this is
 
 	// A hand-off. PhoneWait is on the computer, the others on the phone.
@@ -81,7 +81,7 @@ const (
 // kinds has every Kind.
 var kinds = []Kind{Method, Progress, Asked, Choose, Leaving, Elsewhere, Completed, Failed, Expired, Used,
 	Damaged, Cancelled, Unavailable, NotAllowed, NotFound, TooSlow, TooLarge, PhotoTooLarge, TooLong,
-	NotAForm, TooOften, NoPicture, Refused, Home, PhoneWait, Phone, PhoneTaken,
+	NotAForm, TooOften, NoPicture, Rejected, Home, PhoneWait, Phone, PhoneTaken,
 	PhoneDone, PhoneOver, Passkeys}
 
 // View is one page. It requires Kind, and the fields that the comments list for that kind. Every other field

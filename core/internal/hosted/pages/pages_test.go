@@ -79,7 +79,7 @@ func addPasskeys(add func(string, func(*View))) {
 	}
 	own("at first", Kept{})
 	own("late", Kept{Late: true})
-	own("refused", Kept{Refused: true})
+	own("refused", Kept{Rejected: true})
 	own("unknown", Kept{Unknown: true})
 	own("deleted", Kept{Deleted: true})
 	shown := Kept{Level: "L1", Estimate: true, Age: 25, Publisher: "Shop", Made: noon,
@@ -678,7 +678,7 @@ func FuzzSite(f *testing.F) {
 	})
 }
 
-func TestRenderRefuses(t *testing.T) {
+func TestRenderRejects(t *testing.T) {
 	for _, c := range []struct {
 		rule, view string
 		spoil      func(*View)

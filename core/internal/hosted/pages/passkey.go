@@ -36,7 +36,7 @@ type Passkey struct {
 // data. The zero Kept is the page before the first action.
 type Kept struct {
 	// the form was too old; the response was invalid; no data is stored; the data was deleted
-	Late, Refused, Unknown, Deleted bool
+	Late, Rejected, Unknown, Deleted bool
 
 	// The stored data. Made is zero if no data is shown.
 	Level         string
@@ -108,7 +108,7 @@ func composeKept(p *page, v View, t texts) {
 	switch {
 	case k.Late:
 		p.notice = &notice{t("passkeys.late"), t("passkeys.again")}
-	case k.Refused:
+	case k.Rejected:
 		p.notice = &notice{t("notice.passkey"), t("passkeys.again")}
 	case k.Unknown:
 		p.notice = &notice{t("passkeys.unknown"), t("passkeys.unknown.text")}

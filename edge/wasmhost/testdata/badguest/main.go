@@ -23,7 +23,7 @@ var (
 	hoard  [][]byte
 	header [3]uint32
 	parked = map[uint32]bool{}
-	misled bool // it takes a refused signature for one
+	misled bool // it takes a rejected signature for one
 )
 
 //go:wasmexport verge_abi

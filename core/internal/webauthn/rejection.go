@@ -1,16 +1,16 @@
 package webauthn
 
-// Refusal is the reason why a response was rejected. Reason is a constant of this package, for logs and
+// Rejection is the reason why a response was rejected. Reason is a constant of this package, for logs and
 // metrics.
-type Refusal struct{ Reason string }
+type Rejection struct{ Reason string }
 
-func (r *Refusal) Error() string { return "webauthn: response rejected: " + r.Reason }
+func (r *Rejection) Error() string { return "webauthn: response rejected: " + r.Reason }
 
 // ErrCounter is returned for a valid assertion whose counter does not increase. Two authenticators have the
 // same credential, so one of them is a copy. The caller blocks the credential.
 //
 // Only a holder of the credential's private key can cause it, because the signature is checked first.
-var ErrCounter error = &Refusal{"counter"}
+var ErrCounter error = &Rejection{"counter"}
 
 const (
 	// The whole response.
@@ -43,4 +43,4 @@ const (
 	badSignature = "signature"
 )
 
-func refused(reason string) error { return &Refusal{reason} }
+func rejected(reason string) error { return &Rejection{reason} }

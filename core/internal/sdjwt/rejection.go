@@ -2,7 +2,7 @@ package sdjwt
 
 import "github.com/verge-id/verge/core/internal/mdoc"
 
-// Reasons of refusals. Package mdoc has the reasons about certificates.
+// Reasons of rejections. Package mdoc has the reasons about certificates.
 const (
 	tooLarge   = "sd_jwt_size"
 	badForm    = "sd_jwt_form" // no key binding, or too many disclosures
@@ -46,4 +46,4 @@ func faultOf(reason string) mdoc.Fault {
 	return mdoc.FaultOf(reason)
 }
 
-func refused(reason string) error { return &mdoc.Refusal{Reason: reason} }
+func rejected(reason string) error { return &mdoc.Rejection{Reason: reason} }

@@ -9,8 +9,8 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// refusal is a response that the server sends without asking the engine.
-type refusal struct {
+// rejection is a response that the server sends without asking the engine.
+type rejection struct {
 	status    int
 	code      web.Code // of contract 5
 	text      string
@@ -20,27 +20,27 @@ type refusal struct {
 }
 
 var (
-	bodyTooLarge = refusal{status: http.StatusRequestEntityTooLarge, code: web.PayloadTooLarge,
+	bodyTooLarge = rejection{status: http.StatusRequestEntityTooLarge, code: web.PayloadTooLarge,
 		text: "The body is larger than this path accepts."}
-	bodyTimeout = refusal{status: http.StatusRequestTimeout, code: web.RequestTimeout,
+	bodyTimeout = rejection{status: http.StatusRequestTimeout, code: web.RequestTimeout,
 		text: "The request body did not arrive in time.", closeConn: true, sampled: true}
-	bodyBroken = refusal{status: http.StatusBadRequest, code: web.InvalidRequest,
+	bodyBroken = rejection{status: http.StatusBadRequest, code: web.InvalidRequest,
 		text: "The request body could not be read.", closeConn: true, sampled: true}
-	serviceBusy = refusal{status: http.StatusServiceUnavailable, code: web.Unavailable,
+	serviceBusy = rejection{status: http.StatusServiceUnavailable, code: web.Unavailable,
 		text: "The service is busy; try again shortly.", retry: true, sampled: true}
-	engineUnavailable = refusal{status: http.StatusServiceUnavailable, code: web.Unavailable,
+	engineUnavailable = rejection{status: http.StatusServiceUnavailable, code: web.Unavailable,
 		text: "The service cannot answer just now; try again shortly.", retry: true}
-	internalError = refusal{status: http.StatusInternalServerError, code: web.Internal,
+	internalError = rejection{status: http.StatusInternalServerError, code: web.Internal,
 		text: "Something went wrong on our side."}
 )
 
-func uriTooLong(limit int) refusal {
-	return refusal{status: http.StatusRequestURITooLong, code: web.URITooLong,
+func uriTooLong(limit int) rejection {
+	return rejection{status: http.StatusRequestURITooLong, code: web.URITooLong,
 		text: fmt.Sprintf("The URL is longer than %d bytes.", limit)}
 }
 
 // json returns the rejection in the format of contract 5.
-func (r refusal) json(correlationID string) *web.Response {
+func (r rejection) json(correlationID string) *web.Response {
 	e, requestID := web.Error{Code: r.code, Message: r.text}, newRequestID()
 	header := web.Header{
 		"Content-Type":  {"application/json; charset=utf-8"},
@@ -54,7 +54,7 @@ func (r refusal) json(correlationID string) *web.Response {
 }
 
 // header completes the headers of a rejection in any format (contract 4).
-func (r refusal) header(h web.Header, requestID, correlationID string) web.Header {
+func (r rejection) header(h web.Header, requestID, correlationID string) web.Header {
 	h.Set("X-Request-Id", requestID)
 	if correlationID != "" {
 		h.Set("X-Correlation-Id", correlationID)
@@ -68,9 +68,9 @@ func (r refusal) header(h web.Header, requestID, correlationID string) web.Heade
 	return h
 }
 
-// refuse responds to a request without the engine. A browser that asks for a page gets one (contract 22),
+// reject responds to a request without the engine. A browser that asks for a page gets one (contract 22),
 // other clients get JSON.
-func (l *listener) refuse(req *web.Request, why refusal) *web.Response {
+func (l *listener) reject(req *web.Request, why rejection) *web.Response {
 	correlation := web.CorrelationID(req.Header)
 	if page := l.errorPage(req, why.status); page != nil {
 		page.Header = why.header(page.Header, newRequestID(), correlation)

@@ -1,8 +1,8 @@
 package mdoc
 
-// Refusal is the reason why a response was rejected. Reason is a constant of this package, for logs and
+// Rejection is the reason why a response was rejected. Reason is a constant of this package, for logs and
 // metrics.
-type Refusal struct {
+type Rejection struct {
 	Reason string
 
 	// Document is the rule that the document itself breaks. It is set only if the wallet has signed this
@@ -21,7 +21,7 @@ const (
 	OtherType Fault = "type"      // another type of document was requested
 )
 
-// faults are the reasons that are a fault of the document. Every other refusal is about a response that a
+// faults are the reasons that are a fault of the document. Every other rejection is about a response that a
 // wallet which works correctly does not send.
 var faults = map[string]Fault{
 	expired: NotValid, notYetValid: NotValid, outOfDate: NotValid,
@@ -29,12 +29,12 @@ var faults = map[string]Fault{
 	otherDocType: OtherType, msoDocType: OtherType,
 }
 
-// FaultOf returns the fault of a document by the reason of a refusal. "": the reason is no such fault.
+// FaultOf returns the fault of a document by the reason of a rejection. "": the reason is no such fault.
 func FaultOf(reason string) Fault { return faults[reason] }
 
-func (r *Refusal) Error() string { return "mdoc: response rejected: " + r.Reason }
+func (r *Rejection) Error() string { return "mdoc: response rejected: " + r.Reason }
 
-func refused(reason string) error { return &Refusal{Reason: reason} }
+func rejected(reason string) error { return &Rejection{Reason: reason} }
 
 const (
 	// Of the DeviceResponse.

@@ -51,7 +51,7 @@ const (
 	noAccess     = "userinfo_no_access_token"
 )
 
-func refused(reason string) error { return &method.Refusal{Reason: reason} }
+func rejected(reason string) error { return &method.Rejection{Reason: reason} }
 
 // returnErrors are the errors of an authorization endpoint by their OAuth and OpenID Connect names. The value
 // is the reason. Others are otherAnswer, so that no log repeats the browser's text.

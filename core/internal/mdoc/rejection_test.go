@@ -20,7 +20,8 @@ import (
 	"github.com/verge-id/verge/testharness/wallettest"
 )
 
-// A refusal names the fault of a document only if the wallet has signed this session with the document's key.
+// A rejection names the fault of a document only if the wallet has signed this session with the document's
+// key.
 func TestFaultsOfDocuments(t *testing.T) {
 	const none = mdoc.Fault("")
 	for _, c := range []struct {
@@ -75,9 +76,9 @@ func TestFaultsOfDocuments(t *testing.T) {
 				if name != "" {
 					want = none
 				}
-				var refusal *mdoc.Refusal
-				if !errors.As(err, &refusal) || refusal.Document != want || name == "" &&
-					c.fault != none && refusal.Reason != c.reason {
+				var rejection *mdoc.Rejection
+				if !errors.As(err, &rejection) || rejection.Document != want || name == "" &&
+					c.fault != none && rejection.Reason != c.reason {
 					t.Errorf("%q: %+v, want the fault %q for %s", name, err, want, c.reason)
 				}
 			}
