@@ -35,7 +35,7 @@ func estimateConfig() method.Config {
 type picture struct {
 	session *session
 	browser *browser
-	form    string // with which it is posted
+	form    string // of the post
 	age     int
 	unsure  bool
 	fake    bool
