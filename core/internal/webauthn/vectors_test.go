@@ -230,11 +230,11 @@ func TestVerify_SpecificationExamples(t *testing.T) {
 		Signed       bool     // by a supported algorithm
 		Registration struct {
 			Challenge, ClientDataJSON, AttestationObject hexBytes
-			Rejected                                     string
+			Rejected                                     string `json:"refused"`
 		}
 		Authentication struct {
 			Challenge, ClientDataJSON, AuthenticatorData, Signature hexBytes
-			Rejected                                                string
+			Rejected                                                string `json:"refused"`
 		}
 	}
 	if err := json.Unmarshal(b, &examples); err != nil {
