@@ -174,7 +174,7 @@ var Table = []entry{
 	},
 	{
 		Package: "testharness/internal/simulation", Test: "TestHistories",
-		Only:  "1,500 random histories",
+		Only:  "2,000 random histories",
 		Short: "50 of them",
 	},
 	{

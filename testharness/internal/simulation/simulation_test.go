@@ -16,7 +16,7 @@ import (
 
 // TestHistories runs random histories, always the same ones. `make simulate` runs others.
 func TestHistories(t *testing.T) {
-	seeds := long.Pick(t, "TestHistories", uint64(50), 1_500)
+	seeds := long.Pick(t, "TestHistories", uint64(50), 2_000)
 	begin := time.Now()
 	var next struct {
 		sync.Mutex

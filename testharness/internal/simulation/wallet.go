@@ -244,8 +244,11 @@ func (w *world) usePasskey(v *session, b *browser, p page) (next page, ok bool) 
 	if err != nil {
 		return p, false
 	}
-	w.met(switchPasskeys)
 	at := slices.IndexFunc(v.person.held, func(h heldPasskey) bool { return h.id == string(used.ID) })
+	if at < 0 { // another tab is creating it
+		return p, false
+	}
+	w.met(switchPasskeys)
 	v.passkeys = append(v.passkeys, shownPasskey{v.person.held[at], b, w.now})
 	v.acts["approve"] = true
 	f.fields.Set(method.CredentialField, string(used.JSON()))
