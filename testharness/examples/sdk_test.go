@@ -284,7 +284,10 @@ func drive(t *testing.T, cmd *exec.Cmd, cases []sdkCase) driven {
 	var calls []map[string]any
 	for n, c := range cases {
 		call := map[string]any{"base_url": server.URL + "/" + strconv.Itoa(n) + "/", "secret_key": "svc_sk_1",
-			"does": c.does, "args": c.args}
+			"does": c.does, "args": c.args, "timeout": 60}
+		if slices.ContainsFunc(c.answers, func(a answer) bool { return a.hangs }) {
+			call["timeout"] = 3
+		}
 		if c.does == "" {
 			call["does"] = "start"
 		}

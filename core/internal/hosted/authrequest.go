@@ -170,10 +170,10 @@ func partName(handle string, n int) string {
 func (v *visit) secondsLeft() int { return int(v.session.ID.Expires().Sub(v.now).Seconds()) }
 
 // cookie returns a Set-Cookie line that lives for seconds; 0 deletes the cookie.
-func (v *visit) cookie(name, value string, seconds int) string {
-	line := v.cookiePrefix() + name + "=" + value + "; Path=/; Max-Age=" + strconv.Itoa(seconds) +
+func (h *Hosted) cookie(name, value string, seconds int) string {
+	line := h.cookiePrefix() + name + "=" + value + "; Path=/; Max-Age=" + strconv.Itoa(seconds) +
 		"; HttpOnly; SameSite=Lax"
-	if strings.HasPrefix(v.BaseURL, "https:") {
+	if strings.HasPrefix(h.BaseURL, "https:") {
 		line += "; Secure"
 	}
 	return line

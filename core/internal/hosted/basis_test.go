@@ -315,11 +315,38 @@ func (p *asked) brings(computer *asked, sender string) {
 	letter := call(&web.Request{Method: "POST", Header: web.Header{}, Body: []byte(sender)})
 	_, err := p.Receive(ctx, letter, handle, false)
 	coretest.Must(p.t, err)
-	p.ShowPhone(ctx, call(&web.Request{Method: "GET", Path: web.PhonePath + p.w.lastPhone, Query: p.wait,
-		Header: p.header()}))
+	p.loads(p.wait)
 	hand, err := p.Lifecycle.Pending(ctx, token.Pending{HandOff: p.w.lastPhone})
 	if err != nil || !hand.Done {
 		p.t.Fatalf("contract 40: the hand-off is %+v, %v", hand, err)
+	}
+}
+
+// loads loads the phone's link with that query.
+func (p *asked) loads(query string) *web.Response {
+	p.t.Helper()
+	return p.keep(p.ShowPhone(ctx, call(&web.Request{Method: "GET", Path: web.PhonePath + p.w.lastPhone,
+		Query: query, Header: p.header()})))
+}
+
+// The computer checks between the phone's last form and the page after it.
+func TestHandOff_CollectedBeforePhoneLoads(t *testing.T) {
+	for _, letter := range []string{"mint", "no"} {
+		w := newPostWorld(t)
+		a := w.begins()
+		p, waits := a.phone()
+		p.brings(a, letter)
+		a.goes(waits)
+		other := &asked{w.browser(t), w, p.flow, ""}
+		for n, c := range []struct {
+			by     *asked
+			status int
+			kind   string
+		}{{other, 410, "phone_over"}, {p, 200, "phone_done"}, {p, 410, "phone_over"}} {
+			if page := c.by.loads(""); page.Status != c.status || kind(page) != c.kind {
+				t.Errorf("contract 40: %s: page %d is %d %s", letter, n, page.Status, kind(page))
+			}
+		}
 	}
 }
 

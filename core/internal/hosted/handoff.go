@@ -34,6 +34,14 @@ import (
 // phonePrefix precedes the handle where other pages have a flow token.
 const phonePrefix = "svc_ph_"
 
+// broughtMark follows the handle in the name of a cookie of the phone that has brought its verdict. The
+// computer may collect the verdict before the phone loads its next page, which then still says that the phone
+// is done. The value is the session's language.
+const (
+	broughtMark    = ".brought"
+	broughtSeconds = 60
+)
+
 // offersHandOff reports whether a page offers to do its step on a phone.
 func (v *visit) offersHandOff(m method.Opened, shows method.View) bool {
 	return v.phone == nil && isBound(m) && shows.Camera && !shows.Here
@@ -60,18 +68,30 @@ func (v *visit) handOff(form url.Values) page {
 // openPhone opens the visit of the phone that has a hand-off. Every other visitor gets a page instead.
 func (h *Hosted) openPhone(ctx context.Context, req *web.Request, handle string) (*visit, *page) {
 	v, rejected := h.lookAt(ctx, req, handle)
-	if rejected != nil {
+	lang, brought := h.cookiesOf(req)[handle+broughtMark]
+	switch {
+	case rejected != nil && rejected.status == 410 && brought:
+		return nil, reject(h.brought(plain(200, pages.PhoneDone, req), handle, lang))
+	case rejected != nil:
 		return nil, rejected
-	}
-	switch mine := v.hasTaken(); {
 	case v.phone.Device == "":
 		return nil, reject(v.introduction())
-	case !mine:
+	case !v.hasTaken():
 		return nil, reject(v.page(409, pages.View{Kind: pages.PhoneTaken}))
 	case v.phone.Done:
-		return nil, reject(v.page(200, pages.View{Kind: pages.PhoneDone}))
+		return nil, reject(h.brought(v.page(200, pages.View{Kind: pages.PhoneDone}), handle, lang))
 	}
 	return v, nil
+}
+
+// brought is the page of the phone that has brought its verdict. It deletes the mark of bring, so the link
+// returns the current state from then on.
+func (h *Hosted) brought(p page, handle, lang string) page {
+	if lang != "" {
+		p.view.Lang = lang
+		p.cookies = []string{h.cookie(handle+broughtMark, "", 0)}
+	}
+	return p
 }
 
 // lookAt returns the visit of a device with the link of a hand-off that its session still waits for.
@@ -159,8 +179,13 @@ func (v *visit) bring(m method.Opened, d method.Decision) page {
 		return v.seeOther(v.url(shownParam, shownCancelled))
 	}
 	err := v.Lifecycle.Bring(v.ctx, *v.phone, d, token.At(v.session.ID.Expires()))
-	if err != nil && !errors.Is(err, lifecycle.ErrNoPending) {
+	p := v.seeOther(v.url())
+	switch {
+	case errors.Is(err, lifecycle.ErrNoPending):
+		return p
+	case err != nil:
 		return v.unavailable(err)
 	}
-	return v.seeOther(v.url())
+	p.cookies = []string{v.cookie(v.phone.HandOff+broughtMark, v.lang, broughtSeconds)}
+	return p
 }

@@ -13,8 +13,9 @@ async function outcome(run) {
   }
 }
 
-function call({ base_url: baseUrl, secret_key: secretKey, public_key: publicKey, does, args }) {
-  const verge = new Verge({ baseUrl, timeout: 500, maxWait: 1500, ...(publicKey ? { publicKey } : { secretKey }) });
+function call({ base_url: baseUrl, secret_key: secretKey, public_key: publicKey, timeout, does, args }) {
+  const key = publicKey ? { publicKey } : { secretKey };
+  const verge = new Verge({ baseUrl, timeout: timeout * 1000, maxWait: 1500, ...key });
   if (does === 'start') return verge.start(args);
   return does === 'validate' ? verge.validate(args.token) : verge.reconcile(args.session);
 }

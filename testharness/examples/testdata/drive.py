@@ -21,7 +21,7 @@ def outcome(run):
 
 
 def call(each):
-    verge = Verge(each["base_url"], secret_key=each["secret_key"], timeout=0.5, max_wait=1.5)
+    verge = Verge(each["base_url"], secret_key=each["secret_key"], timeout=each["timeout"], max_wait=1.5)
     if each["does"] == "start":
         return verge.start(**each["args"])
     if each["does"] == "validate":

@@ -538,7 +538,7 @@ type options struct {
 func (r *Runner) run(seed uint64, o options) Result {
 	w := newWorld(theBase(), seed, o.keep, o.record)
 	w.cover, w.idle, w.digest, w.judge.breakAt = o.cover, r.idle, o.digest, r.breakAt
-	r.idle = nil // after a panic, Close must not stop coroutines of tasks: they would run without the scheduler
+	r.idle = nil // after a panic, Close must not stop coroutines of tasks, which would run unscheduled
 	if r.flawed != nil {
 		w.kv = r.flawed(w.kv)
 	}
