@@ -85,7 +85,7 @@ func (h *Hosted) openPhone(ctx context.Context, req *web.Request, handle string)
 }
 
 // brought is the page of the phone that has brought its verdict. It deletes the mark of bring, so the link
-// returns the current state from then on.
+// returns the current state afterwards.
 func (h *Hosted) brought(p page, handle, lang string) page {
 	if lang != "" {
 		p.view.Lang = lang
