@@ -277,7 +277,9 @@ func (w *walk) do(steps ...step) {
 	for n, s := range steps {
 		steps[n] = whenThere(s)
 	}
-	if err := chromedp.Do(w.ctx, steps...); err != nil {
+	ctx, cancel := context.WithTimeout(w.ctx, 3*time.Minute) // the tab lives on, for the report
+	defer cancel()
+	if err := chromedp.Do(ctx, steps...); err != nil {
 		w.picture("failure")
 		w.t.Fatalf("%v\nat: %s\nthe page reads:\n%s", err, w.location(), w.text())
 	}
