@@ -95,7 +95,7 @@ func citedRules(text string) (rules []int) {
 }
 
 // Every rule and chapter that the repository cites is in CONTRACT.md, and tests cite every rule.
-func TestEveryCitationOfTheContractIsThere(t *testing.T) {
+func TestContract_Citations(t *testing.T) {
 	text, err := os.ReadFile("CONTRACT.md")
 	if err != nil {
 		t.Fatal(err)

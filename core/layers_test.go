@@ -194,7 +194,7 @@ func goList(t *testing.T, patterns ...string) map[string]listed {
 	return packages
 }
 
-func TestTheCoreImportsNoAmbientPackage(t *testing.T) {
+func TestCore_AmbientImports(t *testing.T) {
 	packages := goList(t, "./core/...")
 	banned := []string{"net", "net/http", "os", "os/exec", "os/signal", "syscall", "unsafe", "math/rand",
 		"math/rand/v2", "crypto/rand", "testing"}
@@ -378,7 +378,7 @@ func forbidden(name, imported string, floor func(string) int) string {
 
 // A program that embeds Verge hands in the store, and links no other one. Only a program that runs modules
 // links the runtime for WebAssembly.
-func TestTheAssemblyLinksWhatItIsHanded(t *testing.T) {
+func TestLayers_EdgeLinksNoAdapter(t *testing.T) {
 	const wazero = "github.com/tetratelabs/wazero"
 	runModules := []string{"edge/modules", "edge/transcript", "edge/wasmhost"}
 	linked := map[string]bool{}
@@ -407,7 +407,7 @@ func TestTheAssemblyLinksWhatItIsHanded(t *testing.T) {
 }
 
 // Publishers' tests import the harness. They link the runtime for WebAssembly only if they ask for it.
-func TestTheHarnessLinksNoRuntimeForWebAssembly(t *testing.T) {
+func TestLayers_HarnessWithoutWazero(t *testing.T) {
 	packages := goList(t, "./testharness")
 	if _, ok := packages[module+"/edge"]; !ok {
 		t.Error("architecture: the harness does not put its service together by package edge")
@@ -419,9 +419,9 @@ func TestTheHarnessLinksNoRuntimeForWebAssembly(t *testing.T) {
 	}
 }
 
-// TestTheCoreHasNoClockAndStartsNothing reads the source: what a package
+// TestCore_ClockAndGoroutines reads the source: what a package
 // imports does not tell time.Now from time.Duration.
-func TestTheCoreHasNoClockAndStartsNothing(t *testing.T) {
+func TestCore_ClockAndGoroutines(t *testing.T) {
 	ambient := map[string][]string{
 		"time": {"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "NewTimer", "NewTicker", "Tick",
 			"Local", "LoadLocation"},
@@ -505,7 +505,7 @@ func TestTheCoreHasNoClockAndStartsNothing(t *testing.T) {
 	}
 }
 
-func TestTheCoreBuildsForWASM(t *testing.T) {
+func TestCore_BuildsForWASM(t *testing.T) {
 	goCommand, err := exec.LookPath("go")
 	if err != nil {
 		t.Skip("there is no go command to build with")

@@ -75,9 +75,9 @@ func adminLines() []string {
 	return append(lines, line("", "{...}", "admin", 16*kib))
 }
 
-// TestTheTables lists the name of each route in logs and metrics, and its maximum body size. A changed label
-// breaks operators' dashboards.
-func TestTheTables(t *testing.T) {
+// TestRoutes_Tables lists the name of each route in logs and metrics, and its maximum body size. A changed
+// label breaks operators' dashboards.
+func TestRoutes_Tables(t *testing.T) {
 	for name, c := range map[string]struct {
 		routes web.Table
 		want   []string
@@ -100,7 +100,7 @@ func line(methods, pattern, label string, limit int) string {
 }
 
 // A host may hold the requests of one route, and of no other.
-func TestWhatWaits(t *testing.T) {
+func TestRoutes_Waiting(t *testing.T) {
 	var waits []string
 	for _, routes := range []web.Table{Routes(Config{}), AdminRoutes()} {
 		for _, r := range routes {
@@ -114,8 +114,8 @@ func TestWhatWaits(t *testing.T) {
 	}
 }
 
-// TestTheTablesHold checks the assumptions of the tables' readers.
-func TestTheTablesHold(t *testing.T) {
+// TestRoutes_Served checks the assumptions of the tables' readers.
+func TestRoutes_Served(t *testing.T) {
 	for _, r := range new(Service).publicRoutes() {
 		if (r.Handle == nil) != (len(r.Methods) == 0) {
 			t.Errorf("%s serves %v, and its handler is nil: %v", r.Pattern, r.Methods, r.Handle == nil)

@@ -232,7 +232,7 @@ func TestCorrelationID(t *testing.T) {
 	}
 }
 
-func TestAStoreThatFailsIs503AndItsCauseStaysInTheLog(t *testing.T) {
+func TestService_StoreFails(t *testing.T) {
 	w := newWorld(t, nil)
 	sk, _, err := w.Directory().CreateKey(ctx, "pub_a", "", nil)
 	coretest.Must(t, err)
@@ -267,7 +267,7 @@ func TestAStoreThatFailsIs503AndItsCauseStaysInTheLog(t *testing.T) {
 
 // A caller gets 503 with the reason if a key of the ring is pending, or if the store has records that this
 // service did not write. Neither is an internal error (500) or an unreachable store.
-func TestWhatCannotBeReadIsUnavailableAndSaysWhy(t *testing.T) {
+func TestService_UnreadableRecord(t *testing.T) {
 	for _, c := range []struct {
 		name, says string
 		err        error
@@ -289,7 +289,7 @@ func TestWhatCannotBeReadIsUnavailableAndSaysWhy(t *testing.T) {
 	}
 }
 
-func TestWithoutRandomnessNothingIsServed(t *testing.T) {
+func TestService_NoRandomness(t *testing.T) {
 	w := newWorld(t, nil)
 	h := w.Host.Host
 	h.Random = bytes.NewReader(nil)
@@ -351,7 +351,7 @@ func TestRunDueReturnsTheNextAttempt(t *testing.T) {
 }
 
 // If the integration is gone, its session's timer ends the session and makes no event.
-func TestTheTimerOfADeletedIntegration(t *testing.T) {
+func TestTimer_DeletedIntegration(t *testing.T) {
 	w := newWorld(t, nil)
 	s := w.begin(t, 0)
 	_, err := w.RunDue(ctx)
@@ -370,7 +370,7 @@ func TestTheTimerOfADeletedIntegration(t *testing.T) {
 
 // A lease ends by the clock that other claimants have. A monotonic reading would make it seem to hold after
 // the clock was set ahead, or after the machine has slept.
-func TestALeaseEndsByTheWallClock(t *testing.T) {
+func TestLease_WallClock(t *testing.T) {
 	w := newWorld(t, nil)
 	w.begin(t, session.Partition(0))
 	off := time.Until(w.Clock.Now())
@@ -487,7 +487,7 @@ func TestDeferGivesAJobBack(t *testing.T) {
 	}
 }
 
-func TestATaskThatCannotRunIsDroppedAndHarmsNoOther(t *testing.T) {
+func TestTask_Unreadable(t *testing.T) {
 	w := newWorld(t, nil)
 	coretest.Must(t, w.Memory.Commit(ctx, kv.Tx{ID: "x", Partition: "p0", Schedule: []kv.Task{
 		{ID: "damaged", Due: w.Clock.Now().Add(-time.Second), Payload: []byte("?")},

@@ -187,7 +187,7 @@ func (o *endpointTest) token(role operate.Role) (text, id string) {
 }
 
 // Contract 42: who may do what at a path of the host's own. A rejection is the same as at the core's paths.
-func TestWhoIsLetInAtAnAdminEndpoint(t *testing.T) {
+func TestAdminEndpoint_Callers(t *testing.T) {
 	o := serveEndpoint(t, nil)
 	operator, operatorID := o.token(operate.RoleOperator)
 	viewer, viewerID := o.token(operate.RoleViewer)
@@ -332,7 +332,7 @@ func (o *endpointTest) audit() (all []string) {
 }
 
 // Contract 42: every change is in the audit, with who made it, and nothing else is.
-func TestTheAuditHasWhatAnOwnPathChanges(t *testing.T) {
+func TestAdminEndpoint_Audit(t *testing.T) {
 	o := serveEndpoint(t, nil)
 	operator, id := o.token(operate.RoleOperator)
 	viewer, _ := o.token(operate.RoleViewer)
@@ -357,7 +357,7 @@ func TestTheAuditHasWhatAnOwnPathChanges(t *testing.T) {
 }
 
 // Contract 42: an operation is in the audit even if its caller disconnects immediately.
-func TestTheAuditHasTheChangeOfACallerWhoHasLeft(t *testing.T) {
+func TestAdminEndpoint_AuditAfterCallerLeft(t *testing.T) {
 	o := serveEndpoint(t, nil)
 	ctx, leave := context.WithCancel(t.Context())
 	o.changing = func(asked context.Context) {
@@ -385,7 +385,7 @@ func TestTheAuditHasTheChangeOfACallerWhoHasLeft(t *testing.T) {
 }
 
 // Contract 42: a completed operation returns success, and the log reports the missing audit entry.
-func TestTheLogHasWhatTheAuditLacks(t *testing.T) {
+func TestAdminEndpoint_AuditFails(t *testing.T) {
 	o := serveEndpoint(t, nil)
 	o.store.full.Store(true)
 	a := o.ask("POST", endpointPath, configured, "make /a", "192.0.2.1")
@@ -415,7 +415,7 @@ func (j judging) Admin(ctx context.Context, req *web.Request) *web.Response {
 
 // Only a clear yes of the engine lets a token in. The configuration's needs no engine, so that a module that
 // fails can be replaced.
-func TestOnlyAClearYesLetsIn(t *testing.T) {
+func TestAdminEndpoint_UnclearDecision(t *testing.T) {
 	for _, c := range []struct {
 		rule   string
 		says   *web.Response

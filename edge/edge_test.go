@@ -117,7 +117,7 @@ func isClosed(l net.Listener) bool {
 	return errors.Is(l.(*net.TCPListener).SetDeadline(time.Now()), net.ErrClosed)
 }
 
-func TestWhatCannotServeIsRejectedAndLetGo(t *testing.T) {
+func TestOpen_Rejected(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(*edge.Config)
@@ -202,7 +202,7 @@ func (e *noting) Run(context.Context, host.Job) error {
 func (e *noting) Close() error { e.add("the engine is closed"); return nil }
 
 // Run ends everything in the order of dependence: it closes nothing that is still used.
-func TestTheOrderInWhichRunLetsGo(t *testing.T) {
+func TestRun_ClosingOrder(t *testing.T) {
 	n := &notes{}
 	e := &noting{
 		notes:     n,
@@ -257,7 +257,7 @@ func TestTheOrderInWhichRunLetsGo(t *testing.T) {
 	}
 }
 
-func TestAStoreThatIsLostEndsTheService(t *testing.T) {
+func TestRun_StoreLost(t *testing.T) {
 	store, n := newNotifying(), &notes{}
 	conf := config(t)
 	conf.Store = edge.Store{KV: store, Close: func() error { n.add("closed"); return nil }}
@@ -275,7 +275,7 @@ func TestAStoreThatIsLostEndsTheService(t *testing.T) {
 	}
 }
 
-func TestAStoreThatTellsIsHeard(t *testing.T) {
+func TestRun_StoreSignals(t *testing.T) {
 	store, conf := newNotifying(), config(t)
 	conf.Store, conf.Ops = edge.Store{KV: store}, listen(t)
 	s := open(t, conf)
@@ -323,7 +323,7 @@ func (h *hanging) List(ctx context.Context, prefix kv.Key, after string, n int) 
 	}
 }
 
-func TestARequestWaitsForTheStoreNoLongerThanItsBudget(t *testing.T) {
+func TestRequest_StoreBudget(t *testing.T) {
 	store := &hanging{memory.New(memory.Config{}), make(chan struct{})}
 	conf := config(t)
 	conf.Core.OperatorToken = "the-operator-token-of-tests"
@@ -374,7 +374,7 @@ func TestWorkCanBeginAgain(t *testing.T) {
 	}
 }
 
-func TestAServiceWithoutANetwork(t *testing.T) {
+func TestOpen_WithoutNetwork(t *testing.T) {
 	conf := config(t)
 	conf.Public.Close()
 	conf.Public = nil
@@ -415,7 +415,7 @@ func TestAServiceWithoutANetwork(t *testing.T) {
 }
 
 // A program that tends the key ring by hand decides when a rotation is seen.
-func TestAKeyRingThatIsTendedByHand(t *testing.T) {
+func TestKeyring_ByHand(t *testing.T) {
 	conf := config(t)
 	conf.KeyringByHand = true
 	file, err := conf.Keyring.Marshal()

@@ -32,7 +32,7 @@ func (s slow) Fetch(context.Context, host.FetchRequest) (host.FetchResponse, err
 	return host.FetchResponse{Status: s.status}, s.err
 }
 
-func TestTheOtherSideIsMeasured(t *testing.T) {
+func TestMetrics_Providers(t *testing.T) {
 	timeout := &host.FetchError{Reason: host.FetchTimeout, Err: errors.New("late")}
 	for _, c := range []struct {
 		name, method  string

@@ -89,7 +89,7 @@ func (e *rejecting) Record(ctx context.Context, t host.Totals) error {
 	return e.Engine.Record(ctx, t)
 }
 
-func TestAStoreThatFailsLosesNoUsage(t *testing.T) {
+func TestUsage_StoreFails(t *testing.T) {
 	e := &rejecting{}
 	conf := config(t)
 	conf.UsageEach = -1

@@ -54,7 +54,7 @@ func TestKeysAreMadeListedAndRevoked(t *testing.T) {
 	w.rejected(t, web.NotFound, "POST", "/admin/v1/keys/x/revoke", "")
 }
 
-func TestANullMemberOfAKeyRequestCountsAsAbsent(t *testing.T) {
+func TestCreateKey_NullField(t *testing.T) {
 	w := newWorld(t)
 	var made operate.CreatedKey
 	const body = `{"publisher_id":"pub_a","integration_id":null,"expires":null}`

@@ -228,7 +228,7 @@ var elsewhere = map[string]string{
 }
 
 // Contract 42: an operator may do everything, and a viewer may read.
-func TestWhoMayDoWhat(t *testing.T) {
+func TestRights_Table(t *testing.T) {
 	for name, r := range rows {
 		for _, role := range []operate.Role{operate.RoleOperator, operate.RoleViewer} {
 			t.Run(fmt.Sprintf("%s as %s", name, role), func(t *testing.T) {
@@ -301,7 +301,7 @@ func TestRoutes_Table(t *testing.T) {
 		for _, method := range r.Methods {
 			name := method + " " + r.Pattern
 			if method != "HEAD" && rows[name].does == "" {
-				t.Errorf("TestWhoMayDoWhat does not ask for %s", name)
+				t.Errorf("TestRights_Table does not ask for %s", name)
 			}
 			asked[rows[name].does] = true
 		}
@@ -320,7 +320,7 @@ func TestRoutes_Table(t *testing.T) {
 
 // Contract 42: two who change the same version do not overwrite each other. The second learns the present
 // one.
-func TestIfMatch(t *testing.T) {
+func TestIfMatch_Header(t *testing.T) {
 	for _, c := range []struct{ path, body, action string }{
 		{operate.CreatePublisher.Path + "/pub_a", `{"name":"Second"}`, "PATCH"},
 		{operate.CreatePublisher.Path + "/pub_a/archive", "", "POST"},

@@ -7,7 +7,7 @@ import (
 )
 
 // WithDefaults sets every port that the core calls without a nil check.
-func TestWithDefaults(t *testing.T) {
+func TestHost_Defaults(t *testing.T) {
 	h := WithDefaults(Host{})
 	h.About(t.Context(), RequestInfo{})
 	h.Count(CountLateAnswer)

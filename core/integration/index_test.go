@@ -137,7 +137,7 @@ func TestLists(t *testing.T) {
 
 // Contract 42: an entry of the index counts only if the record agrees. An attacker who can write to the store
 // cannot show a publisher another's data.
-func TestTheIndexShowsNothingOfOthers(t *testing.T) {
+func TestIndex_OtherPublishers(t *testing.T) {
 	w := newWorld(t)
 	w.seed(t)
 	coretest.Must(t, w.PutPublisher(ctx, Publisher{ID: "pub_b"}))
@@ -157,7 +157,7 @@ func TestTheIndexShowsNothingOfOthers(t *testing.T) {
 }
 
 // Items that this service did not write are omitted, and a failing store is an error, not an empty list.
-func TestAListLeavesOutWhatIsForged(t *testing.T) {
+func TestIndex_ForgedRecord(t *testing.T) {
 	w := newWorld(t)
 	bound(t, w)
 	w.seed(t)
@@ -237,7 +237,7 @@ func TestTenThousandIntegrations(t *testing.T) {
 
 // An instance of an earlier release in the same fleet writes no index. The next start of this release does. A
 // lost reply makes no difference.
-func TestTheIndexOfAnEarlierRelease(t *testing.T) {
+func TestIndex_EarlierRelease(t *testing.T) {
 	w := newWorld(t)
 	w.seed(t)
 	_, key, err := w.CreateKey(ctx, "pub_a", "", nil)

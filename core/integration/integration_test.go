@@ -128,7 +128,7 @@ func TestKeysHaveTheFormOfTheContract(t *testing.T) {
 }
 
 // The form of a key is published for scanners, so keys that exist must stay well formed.
-func TestAPublishedKeyIsWellFormed(t *testing.T) {
+func TestKey_Form(t *testing.T) {
 	key, err := GenerateKey(SecretPrefix, bytes.NewReader(bytes.Repeat([]byte{0xab}, 32)))
 	coretest.Must(t, err)
 	if want := "svc_sk_ehv1hsdOHPxDuX3xn9YyIKbgl4yJuySCWzdimD4heup1iAKBE"; key != want {
@@ -136,7 +136,7 @@ func TestAPublishedKeyIsWellFormed(t *testing.T) {
 	}
 }
 
-func TestAMistypedKeyFailsWithoutALookUp(t *testing.T) {
+func TestKey_Mistyped(t *testing.T) {
 	w := newWorld(t)
 	w.seed(t)
 	key, _, err := w.CreateKey(ctx, "pub_a", "", nil)
@@ -181,7 +181,7 @@ func TestAMistypedKeyFailsWithoutALookUp(t *testing.T) {
 }
 
 // The record decides what a key may do, not only the prefix that its holder writes.
-func TestARecordOfTheOtherKindIsRejected(t *testing.T) {
+func TestRecord_OtherKind(t *testing.T) {
 	w := newWorld(t)
 	w.seed(t)
 	text, err := GenerateKey(SecretPrefix, w.Host.Random)
@@ -230,7 +230,7 @@ func TestCreateKey(t *testing.T) {
 	}
 }
 
-func TestTwoKeysAreValidAtOnce(t *testing.T) {
+func TestKey_TwoValid(t *testing.T) {
 	w := newWorld(t)
 	w.seed(t)
 	old, oldKey, err := w.CreateKey(ctx, "pub_a", "", nil)
@@ -249,7 +249,7 @@ func TestTwoKeysAreValidAtOnce(t *testing.T) {
 	}
 }
 
-func TestARevocationHoldsEverywhereWithinFiveSeconds(t *testing.T) {
+func TestRevocation_WithinFiveSeconds(t *testing.T) {
 	w := newWorld(t)
 	w.seed(t)
 	text, key, err := w.CreateKey(ctx, "pub_a", "", nil)
@@ -483,7 +483,7 @@ func TestCache_ChangeBetweenReads(t *testing.T) {
 }
 
 // The age of an answer counts from when its read was sent, so that a slow read is not used for longer.
-func TestASlowReadIsNotUsedLonger(t *testing.T) {
+func TestRevocation_SlowRead(t *testing.T) {
 	w := newWorld(t)
 	w.seed(t)
 	d := w.another()
@@ -501,7 +501,7 @@ func TestASlowReadIsNotUsedLonger(t *testing.T) {
 	}
 }
 
-func TestTheKVFailingIsNotNotFound(t *testing.T) {
+func TestDirectory_StoreFails(t *testing.T) {
 	w := newWorld(t)
 	w.seed(t)
 	text, key, err := w.CreateKey(ctx, "pub_a", "", nil)
@@ -538,7 +538,7 @@ func (w *world) dump(t testing.TB) string {
 	return b.String()
 }
 
-func TestTheStoreHoldsNeitherKeyNorSecret(t *testing.T) {
+func TestRecord_NoSecrets(t *testing.T) {
 	w := newWorld(t)
 	w.seed(t)
 	sk, _, err := w.CreateKey(ctx, "pub_a", "", nil)
@@ -568,7 +568,7 @@ func TestTheStoreHoldsNeitherKeyNorSecret(t *testing.T) {
 	}
 }
 
-func TestASealedSecretOpensOnlyWhereItBelongs(t *testing.T) {
+func TestSecret_BoundToRecord(t *testing.T) {
 	w := newWorld(t)
 	w.seed(t)
 	i := w.integration(t, w.Directory)
@@ -679,7 +679,7 @@ func TestResealLeavesNothingToAnOldKey(t *testing.T) {
 	}
 }
 
-func TestASecretHasALimit(t *testing.T) {
+func TestSecret_Limit(t *testing.T) {
 	w := newWorld(t)
 	w.seed(t)
 	if err := w.PutIntegration(ctx, sample(), strings.Repeat("s", maxSecret)); err != nil {
@@ -753,7 +753,7 @@ func TestReadiness(t *testing.T) {
 	}
 }
 
-func TestTheFingerprintTellsURLAndSecretApart(t *testing.T) {
+func TestFingerprint_URLAndSecret(t *testing.T) {
 	if bytes.Equal(testedMessage("https://a.example/x", "y"), testedMessage("https://a.example/", "xy")) ||
 		plainFingerprint("https://a.example/x", "y") == plainFingerprint("https://a.example/", "xy") {
 		t.Error("contract 29: a character moved from the URL to the secret leaves the fingerprint as it was")
@@ -827,7 +827,7 @@ func TestListsReadAllPages(t *testing.T) {
 	}
 }
 
-func TestADamagedItemIsAnErrorThatNamesIt(t *testing.T) {
+func TestRecord_Damaged(t *testing.T) {
 	w := newWorld(t)
 	coretest.Must(t, w.Store.Commit(ctx, kv.Tx{ID: "x", Partition: Partition,
 		Puts: []kv.Put{{Name: "c/int/" + testUUID, Value: []byte("{")}}}))
@@ -841,7 +841,7 @@ func TestADamagedItemIsAnErrorThatNamesIt(t *testing.T) {
 }
 
 // A commit that made a key and arrives late must not revive the key after it was revoked.
-func TestADelayedCreationDoesNotUndoARevocation(t *testing.T) {
+func TestRevocation_DelayedCreation(t *testing.T) {
 	w := newWorld(t)
 	w.seed(t)
 	delayed := false
@@ -886,7 +886,7 @@ func TestKeepingTheSecretDoesNotUndoAChangeOfIt(t *testing.T) {
 }
 
 // An opened secret is kept as long as a read is, and no longer.
-func TestAnOpenedSecretIsKeptForAShortTime(t *testing.T) {
+func TestSecret_Cache(t *testing.T) {
 	w := newWorld(t)
 	opened := 0
 	on := w.Host.Host

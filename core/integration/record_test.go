@@ -46,9 +46,9 @@ func (w *world) plant(t *testing.T, name string, value []byte) {
 	w.Directory = NewDirectory(w.Host.Host)
 }
 
-// TestWhoCanWriteToTheStore: contract 19. Someone who can write to the store can neither make nor
+// TestRecord_StoreWriter: contract 19. Someone who can write to the store can neither make nor
 // change a key or an integration.
-func TestWhoCanWriteToTheStore(t *testing.T) {
+func TestRecord_StoreWriter(t *testing.T) {
 	t.Run("contract 19: their own key", func(t *testing.T) {
 		w := newWorld(t)
 		bound(t, w)
@@ -99,9 +99,9 @@ func TestWhoCanWriteToTheStore(t *testing.T) {
 	})
 }
 
-// TestWhoCanReadTheStore: contract 19. The store holds in clear neither the URL nor anything that would
+// TestRecord_StoreReader: contract 19. The store holds in clear neither the URL nor anything that would
 // confirm a guess of the secret.
-func TestWhoCanReadTheStore(t *testing.T) {
+func TestRecord_StoreReader(t *testing.T) {
 	w := newWorld(t)
 	bound(t, w)
 	w.seed(t)
@@ -128,9 +128,9 @@ func TestWhoCanReadTheStore(t *testing.T) {
 	}
 }
 
-// TestAnEarlierReleasesStore: items of an earlier release are read. They are written again once a bound
+// TestRecord_EarlierRelease: items of an earlier release are read. They are written again once a bound
 // key seals. Some minutes later nothing without a MAC is accepted.
-func TestAnEarlierReleasesStore(t *testing.T) {
+func TestRecord_EarlierRelease(t *testing.T) {
 	w := newWorld(t)
 	legacy := keyring.File{Keys: []token.RingKey{{Key: token.Key{ID: "9f02ab31", Secret: make([]byte, 32),
 		Created: w.Clock.Now()}}}}

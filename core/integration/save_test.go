@@ -260,7 +260,7 @@ func TestArchive(t *testing.T) {
 }
 
 // An integration whose secret no key of the ring opens can be archived. That does not delete its secret.
-func TestALostSecretIsKept(t *testing.T) {
+func TestSave_LostSecret(t *testing.T) {
 	w := newWorld(t)
 	v := w.made(t)
 	sealed := w.Host.Sealer
@@ -298,7 +298,7 @@ func TestALostSecretIsKept(t *testing.T) {
 }
 
 // Contract 46: what the file manages is changed by the file alone.
-func TestWhatTheFileManagesIsReadOnly(t *testing.T) {
+func TestManaged_ReadOnly(t *testing.T) {
 	w := newWorld(t)
 	coretest.Must(t, w.Put(ctx, aSite(), KeepRemoved, nil))
 	v := w.now(t)
@@ -441,7 +441,7 @@ func TestLostReplies(t *testing.T) {
 }
 
 // A save with an unknown outcome returns that error, and is not reported as another actor's change.
-func TestAnUnknownOutcomeIsNoStaleVersion(t *testing.T) {
+func TestSave_UnknownOutcome(t *testing.T) {
 	w := newWorld(t)
 	v := w.made(t)
 	w.Store.Decide = func(c kvtest.Call) kvtest.Fault {

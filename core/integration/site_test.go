@@ -521,7 +521,7 @@ func TestPlan(t *testing.T) {
 }
 
 // Contract 46: the file takes over manual and damaged records.
-func TestTheFileTakesOver(t *testing.T) {
+func TestSite_FileTakesOver(t *testing.T) {
 	w := newWorld(t)
 	bound(t, w)
 	coretest.Must(t, w.PutPublisher(ctx, Publisher{ID: "pub_shop", Name: "By hand"}))
@@ -612,7 +612,7 @@ func TestSeed(t *testing.T) {
 }
 
 // An instance of the previous release can read this release's records, including unknown fields.
-func TestAnEarlierReleaseReadsEveryRecord(t *testing.T) {
+func TestSite_EarlierRelease(t *testing.T) {
 	w := newWorld(t)
 	bound(t, w)
 	coretest.Must(t, w.Put(ctx, aSite(), KeepRemoved, nil))

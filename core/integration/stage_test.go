@@ -42,7 +42,7 @@ func (w *world) ready(t testing.TB, d *Directory) bool {
 }
 
 // Contract 25: a staged webhook has no effect until it is promoted. Then it takes effect as a whole.
-func TestAStagedWebhook(t *testing.T) {
+func TestStage_Webhook(t *testing.T) {
 	for _, c := range []struct {
 		name, url, staged  string
 		wantURL, wantValue string
@@ -120,7 +120,7 @@ func TestPromoteRejects(t *testing.T) {
 }
 
 // Contract 25: an unstaged change resets readiness, even next to a staged change.
-func TestAnUnstagedChangeResetsReadiness(t *testing.T) {
+func TestStage_Unstaged(t *testing.T) {
 	w := newWorld(t)
 	w.readied(t)
 	v := w.stage(t, "https://new.example/", "whsec_staged")
@@ -170,7 +170,7 @@ func TestNoInstanceIsUnreadyWhileAChangeTakesItsPlace(t *testing.T) {
 }
 
 // A webhook that was not ready does not become ready by being replaced.
-func TestAReplacedWebhookThatWasNotReady(t *testing.T) {
+func TestStage_ReplacedBeforeReady(t *testing.T) {
 	w := newWorld(t)
 	w.made(t)
 	v := w.stage(t, "https://new.example/", "whsec_staged")
@@ -183,7 +183,7 @@ func TestAReplacedWebhookThatWasNotReady(t *testing.T) {
 }
 
 // The test of the earlier webhook ends after the staged one replaced it. Its result is ignored.
-func TestALateResultOfAnOldTest(t *testing.T) {
+func TestStage_LateResult(t *testing.T) {
 	w := newWorld(t)
 	old := w.readied(t)
 	v := w.stage(t, "https://new.example/", "whsec_staged")
@@ -198,7 +198,7 @@ func TestALateResultOfAnOldTest(t *testing.T) {
 }
 
 // Contract 19: a sealed secret opens in its own place alone.
-func TestAStagedSecretOpensOnlyWhereItBelongs(t *testing.T) {
+func TestStage_SecretBoundToRecord(t *testing.T) {
 	w := newWorld(t)
 	w.made(t)
 	v := w.stage(t, "https://new.example/", "whsec_staged")

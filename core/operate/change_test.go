@@ -19,7 +19,7 @@ import (
 )
 
 // Contract 42: of two who change the same version, the second learns that it is no longer that.
-func TestALostUpdateIsRejected(t *testing.T) {
+func TestChange_LostUpdate(t *testing.T) {
 	w := newWorld(t)
 	seen, err := w.Integration(ctx, admin, intA)
 	coretest.Must(t, err)
@@ -146,7 +146,7 @@ func TestOriginsAreKeptAsBrowsersWriteThem(t *testing.T) {
 }
 
 // All wrong values are reported together (contract 5), by their names in forms and the API.
-func TestEveryWrongValueIsNamed(t *testing.T) {
+func TestChange_WrongValues(t *testing.T) {
 	w := newWorld(t)
 	age, attempts := 120, 99
 	_, err := w.CreateIntegration(ctx, admin, IntegrationInput{Publisher: pubA, Name: text(" "),
@@ -171,7 +171,7 @@ func TestEveryWrongValueIsNamed(t *testing.T) {
 }
 
 // Contract 25: a staged change leaves the old address and secret at work until the staged ones are Ready.
-func TestAStagedChangeTakesOverWhenItIsReady(t *testing.T) {
+func TestStagedChange_Ready(t *testing.T) {
 	w := newWorld(t)
 	w.answer = w.verifying(secret)
 	report, err := w.TestWebhook(ctx, developer, intA, false)
@@ -202,7 +202,7 @@ func TestAStagedChangeTakesOverWhenItIsReady(t *testing.T) {
 }
 
 // A new address with the same secret can be staged, too.
-func TestAStagedAddressKeepsTheSecret(t *testing.T) {
+func TestStagedChange_AddressOnly(t *testing.T) {
 	w := newWorld(t)
 	_, err := w.StageWebhook(ctx, admin, intA, "",
 		WebhookInput{URL: text("https://new.publisher.example/hook")})
@@ -214,7 +214,7 @@ func TestAStagedAddressKeepsTheSecret(t *testing.T) {
 }
 
 // Contract 46: what the configuration file names is changed there.
-func TestWhatTheFileManagesIsReadOnly(t *testing.T) {
+func TestManaged_ReadOnly(t *testing.T) {
 	w := newWorld(t)
 	site := fmt.Sprintf(
 		`{"publishers":[{"id":"pub_f","name":"File"}],"integrations":[{"id":%q,"publisher":"pub_f",
@@ -249,7 +249,7 @@ func TestWhatTheFileManagesIsReadOnly(t *testing.T) {
 }
 
 // Contract 42: the audit has every change, and no secret, key, token or link, nor does the log.
-func TestTheAuditHasChangesAndNoSecrets(t *testing.T) {
+func TestAudit_NoSecrets(t *testing.T) {
 	w := newWorld(t)
 	var secrets []string
 	made, err := w.CreateIntegration(ctx, admin, IntegrationInput{Publisher: pubA, Name: text("New"),
@@ -313,7 +313,7 @@ func TestTheAuditHasChangesAndNoSecrets(t *testing.T) {
 
 // An audit entry is written in the commit of its change: a change that fails has none, and one whose reply is
 // lost has one.
-func TestAChangeAndItsEntryAreOneCommit(t *testing.T) {
+func TestAudit_SameCommit(t *testing.T) {
 	for name, fault := range map[string]kvtest.Fault{"the commit fails": kvtest.Reject,
 		"the reply is lost": kvtest.LoseReply} {
 		t.Run(name, func(t *testing.T) {
@@ -340,7 +340,7 @@ func TestAChangeAndItsEntryAreOneCommit(t *testing.T) {
 }
 
 // A publisher's first page lists the remaining steps and the completed ones.
-func TestTheOverviewLeadsToGoingLive(t *testing.T) {
+func TestOverview_GoLive(t *testing.T) {
 	w := newWorld(t)
 	p, err := w.CreatePublisher(ctx, operator, PublisherInput{Name: text("New")})
 	coretest.Must(t, err)
@@ -393,7 +393,7 @@ func TestTheOverviewLeadsToGoingLive(t *testing.T) {
 	}
 }
 
-func TestThereIsNoOverviewOfNobody(t *testing.T) {
+func TestOverview_UnknownPublisher(t *testing.T) {
 	w := newWorld(t)
 	if o, err := w.Overview(ctx, operator, "pub_nobody"); !errors.Is(err, web.ErrNotFound) {
 		t.Errorf("contract 5, 404: the overview of a missing publisher: %+v, %v", o, err)
@@ -446,7 +446,7 @@ func TestSearchByName(t *testing.T) {
 }
 
 // The step session links to an integration for a test session, if there is one.
-func TestTheOverviewLeadsToATestSession(t *testing.T) {
+func TestOverview_TestSession(t *testing.T) {
 	const first = "00000000-0000-4000-8000-000000000001"
 	w := newWorld(t)
 	coretest.Must(t, w.Directory.PutIntegration(ctx, integration.Integration{ID: first, PublisherID: pubA,
@@ -472,7 +472,7 @@ func TestTheOverviewLeadsToATestSession(t *testing.T) {
 }
 
 // An archived integration cannot be changed or tested, and starts no test session.
-func TestWhatIsArchivedStays(t *testing.T) {
+func TestArchive_KeepsRecords(t *testing.T) {
 	w := newWorld(t)
 	i, err := w.ArchiveIntegration(ctx, admin, intA, "")
 	coretest.Must(t, err)
@@ -503,7 +503,7 @@ func TestWhatIsArchivedStays(t *testing.T) {
 }
 
 // The integrations of an archived publisher start no session, not even one to try things out.
-func TestAnArchivedPublisherTriesNothing(t *testing.T) {
+func TestArchive_NoTests(t *testing.T) {
 	w := newWorld(t)
 	start := func() error {
 		_, err := w.StartTestSession(ctx, admin, intA, "https://www.publisher.example/")
@@ -521,7 +521,7 @@ func TestAnArchivedPublisherTriesNothing(t *testing.T) {
 }
 
 // A cursor that no list gave is the caller's mistake, in every list, and no failure of the service.
-func TestACursorOfNoList(t *testing.T) {
+func TestList_ForeignCursor(t *testing.T) {
 	w := newWorld(t)
 	c := Cursor{After: "c/of/" + pubB + "/~"}
 	for list, ask := range map[string]func() error{
@@ -558,7 +558,7 @@ func TestACursorOfNoList(t *testing.T) {
 }
 
 // Such characters would hide the reading direction or the end of a name.
-func TestANameHasNothingThatCannotBeSeen(t *testing.T) {
+func TestName_InvisibleCharacters(t *testing.T) {
 	w := newWorld(t)
 	for _, name := range []string{"a\u202eb", "a\u2028b", "a\u200bb", "a\nb", "a\x00b", "a\xff"} {
 		_, err := w.CreatePublisher(ctx, operator, PublisherInput{Name: text(name)})

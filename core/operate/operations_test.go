@@ -388,9 +388,9 @@ var calls = map[string]row{
 	}, false},
 }
 
-// TestWhoMayDoWhat calls every function as every kind of actor (contract 43). Another publisher's member gets
+// TestRights_Table calls every function as every kind of actor (contract 43). Another publisher's member gets
 // web.ErrNotFound everywhere, whatever their role.
-func TestWhoMayDoWhat(t *testing.T) {
+func TestRights_Table(t *testing.T) {
 	actors := []struct {
 		letter string
 		Actor
@@ -420,7 +420,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 }
 
 // Permission is checked before the values of the request.
-func TestTheRoleComesBeforeTheValues(t *testing.T) {
+func TestRights_BeforeValues(t *testing.T) {
 	w := newWorld(t)
 	d := w.WithMisread([]web.FieldError{{Field: "type", Code: "type", Message: "Must be a string."}})
 	for name, ask := range map[string]func() error{
@@ -453,8 +453,8 @@ func isInvalid(err error) bool {
 // judged are the operations that the core's host carries out, and who may do them.
 var judged = map[Operation]string{ModuleRead: "o v", ModuleActivate: "o", BackupMake: "o"}
 
-// TestTheHostsOperations: no member of a publisher does anything to the service, whatever their role there.
-func TestTheHostsOperations(t *testing.T) {
+// TestRights_HostOperations: no role at a publisher has a right on the service.
+func TestRights_HostOperations(t *testing.T) {
 	w := newWorld(t)
 	for op, may := range judged {
 		for letter, who := range map[string]Actor{"o": operator, "v": overseer, "a": admin, "d": developer,
@@ -476,13 +476,13 @@ func TestTheHostsOperations(t *testing.T) {
 	}
 }
 
-// TestEveryFunctionHasItsRow keeps the table above whole.
-func TestEveryFunctionHasItsRow(t *testing.T) {
+// TestTable_EveryFunction keeps the table above whole.
+func TestTable_EveryFunction(t *testing.T) {
 	functions := reflect.TypeFor[*Operations]()
 	for n := range functions.NumMethod() {
 		name := functions.Method(n).Name
 		if _, port := reflect.TypeFor[host.Host]().MethodByName(name); !port && calls[name].call == nil {
-			t.Errorf("TestWhoMayDoWhat does not call %s", name)
+			t.Errorf("TestRights_Table does not call %s", name)
 		}
 	}
 	used := map[Operation]bool{}

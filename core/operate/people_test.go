@@ -53,7 +53,7 @@ func TestAdminsSeeTheSessionsOfMembers(t *testing.T) {
 
 // A list of members asks the store for so many sessions and no more, whatever the members do. Who follows
 // Next sees every member once.
-func TestAListOfMembersIsBounded(t *testing.T) {
+func TestMembers_Limit(t *testing.T) {
 	w := newWorld(t)
 	rp, err := webauthn.NewRelyingParty("verify.verge.example", "Verge", w.BaseURL)
 	coretest.Must(t, err)

@@ -18,7 +18,7 @@ import (
 	"github.com/verge-id/verge/kvadapters/kvtest"
 )
 
-func TestTheWebhookTest(t *testing.T) {
+func TestWebhookTest_Outcomes(t *testing.T) {
 	bad := func(probe string, status int) func(*world) func(host.FetchRequest) (int, error) {
 		n := slices.Index([]string{webhook.ProbeGood, webhook.ProbeBadSignature, webhook.ProbeStaleTimestamp,
 			webhook.ProbeDifferingTimestamp, webhook.ProbeAlteredBody}, probe)
@@ -71,7 +71,7 @@ func TestTheWebhookTest(t *testing.T) {
 }
 
 // A developer who fixes a receiver sees its request and its response.
-func TestAProbeShowsItsRequestAndAnswer(t *testing.T) {
+func TestWebhookTest_ShowsRequestAndResponse(t *testing.T) {
 	w := newWorld(t)
 	for says, want := range map[string]struct {
 		body string
@@ -105,7 +105,7 @@ func TestAProbeShowsItsRequestAndAnswer(t *testing.T) {
 	}
 }
 
-func TestTheWebhookTestSaysWhyThereWasNoAnswer(t *testing.T) {
+func TestWebhookTest_NoResponse(t *testing.T) {
 	for _, reason := range []string{host.FetchBlocked, host.FetchTimeout, host.FetchDNS, host.FetchRefused,
 		host.FetchTLS, host.FetchNetwork, host.FetchStatusLine, host.FetchHeaderLine, host.FetchHeaderSize,
 		host.FetchCut, host.FetchMalformed} {
@@ -131,7 +131,7 @@ func TestTheWebhookTestSaysWhyThereWasNoAnswer(t *testing.T) {
 }
 
 // A receiver that fails after the first probe gets the other probes, too.
-func TestTheWebhookTestGoesOnAfterAnAnswer(t *testing.T) {
+func TestWebhookTest_ContinuesAfterResponse(t *testing.T) {
 	w := newWorld(t)
 	sent := 0
 	w.answer = func(req host.FetchRequest) (int, error) {
@@ -148,7 +148,7 @@ func TestTheWebhookTestGoesOnAfterAnAnswer(t *testing.T) {
 }
 
 // A ready integration is no longer ready after a failed test.
-func TestAFailedTestEndsReadiness(t *testing.T) {
+func TestWebhookTest_FailureEndsReadiness(t *testing.T) {
 	w := newWorld(t)
 	for _, want := range []bool{true, false, true} {
 		w.answer = w.verifying(secret)
@@ -167,7 +167,7 @@ func TestAFailedTestEndsReadiness(t *testing.T) {
 	}
 }
 
-func TestTheWebhookTestNeedsSomethingToTest(t *testing.T) {
+func TestWebhookTest_NoWebhook(t *testing.T) {
 	w := newWorld(t)
 	var rejected *web.Error
 	for _, hook := range []integration.Webhook{{}, {Off: true}, {URL: "https://hooks.publisher.example/"}} {
@@ -216,7 +216,7 @@ func TestLinesNameThePublisher(t *testing.T) {
 }
 
 // To a receiver the event looks like any other, but its session does not exist.
-func TestTheTestEventHasNoSession(t *testing.T) {
+func TestWebhookTest_EventWithoutSession(t *testing.T) {
 	w := newWorld(t)
 	var bodies [][]byte
 	w.answer = func(req host.FetchRequest) (int, error) {

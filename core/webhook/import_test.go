@@ -31,7 +31,7 @@ func main() {
 // A publisher's program takes Verify without anything that the server needs. It builds with no network and an
 // empty module cache, so not even the go.mod of a library is fetched, and it links our packages and the
 // standard library.
-func TestAPublisherImportsNothingElse(t *testing.T) {
+func TestImports_OfPublishers(t *testing.T) {
 	goCommand := kit.Program(t, "go")
 	kit.Source(t)
 	root, err := filepath.Abs("../..")

@@ -13,8 +13,8 @@ import (
 	"github.com/verge-id/verge/testharness/long"
 )
 
-// TestEveryBuildIsStatic: an image from scratch has no loader and no library.
-func TestEveryBuildIsStatic(t *testing.T) {
+// TestBuild_Static: an image from scratch has no loader and no library.
+func TestBuild_Static(t *testing.T) {
 	for path, line := range map[string]string{
 		"../../Makefile":                    "CGO_ENABLED=0 $(GO) build -trimpath",
 		"../../.goreleaser.yaml":            "- CGO_ENABLED=0",
@@ -27,9 +27,9 @@ func TestEveryBuildIsStatic(t *testing.T) {
 	}
 }
 
-// TestTheImage builds the image and runs it, as the user that it names.
-func TestTheImage(t *testing.T) {
-	long.Skip(t, "TestTheImage")
+// TestImage_Runs builds the image and runs it, as the user that it names.
+func TestImage_Runs(t *testing.T) {
+	long.Skip(t, "TestImage_Runs")
 	buildah := kit.Program(t, "buildah")
 	dir := t.TempDir()
 	binary := filepath.Join(dir, "verge")

@@ -64,7 +64,7 @@ func TestAlertsDoWhatTheirTestsSay(t *testing.T) {
 
 var alertName = regexp.MustCompile(`(?m)^      - alert: (\w+)$`)
 
-func TestEachAlertHasATest(t *testing.T) {
+func TestAlerts_EachTested(t *testing.T) {
 	tests := read(t, "alerts_test.yml") + read(t, "alerts_week_test.yml")
 	alerts := alertName.FindAllStringSubmatch(read(t, "alerts.yml"), -1)
 	if len(alerts) < 10 {
@@ -112,7 +112,7 @@ var (
 )
 
 // An alert or a panel on a missing metric is always silent.
-func TestOnlyMetricsThatExistAreWatched(t *testing.T) {
+func TestAlerts_ExistingMetrics(t *testing.T) {
 	files, err := filepath.Glob("../server/*metrics.go")
 	if err != nil || len(files) < 4 {
 		t.Fatalf("%d files of metrics: %v", len(files), err)
@@ -145,7 +145,7 @@ func TestOnlyMetricsThatExistAreWatched(t *testing.T) {
 }
 
 // The dashboard of a slow service shows all its active work.
-func TestTheDashboardShowsWhatIsUnderWay(t *testing.T) {
+func TestDashboard_Metrics(t *testing.T) {
 	shown := strings.Join(expressions(t), "\n")
 	gauges := 0
 	for _, m := range metricMade.FindAllStringSubmatch(read(t, "../server/metrics.go"), -1) {
@@ -168,7 +168,7 @@ var increases = regexp.MustCompile(
 
 // To Prometheus a counter that appears with 1 does not rise. So a new server has all counters of alerts with
 // the value 0.
-func TestTheFirstEventRaisesAnAlert(t *testing.T) {
+func TestAlerts_FirstEvent(t *testing.T) {
 	metrics := testharness.New(t, nil).Metrics()
 	found := increases.FindAllStringSubmatch(read(t, "alerts.yml"), -1)
 	if len(found) < 4 {
@@ -205,7 +205,7 @@ func TestExpressionsOfTheDashboard(t *testing.T) {
 
 // Grafana describes its dashboards by types of TypeScript. A member that they do not have, or a value of
 // another type, fails.
-func TestTheDashboardIsOneOfGrafana(t *testing.T) {
+func TestDashboard_Grafana(t *testing.T) {
 	const modules = "/usr/local/lib/grafana/node_modules"
 	kit.Program(t, "node") // the compiler is a script of Node's
 	compiler := kit.File(t, modules+"/.bin/tsc")

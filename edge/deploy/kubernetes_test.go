@@ -10,9 +10,9 @@ import (
 	"github.com/verge-id/verge/testharness/long"
 )
 
-// TestTheManifestsHoldTogether reads the manifests: what one names, another has, and the pods have no more
+// TestManifests_References reads the manifests: what one names, another has, and the pods have no more
 // rights than they need.
-func TestTheManifestsHoldTogether(t *testing.T) {
+func TestManifests_References(t *testing.T) {
 	of := map[string]map[string]any{}
 	for _, part := range strings.Split(read(t, "kubernetes/verge.yaml"), "\n---\n") {
 		var m map[string]any
@@ -91,9 +91,9 @@ func at(v any, path ...any) any {
 	return v
 }
 
-// TestTheManifestsAreOfKubernetes reads the manifests by the types of Kubernetes' API.
-func TestTheManifestsAreOfKubernetes(t *testing.T) {
-	long.Skip(t, "TestTheManifestsAreOfKubernetes")
+// TestManifests_Schema reads the manifests by the types of Kubernetes' API.
+func TestManifests_Schema(t *testing.T) {
+	long.Skip(t, "TestManifests_Schema")
 	cmd := exec.Command("go", "run", ".", "../verge.yaml")
 	cmd.Dir = "kubernetes/strict"
 	out, err := cmd.CombinedOutput()

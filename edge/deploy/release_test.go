@@ -15,9 +15,9 @@ import (
 	"github.com/verge-id/verge/testharness/long"
 )
 
-// TestTheReleaseIsReproducible reads the configuration of releases, and holds it against what
+// TestRelease_Reproducible reads the configuration of releases, and holds it against what
 // .ci/reproducible builds.
-func TestTheReleaseIsReproducible(t *testing.T) {
+func TestRelease_Reproducible(t *testing.T) {
 	var release struct {
 		Builds []struct {
 			Main         string
@@ -185,10 +185,10 @@ func TestRelease_Signature(t *testing.T) {
 	}
 }
 
-// TestTwoBuildsAreTheSame builds what is committed twice, for the machine that it runs on. A release does it
+// TestRelease_TwoBuilds builds what is committed twice, for the machine that it runs on. A release does it
 // with empty caches, which takes minutes.
-func TestTwoBuildsAreTheSame(t *testing.T) {
-	long.Skip(t, "TestTwoBuildsAreTheSame")
+func TestRelease_TwoBuilds(t *testing.T) {
+	long.Skip(t, "TestRelease_TwoBuilds")
 	if out, err := exec.Command("git", "rev-parse", "HEAD").CombinedOutput(); err != nil {
 		t.Skipf("SKIP: there is no repository here to clone: %s", out)
 	}

@@ -10,9 +10,9 @@ import (
 	"github.com/verge-id/verge/testharness/kit"
 )
 
-// TestTheUnitIsGood makes systemd read the unit and rate its exposure. It also reads the drop-in next to it
+// TestSystemd_Unit makes systemd read the unit and rate its exposure. It also reads the drop-in next to it
 // and the settings in its comments.
-func TestTheUnitIsGood(t *testing.T) {
+func TestSystemd_Unit(t *testing.T) {
 	t.Parallel()
 	analyze := kit.Program(t, "systemd-analyze")
 	unit := read(t, "systemd/verge.service")

@@ -17,7 +17,7 @@ import (
 )
 
 // A switch gives a service its engine, and operators see which one it is.
-func TestAServiceWithASwitch(t *testing.T) {
+func TestOpen_Switch(t *testing.T) {
 	bad := badModules(t)[0]
 	for _, c := range []struct {
 		config Config
@@ -69,7 +69,7 @@ func TestAServiceWithASwitch(t *testing.T) {
 }
 
 // If a switch cannot start its module, the service does not open.
-func TestAServiceWhoseModuleIsNone(t *testing.T) {
+func TestOpen_InvalidModule(t *testing.T) {
 	public, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -143,7 +143,7 @@ func TestRollbacksAreNoted(t *testing.T) {
 }
 
 // The source of a module that runs already is the configured one, even if an operator sends it again.
-func TestWhereAModuleComesFrom(t *testing.T) {
+func TestSwitch_Sources(t *testing.T) {
 	all := badModules(t)
 	m := runModules(t, all[0], &hooked{})
 	again := all[0]
@@ -192,7 +192,7 @@ func (o *opening) Read(p []byte) (int, error) {
 }
 
 // While an operator sends a module slowly, others can change the module.
-func TestASlowUploadBlocksNoSIGHUP(t *testing.T) {
+func TestSwitch_SlowUpload(t *testing.T) {
 	all := badModules(t)
 	m := runModules(t, all[0], &hooked{})
 	body := &opening{bytes.NewReader(all[1].WASM), make(chan struct{}, 1), make(chan struct{})}

@@ -45,7 +45,7 @@ func TestEventsAreDeliveredByAlarm(t *testing.T) {
 	s.want(s.validate(result), http.StatusConflict, "ALREADY_USED")
 }
 
-func TestAnEventIsTriedAgainByAlarm(t *testing.T) {
+func TestAlarm_Retry(t *testing.T) {
 	in := newInbox(t)
 	in.answer(http.StatusInternalServerError)
 	guest := retrying(300*time.Millisecond, time.Hour)
@@ -58,7 +58,7 @@ func TestAnEventIsTriedAgainByAlarm(t *testing.T) {
 	in.cameAs(t, id, "verification.started", 500, 500, 204)
 }
 
-func TestASessionEndsByAlarm(t *testing.T) {
+func TestAlarm_Expiry(t *testing.T) {
 	in := newInbox(t)
 	s, site := newSite(t, in, workerd.Config{Offset: -time.Hour})
 	id, _ := s.start()
@@ -88,7 +88,7 @@ func TestNoAlarmSpins(t *testing.T) {
 }
 
 // After an alarm that failed, another one comes.
-func TestAnAlarmThatCannotArm(t *testing.T) {
+func TestAlarm_CannotArm(t *testing.T) {
 	in := newInbox(t)
 	in.answer(http.StatusInternalServerError)
 	s, site := newSite(t, in,
@@ -103,8 +103,8 @@ func TestAnAlarmThatCannotArm(t *testing.T) {
 }
 
 // The platform limits the requests and the CPU time of one alarm.
-func TestABacklogTakesSeveralAlarms(t *testing.T) {
-	long.Skip(t, "TestABacklogTakesSeveralAlarms")
+func TestAlarm_Backlog(t *testing.T) {
+	long.Skip(t, "TestAlarm_Backlog")
 	in := newInbox(t)
 	s, site := newSite(t, in, workerd.Config{Offset: -time.Hour})
 	ids := make([]string, 450)
@@ -152,7 +152,7 @@ func TestSingleUse(t *testing.T) {
 }
 
 // contract 27: a receiver that hangs takes only the places of its own destination.
-func TestAReceiverThatHangsDelaysNoOther(t *testing.T) {
+func TestAlarm_HangingReceiver(t *testing.T) {
 	in := newInbox(t)
 	release := make(chan struct{})
 	var asked atomic.Int64
@@ -180,9 +180,9 @@ func TestAReceiverThatHangsDelaysNoOther(t *testing.T) {
 }
 
 // Events for a slow receiver are postponed. Each arrives once.
-func TestASlowReceiverGetsEverythingOnce(t *testing.T) {
+func TestAlarm_SlowReceiver(t *testing.T) {
 	t.Parallel()
-	long.Skip(t, "TestASlowReceiverGetsEverythingOnce")
+	long.Skip(t, "TestAlarm_SlowReceiver")
 	in := newInbox(t)
 	in.delay = 900 * time.Millisecond
 	s, _ := newSite(t, in, workerd.Config{})

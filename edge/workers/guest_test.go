@@ -30,7 +30,7 @@ func on(t *testing.T, server *workerd.Server, c workerd.Config) (*service, *work
 }
 
 // If a guest fails, its requests return 503, and the next one works.
-func TestAGuestThatFails(t *testing.T) {
+func TestGuest_Fails(t *testing.T) {
 	bad := kit.Build(t, "github.com/verge-id/verge/edge/wasmhost/testdata/badguest")
 	server := workerd.Start(t, &workerd.Options{Other: bad})
 	for path, cause := range map[string]string{
@@ -120,7 +120,7 @@ func TestModule_Rejected(t *testing.T) {
 }
 
 // An answer has every value of the guest's header, and none that is about the connection.
-func TestTheHeaderOfAnAnswer(t *testing.T) {
+func TestGuest_ResponseHeader(t *testing.T) {
 	s, _ := on(t, probe(t), workerd.Config{})
 	for path, cookies := range map[string][]string{"/one-value": nil, "/two-values": {"a=1", "b=2"}} {
 		a := s.do("GET", s.base+path, nil, nil)
@@ -138,7 +138,7 @@ func TestTheHeaderOfAnAnswer(t *testing.T) {
 }
 
 // contract 13: a panic may quote a request.
-func TestTheLogDoesNotQuoteAPanic(t *testing.T) {
+func TestGuest_PanicNotLogged(t *testing.T) {
 	s, site := on(t, probe(t), workerd.Config{})
 	s.want(s.do("POST", s.base+"/panic", nil, []byte("hush")), http.StatusServiceUnavailable, "UNAVAILABLE")
 	if log := site.Logs(); strings.Contains(log, "hush") || !strings.Contains(log, `"cause":"trap"`) {
@@ -154,7 +154,7 @@ func probe(t *testing.T) *workerd.Server {
 
 // A guest cannot tell how long it computes, as on the real platform: only I/O moves the
 // clock.
-func TestTheClockStandsStill(t *testing.T) {
+func TestGuest_Clock(t *testing.T) {
 	s, _ := on(t, probe(t), workerd.Config{})
 	a := s.do("GET", s.base+"/clock", nil, nil)
 	took, err := time.ParseDuration(string(a.body))
@@ -284,7 +284,7 @@ func TestDeadline(t *testing.T) {
 }
 
 // A client that goes away does not leave its request in the guest for ever.
-func TestAClientThatGoesAway(t *testing.T) {
+func TestGuest_ClientGone(t *testing.T) {
 	server := probe(t)
 	release := make(chan struct{})
 	receiver := httptest.NewServer(
@@ -307,7 +307,7 @@ func TestAClientThatGoesAway(t *testing.T) {
 
 // If the platform has ended a request's context, nothing continues the request. Once
 // its deadline is well past, another request takes it out of the guest.
-func TestARequestWhoseContextIsGone(t *testing.T) {
+func TestGuest_ContextGone(t *testing.T) {
 	receiver := newInbox(t)
 	s, site := on(t, probe(t), workerd.Config{Now: time.Now()})
 	fetch := abi.Append.Request(nil, &web.Request{Method: "POST", Path: "/fetch", Body: []byte(receiver.URL)})
@@ -325,7 +325,7 @@ func TestARequestWhoseContextIsGone(t *testing.T) {
 
 // A request may look as if its context were gone, because its isolate was slow or the
 // clock jumped. That ends this request and no other.
-func TestARequestThatWasGivenUpAndGoesOn(t *testing.T) {
+func TestGuest_AbandonedRequest(t *testing.T) {
 	store := &slow{KV: memory.New(memory.Config{}), release: make(chan struct{})}
 	s, site := newSite(t, newInbox(t), workerd.Config{Store: store, Now: time.Now()})
 	store.hold.Store(true)

@@ -31,7 +31,7 @@ func TestGetAndCommitAreLinearizable(t *testing.T) {
 
 // Whether a commit without a reply has happened is not known. Any other effect without
 // a reply has failed.
-func TestAnEffectWithoutAReply(t *testing.T) {
+func TestKV_EffectWithoutReply(t *testing.T) {
 	site := workerd.Shared(t).Site(t, workerd.Config{Store: dead{}})
 	key := kv.Key{Partition: "p0", Name: "n"}
 	if _, err := site.KV().Get(t.Context(), key); !errors.Is(err, kv.ErrUnavailable) {

@@ -98,12 +98,12 @@ func (f fleet) run(t *testing.T) (answers []fleetAnswer, ways int) {
 
 const start0 = 1_000_000_000_000_000 // some time
 
-// TestTheFleetNeverExceedsALimit sends requests to isolates that lease cells of the
+// TestLeases_FleetLimit sends requests to isolates that lease cells of the
 // same counters, at random times. Some questions and answers take long or are lost, and
 // some isolates are evicted. The requests that were allowed must be within the limit
 // that a single counter would have kept.
-func TestTheFleetNeverExceedsALimit(t *testing.T) {
-	long.Skip(t, "TestTheFleetNeverExceedsALimit")
+func TestLeases_FleetLimit(t *testing.T) {
+	long.Skip(t, "TestLeases_FleetLimit")
 	for seed := range uint64(60) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		limit := func(name string) fleetCharge {
@@ -162,7 +162,7 @@ func (f fleet) over(c fleetCharge, answers []fleetAnswer) string {
 }
 
 // A single isolate answers exactly like a single counter, including the counters for headers.
-func TestOneIsolateIsExact(t *testing.T) {
+func TestLeases_OneIsolate(t *testing.T) {
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 2))
 		cost := (1 + r.IntN(1000)) * 1000

@@ -19,7 +19,7 @@ import (
 )
 
 // The Worker and the native server read a Prefer alike.
-func TestTheWorkerAndTheServerReadAPreferenceAlike(t *testing.T) {
+func TestLongPoll_SamePreference(t *testing.T) {
 	cases := bothservers.Preferences(t)
 	var all [][]string
 	for _, c := range cases {
@@ -55,7 +55,7 @@ func askWorker(t *testing.T, what string, question, answer any) {
 
 // The limits of waiting requests also apply at the edge, per client and in total. An overdue request has
 // ended without a release.
-func TestWhoMayWaitAtTheEdge(t *testing.T) {
+func TestLongPoll_Callers(t *testing.T) {
 	type step struct {
 		Client string `json:"client,omitempty"`
 		Now    int    `json:"now"`             // in milliseconds; it waits for 20 s
@@ -94,7 +94,7 @@ func TestWhoMayWaitAtTheEdge(t *testing.T) {
 
 // Who has been answered waits no more, and others may. So it is with a client that has gone, if the platform
 // tells.
-func TestWhoLeavesTheEdgeWaitsNoMore(t *testing.T) {
+func TestLongPoll_ClientGone(t *testing.T) {
 	s, _ := newSite(t, newInbox(t), workerd.Config{})
 	query := url.Values{"integration_id": {integrationID}, "since": {"2026-11-20T22:10:00.000Z"}}
 	target := s.base + web.TestsPath + "?" + query.Encode()

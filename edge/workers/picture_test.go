@@ -37,17 +37,17 @@ import (
 	"github.com/verge-id/verge/wasm/settings"
 )
 
-// TestTheLargestPicture: a picture of 1 MiB reaches the estimator whole, whatever runs the core. The profile
+// TestPicture_Largest: a picture of 1 MiB reaches the estimator whole, whatever runs the core. The profile
 // yoti needs most room: a request of 1.4 MiB, and a message to sign of 1.9 MiB. Pictures come one at a time
 // and then several at the same time, because a guest with too much memory is replaced.
-func TestTheLargestPicture(t *testing.T) {
+func TestPicture_Largest(t *testing.T) {
 	engines := map[string]func(walks, *testing.T) (client *http.Client, key string){
 		"native": walks.natively, "wasm": walks.inGuests, "workerd": walks.onWorkerd,
 	}
 	for name, open := range engines {
 		t.Run(name, func(t *testing.T) {
 			if name != "native" { // the engine with the fewest limits of its own
-				long.Skip(t, "TestTheLargestPicture")
+				long.Skip(t, "TestPicture_Largest")
 			}
 			t.Parallel()
 			p := newWalks(t)

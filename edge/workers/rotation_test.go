@@ -157,9 +157,9 @@ func (s *service) servesNobody(server *workerd.Server, id, link, result, log str
 
 // contract 16 at the edge, I12 and I13: a rotated ring is put as the next version of the secret. No request
 // fails because of it. An isolate of the previous version, or with another fleet's ring, makes no changes.
-func TestTheRingInTheSecretsNextVersion(t *testing.T) {
+func TestRotation_NextSecret(t *testing.T) {
 	t.Parallel()
-	long.Skip(t, "TestTheRingInTheSecretsNextVersion")
+	long.Skip(t, "TestRotation_NextSecret")
 	in := newInbox(t)
 	before := generated(t, time.Now())
 	a := before.Keys[0].ID

@@ -22,7 +22,7 @@ var update = flag.Bool("update", false, "write src/routes.js")
 
 const routesFile = "src/routes.js"
 
-func TestTheRoutesOfTheWorkerAreTheCores(t *testing.T) {
+func TestRoutes_SameAsCore(t *testing.T) {
 	want := routesJS(t)
 	if *update {
 		if err := os.WriteFile(routesFile, want, 0o666); err != nil {
@@ -94,7 +94,7 @@ func routesJS(t *testing.T) []byte {
 
 // The Worker and the native server give a request the same label, its body the same
 // limit, and log the same part of its path.
-func TestTheWorkerAndTheServerKnowTheRoutesAlike(t *testing.T) {
+func TestRoutes_SameAsServer(t *testing.T) {
 	type question struct {
 		Listener string `json:"listener"`
 		Method   string `json:"method"`

@@ -13,10 +13,10 @@ import (
 	"github.com/verge-id/verge/testharness/oidctest"
 )
 
-// TestASlowProvider: a provider may take nearly its whole timeout for each response of a return, and the user
+// TestProvider_Slow: a provider may take nearly its whole timeout for each response of a return, and the user
 // still comes back verified, on every engine. So all its responses fit into the time of a request.
-func TestASlowProvider(t *testing.T) {
-	long.Skip(t, "TestASlowProvider")
+func TestProvider_Slow(t *testing.T) {
+	long.Skip(t, "TestProvider_Slow")
 	for name, open := range map[string]func(walks, *testing.T) (client *http.Client, key string){
 		"native": walks.natively, "wasm": walks.inGuests, "workerd": walks.onWorkerd,
 	} {

@@ -50,7 +50,7 @@ func deployOn(t *testing.T, isolates int, in *inbox, change func(*workerd.Worker
 }
 
 // A variable holds 5 KB, so a site may be in several variables.
-func TestASiteInTwoVariables(t *testing.T) {
+func TestWorker_SiteInTwoVariables(t *testing.T) {
 	s, _ := deploy(t, newInbox(t), func(w *workerd.Worker) {
 		integrations, err := json.Marshal(map[string]any{
 			"integrations": w.Site.(map[string]any)["integrations"]})
@@ -92,7 +92,7 @@ func jsonOf(t *testing.T, a answer) (m map[string]any) {
 }
 
 // After workerd was killed, written data still exists, and due tasks run.
-func TestARestartLosesNothing(t *testing.T) {
+func TestWorker_Restart(t *testing.T) {
 	in := newInbox(t)
 	in.answer(http.StatusInternalServerError)
 	s, server := deploy(t, in, func(w *workerd.Worker) {
@@ -349,7 +349,7 @@ func TestWrongOperatorTokens_LockTheAddress(t *testing.T) {
 }
 
 // If the configuration is wrong, no requests are served, and the log has the error.
-func TestAConfigurationThatIsWrong(t *testing.T) {
+func TestWorker_WrongConfiguration(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*workerd.Worker)
 		log    string
@@ -424,7 +424,7 @@ func TestAConfigurationThatIsWrong(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if !c.short {
-				long.Skip(t, "TestAConfigurationThatIsWrong")
+				long.Skip(t, "TestWorker_WrongConfiguration")
 			}
 			s, server := deploy(t, newInbox(t), c.change)
 			s.want(s.post(web.StartPath, "", map[string]any{}), http.StatusServiceUnavailable, "UNAVAILABLE")

@@ -7,7 +7,7 @@ import "embed"
 // src/routes.js is made of the core's tables of routes, and of other paths that
 // Go code and the Worker must agree on.
 //
-//go:generate go test -run ^TestTheRoutesOfTheWorkerAreTheCores$ . -update
+//go:generate go test -run ^TestRoutes_SameAsCore$ . -update
 
 // Source is the Worker's modules, in src, and the tests' entry, in test.
 // src/verge.wasm is not among them: it is built.

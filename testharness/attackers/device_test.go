@@ -13,8 +13,8 @@ var wallet = foothold{"An attacker who builds a wallet", []row{
 			"core/internal/mdoc:TestSecurityObjects",
 			"core/internal/mdoc:TestCertificates", "core/internal/mdoc:TestChains",
 			"core/internal/sdjwt:TestVerify_Issuers", "core/internal/sdjwt:TestVerify_Dates",
-			"core/internal/mdoc:TestEveryBitOfAResponseCounts",
-			"core/method/openid4vp:TestWhatIsNoAnswer"},
+			"core/internal/mdoc:TestVerify_FlippedBits",
+			"core/method/openid4vp:TestResponse_Malformed"},
 	},
 	{
 		tries: "disclosures of an SD-JWT that are forged, sent twice, used as another claim, or under " +
@@ -29,7 +29,7 @@ var wallet = foothold{"An attacker who builds a wallet", []row{
 			"and a signature over something else",
 		gets: "400 for each",
 		proof: []string{"core/internal/mdoc:TestVectors", "core/internal/mdoc:TestSignatures",
-			"core/internal/mdoc:TestTheDevicesAlgorithm"},
+			"core/internal/mdoc:TestVerify_DeviceAlgorithm"},
 	},
 	{
 		says: "A document that is expired, of another kind or of an unknown issuer fails the " +
@@ -53,7 +53,7 @@ var wallet = foothold{"An attacker who builds a wallet", []row{
 		gets: "400 for each, even after a rotation of the key ring",
 		proof: []string{"testharness/internal/methodtest:TestWallet_ReplayedResponse",
 			"testharness/internal/methodtest:TestWallet_Address",
-			"core/method/openid4vp:TestWhatIsNoAnswer"},
+			"core/method/openid4vp:TestResponse_Malformed"},
 	},
 	{
 		tries: "a zero-knowledge proof of another element, time, type, session, circuit or issuer, an " +
@@ -68,14 +68,14 @@ var wallet = foothold{"An attacker who builds a wallet", []row{
 		tries: "an unencrypted response to a request for an encrypted one, and envelopes of another " +
 			"algorithm, key or form",
 		gets: "400 for each",
-		proof: []string{"core/method/openid4vp:TestWhatIsNoAnswer", "core/internal/mdoc:TestOpenJWE",
+		proof: []string{"core/method/openid4vp:TestResponse_Malformed", "core/internal/mdoc:TestOpenJWE",
 			"core/internal/mdoc:TestOpenHPKE"},
 	},
 	{
 		tries: "a value that is not true, an age that was not requested, and a token of another form",
 		gets:  "no approval",
 		proof: []string{"core/method/openid4vp:TestVerdicts", "core/internal/mdoc:TestElements",
-			"core/method/openid4vp:TestWhatIsNoAnswer"},
+			"core/method/openid4vp:TestResponse_Malformed"},
 	},
 	{
 		tries: "bytes that are expensive to parse: deep nesting, lengths beyond the end, thousands of keys",
@@ -88,7 +88,7 @@ var wallet = foothold{"An attacker who builds a wallet", []row{
 			"that was accepted before and whose browser has not come yet.",
 		tries: "a valid response after its anchor is gone, and before, with a restart in between",
 		gets:  "400; the page to do the step again",
-		proof: []string{"core/method/openid4vp:TestAnAnchorThatIsTakenAway",
+		proof: []string{"core/method/openid4vp:TestAnchor_Removed",
 			"core/internal/hosted:TestPendingResponse_ChangedMeanwhile",
 			"cmd/verge/internal/cli:TestTrust_Changes"},
 	},
@@ -122,7 +122,7 @@ var wallet = foothold{"An attacker who builds a wallet", []row{
 		proof: []string{"core/method/openid4vp:TestErrorsOfWallets",
 			"testharness/internal/methodtest:TestWallet_UserDeclines",
 			"cmd/verge/internal/demo:TestChromiumDigitalCredentials",
-			"core/internal/hosted/pages:TestTheFormOfTheBrowsersWallets"},
+			"core/internal/hosted/pages:TestCredentialForm_Page"},
 	},
 }}
 
@@ -171,7 +171,7 @@ var passkeys = foothold{"The holder of a device with a passkey", []row{
 		tries: "a passkey of L1 for L2, of another method, a lower age, another publisher or weaker " +
 			"settings, and a passkey that is expired, ended, deleted or blocked",
 		gets: "the page with the other methods; no attempt is counted",
-		proof: []string{"core/internal/hosted:TestAPasskeyThatIsNotAccepted",
+		proof: []string{"core/internal/hosted:TestPasskey_Rejected",
 			"core/internal/passkey:TestAccept_Reasons"},
 	},
 	{
@@ -190,7 +190,7 @@ var passkeys = foothold{"The holder of a device with a passkey", []row{
 			"altered, or signed by another key",
 		gets: "400; no attempt is counted",
 		proof: []string{
-			"core/internal/hosted:TestAPasskeyFormThatIsNoGood",
+			"core/internal/hosted:TestPasskey_DamagedForm",
 			"core/internal/passkey:TestUse_Rejected",
 			"core/internal/webauthn:TestVerifyAssertion",
 			"core/internal/webauthn:TestVerifyAssertion_ChangedBits",
@@ -199,7 +199,7 @@ var passkeys = foothold{"The holder of a device with a passkey", []row{
 	{
 		tries: "the form of another session or attempt, and the form of the page that shows the stored data",
 		gets:  "400, or the current page",
-		proof: []string{"core/internal/hosted:TestAPasskeyFormThatIsNoGood",
+		proof: []string{"core/internal/hosted:TestPasskey_DamagedForm",
 			"core/internal/hosted:TestOwnStepsAreForNoSession"},
 	},
 	{
@@ -212,8 +212,8 @@ var passkeys = foothold{"The holder of a device with a passkey", []row{
 		gets: "400 or 403, and none is stored",
 		proof: []string{"core/internal/hosted:TestMakingAPasskey",
 			"core/internal/hosted:TestNoPasskeyAfterAFailure",
-			"core/internal/hosted:TestTwoSessionsMakeAPasskeyWithOneID",
-			"core/internal/hosted:TestAPasskeyIsMadeAndUsed",
+			"core/internal/hosted:TestPasskey_SameIDTwice",
+			"core/internal/hosted:TestPasskey_CreateAndUse",
 			"core/internal/passkey:TestKeep_Twice", "core/internal/passkey:TestRead_Rejected",
 			"core/internal/hosted:TestPasskey_Sandbox", "core/internal/hosted:TestPasskey_ChangedMeanwhile",
 			"core/internal/webauthn:TestVerifyRegistration"},

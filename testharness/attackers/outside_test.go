@@ -101,7 +101,7 @@ var network = foothold{"Anyone on the network", []row{
 		tries: "secret keys, over and over; preflights and pages, over and over",
 		gets:  "429 once the address is at its limit, without further store calls",
 		proof: []string{"core/internal/api:TestGuessingCountsAgainstTheAddress",
-			"core/internal/api:TestADenialChargesNothingAndReadsNothing",
+			"core/internal/api:TestLimit_DenialHasNoEffect",
 			"core/internal/api:TestPreflightsAndPagesAreLimitedByAddress"},
 	},
 	{
@@ -268,8 +268,8 @@ var browser = foothold{"A browser", []row{
 	{
 		tries: "the provider's step of another session or attempt",
 		gets:  "no effect: it is not evaluated",
-		proof: []string{"core/internal/hosted:TestAProviderTokenBelongsToOneSession",
-			"core/internal/hosted:TestAProviderTokenBelongsToOneAttempt"},
+		proof: []string{"core/internal/hosted:TestStepToken_BoundToSession",
+			"core/internal/hosted:TestStepToken_BoundToAttempt"},
 	},
 	{
 		says: "If an OpenID method has max_age, Verge rejects an older sign-in at the provider, " +

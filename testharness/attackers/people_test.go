@@ -213,16 +213,16 @@ var member = foothold{"A member of a publisher", []row{
 	{
 		tries: "invented cursors",
 		gets:  "an error, or their own objects",
-		proof: []string{"core/operate:TestACursorOfNoList",
-			"core/internal/console:TestAnotherPublishersThingsAreNotThere"},
+		proof: []string{"core/operate:TestList_ForeignCursor",
+			"core/internal/console:TestConsole_OtherPublisher"},
 	},
 	{
 		says: "They have the rights of their role. A change of role, a removal and a sign-out take " +
 			"effect immediately everywhere.",
 		tries: "every operation in every role, with their own form",
 		gets:  "403 if the role lacks the right",
-		proof: []string{"core/operate:TestWhoMayDoWhat", "core/operate:TestEveryFunctionHasItsRow",
-			"core/internal/console:TestEveryFormForEveryRole", "core/internal/member:TestSession_NewRole"},
+		proof: []string{"core/operate:TestRights_Table", "core/operate:TestTable_EveryFunction",
+			"core/internal/console:TestConsole_FormsByRole", "core/internal/member:TestSession_NewRole"},
 	},
 	{
 		tries: "a cookie from before a sign-out, at another instance",

@@ -413,7 +413,7 @@ var earlierKeys = foothold{"Keys of an earlier release", []row{
 		tries: "to read this release's data with the earlier release",
 		gets: "all data until a key with `seals_from` is active; then webhook URLs are sealed, which that " +
 			"release cannot read",
-		proof: []string{"core/integration:TestAnEarlierReleasesStore"},
+		proof: []string{"core/integration:TestRecord_EarlierRelease"},
 	},
 }}
 

@@ -299,7 +299,7 @@ var writer = foothold{"A writer to the store", []row{
 	{
 		tries: "a staged secret, moved to another integration or over the active secret",
 		gets:  "a secret that does not open",
-		proof: []string{"core/integration:TestAStagedSecretOpensOnlyWhereItBelongs"},
+		proof: []string{"core/integration:TestStage_SecretBoundToRecord"},
 	},
 	{
 		says:  "They cannot add an entry to the audit, the log of deliveries or the usage.",

@@ -61,10 +61,10 @@
 //	I11  TestI11OnlyReceiversUseUpAttempts   memory, bolt
 //	I12  cmd/verge/internal/cli: TestRotationInAFleet  redis, postgres: three instances, one file or copies
 //	     core/keyset: TestRotation_NoFailures  memory: copies that come late, clocks apart
-//	     edge/workers: TestTheRingInTheSecretsNextVersion  workerd: the secret's next version
-//	I13  cmd/verge/internal/cli: TestAStrangerDoesNotJoin  redis
+//	     edge/workers: TestRotation_NextSecret  workerd: the secret's next version
+//	I13  cmd/verge/internal/cli: TestRotation_OtherRing  redis
 //	     core/keyset: TestRing_Stranger  memory; an earlier release's store, too
-//	     edge/workers: TestTheRingInTheSecretsNextVersion  workerd
+//	     edge/workers: TestRotation_NextSecret  workerd
 //	I14  TestFaultsOfRedis, TestFaultsOfPostgres which restart nothing; and, of
 //	     cmd/verge/internal/cli, over the binary and a bolt file,
 //	     TestI14AMomentaryStorageFailureNeedsNobody  a full file system, a limit of the file's size

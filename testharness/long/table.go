@@ -30,7 +30,7 @@ var Table = []entry{
 	{
 		Package: "cmd/verge/internal/cli", Test: "TestAlerts_Provoked",
 		Only:  "alerts that are provoked against the real binary, evaluated by promtool",
-		Short: "a test of each alert (edge/deploy:TestEachAlertHasATest)",
+		Short: "a test of each alert (edge/deploy:TestAlerts_EachTested)",
 	},
 	{
 		Package: "cmd/verge/internal/cli", Test: "TestMethodProof",
@@ -45,7 +45,7 @@ var Table = []entry{
 	{
 		Package: "edge/deploy", Test: "TestAlertsDoWhatTheirTestsSay",
 		Only:  "alerts with made-up series",
-		Short: "the syntax of the alerts, and a test of each (TestEachAlertHasATest)",
+		Short: "the syntax of the alerts, and a test of each (TestAlerts_EachTested)",
 	},
 	{
 		Package: "cmd/verge/internal/cli", Test: "TestServe_KeysInAgent",
@@ -153,7 +153,7 @@ var Table = []entry{
 		Short: "rotations of instances in one process (core/keyset:TestRotation_NoFailures)",
 	},
 	{
-		Package: "edge/workers", Test: "TestTheRingInTheSecretsNextVersion",
+		Package: "edge/workers", Test: "TestRotation_NextSecret",
 		Only:  "a rotation of the ring of a Worker",
 		Short: "rotations of instances in one process (core/keyset:TestRotation_NoFailures)",
 	},
@@ -193,9 +193,9 @@ var Table = []entry{
 		Short: "one round",
 	},
 	{
-		Package: "cmd/generate/sbom", Test: "TestTheListOfABinary",
+		Package: "cmd/generate/sbom", Test: "TestList_Binary",
 		Only:  "the list of a binary that the test builds",
-		Short: "the list of a release whose build the test invents (TestAReleaseAsItIsListed)",
+		Short: "the list of a release whose build the test invents (TestList_Release)",
 	},
 	{
 		Package: "cmd/verge/internal/cli", Test: "TestI14AMomentaryStorageFailureNeedsNobody",
@@ -203,7 +203,7 @@ var Table = []entry{
 		Short: "a full disk, and an error after the write",
 	},
 	{
-		Package: "edge/workers", Test: "TestAConfigurationThatIsWrong",
+		Package: "edge/workers", Test: "TestWorker_WrongConfiguration",
 		Only:  "each wrong value of the configuration of a Worker",
 		Short: "one of each kind",
 	},
@@ -213,7 +213,7 @@ var Table = []entry{
 		Short: "exports and imports of one partition (edge/workers:TestExport_IsConsistent, TestImport_Lock)",
 	},
 	{
-		Package: "cmd/verge/internal/cli", Test: "TestTheRecipesOfBackup",
+		Package: "cmd/verge/internal/cli", Test: "TestRecipes_Backup",
 		Only:  "backup and restore of Redis and PostgreSQL by the commands of BACKUP.md",
 		Short: "backup and restore of bolt",
 	},
@@ -288,7 +288,7 @@ var Table = []entry{
 		Short: "the forms that come back without a browser",
 	},
 	{
-		Package: "core/internal/mdoc", Test: "TestEveryBitOfAResponseCounts",
+		Package: "core/internal/mdoc", Test: "TestVerify_FlippedBits",
 		Only:  "every bit of responses of three issuers, one changed at a time",
 		Short: "every 31st bit of each",
 	},
@@ -353,12 +353,12 @@ var Table = []entry{
 		Short: "a new module with the same code",
 	},
 	{
-		Package: "edge/workers", Test: "TestASlowProvider",
+		Package: "edge/workers", Test: "TestProvider_Slow",
 		Only:  "a provider that takes 2.6 s for each response, on each engine",
 		Short: "a slow provider on a test clock, without a server",
 	},
 	{
-		Package: "edge/workers", Test: "TestTheLargestPicture",
+		Package: "edge/workers", Test: "TestPicture_Largest",
 		Only:  "pictures of 1 MiB through guests, on wazero and on workerd",
 		Short: "pictures of 1 MiB through the native core",
 	},
@@ -393,17 +393,17 @@ var Table = []entry{
 		Short: "starts with a public key without a browser",
 	},
 	{
-		Package: "edge/deploy", Test: "TestTheImage",
+		Package: "edge/deploy", Test: "TestImage_Runs",
 		Only:  "the container image, built and run",
 		Short: "that every build is configured as static",
 	},
 	{
-		Package: "edge/deploy", Test: "TestTheManifestsAreOfKubernetes",
+		Package: "edge/deploy", Test: "TestManifests_Schema",
 		Only:  "every field of the manifests, by the types of Kubernetes' API",
 		Short: "that the manifests name each other rightly, and what rights the pods have",
 	},
 	{
-		Package: "edge/deploy", Test: "TestTwoBuildsAreTheSame",
+		Package: "edge/deploy", Test: "TestRelease_TwoBuilds",
 		Only:  "the binary, built twice from two directories and compared",
 		Short: "the configuration of releases is read, and its builds are configured as reproducible",
 	},
@@ -630,7 +630,7 @@ var Table = []entry{
 		Short: "an engine that closes while it serves (TestStress_AllEvents)",
 	},
 	{
-		Package: "edge/workers", Test: "TestABacklogTakesSeveralAlarms",
+		Package: "edge/workers", Test: "TestAlarm_Backlog",
 		Only:  "more due events than one alarm delivers",
 		Short: "single events by alarm (TestEventsAreDeliveredByAlarm)",
 	},
@@ -640,12 +640,12 @@ var Table = []entry{
 		Short: "the promises one by one (TestKV), and the histories on the other stores",
 	},
 	{
-		Package: "edge/workers", Test: "TestTheFleetNeverExceedsALimit",
+		Package: "edge/workers", Test: "TestLeases_FleetLimit",
 		Only:  "isolates that share a limit under load",
 		Short: "the leases of one isolate (TestLeasesOfTwoLimits)",
 	},
 	{
-		Package: "edge/workers", Test: "TestASlowReceiverGetsEverythingOnce",
+		Package: "edge/workers", Test: "TestAlarm_SlowReceiver",
 		Only:  "a receiver in front of the Worker that takes seconds",
 		Short: "a slow receiver of the native service (testharness/invariants)",
 	},

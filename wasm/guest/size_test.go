@@ -10,7 +10,7 @@ import (
 
 // A Worker of the smallest plan may have 3 MiB with gzip: the platform rejects larger ones. 50,000 bytes
 // are left for the glue. All kinds of methods share the rest: `make wasm` reports the size of each one.
-func TestTheModuleIsSmall(t *testing.T) {
+func TestModule_Size(t *testing.T) {
 	const most = 3<<20 - 50_000
 	module := kit.Module(t)
 	var packed bytes.Buffer

@@ -19,9 +19,9 @@ import (
 	"github.com/verge-id/verge/testharness/kit"
 )
 
-// TestTheListOfABinary builds the binary of this source and holds its list against what the go command says.
-func TestTheListOfABinary(t *testing.T) {
-	long.Skip(t, "TestTheListOfABinary")
+// TestList_Binary builds the binary of this source and holds its list against what the go command says.
+func TestList_Binary(t *testing.T) {
+	long.Skip(t, "TestList_Binary")
 	kit.Source(t)
 	dir := t.TempDir()
 	binary := filepath.Join(dir, "verge")
@@ -189,8 +189,8 @@ func valid(t *testing.T, text []byte) {
 	}
 }
 
-// TestAReleaseAsItIsListed has a build info that no test is built with: a version, a commit, a replacement.
-func TestAReleaseAsItIsListed(t *testing.T) {
+// TestList_Release has a build info that no test is built with: a version, a commit, a replacement.
+func TestList_Release(t *testing.T) {
 	release := debug.BuildInfo{
 		GoVersion: "go1.26.1 X:nodwarf5",
 		Path:      "example.com/Product/cmd/x",
@@ -270,8 +270,8 @@ func TestRunRejects(t *testing.T) {
 	}
 }
 
-// TestWhatCannotBeListed: no list is written that would be incomplete or wrong.
-func TestWhatCannotBeListed(t *testing.T) {
+// TestList_Rejected: no list is written that would be incomplete or wrong.
+func TestList_Rejected(t *testing.T) {
 	kit.Source(t)
 	const self = "github.com/verge-id/verge"
 	for _, c := range []struct {
@@ -300,8 +300,8 @@ func TestWhatCannotBeListed(t *testing.T) {
 	}
 }
 
-// TestALicenseIsNotGuessed changes a text that is known.
-func TestALicenseIsNotGuessed(t *testing.T) {
+// TestLicense_Unknown changes a text that is known.
+func TestLicense_Unknown(t *testing.T) {
 	whole, err := os.ReadFile("../../../LICENSE")
 	if err != nil {
 		t.Fatal(err)

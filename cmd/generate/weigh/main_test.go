@@ -11,8 +11,8 @@ import (
 	"github.com/verge-id/verge/core/method/kinds"
 )
 
-// TestTheList: weigh takes the list of this release apart as it stands.
-func TestTheList(t *testing.T) {
+// TestWeigh_List: weigh takes the list of this release apart as it stands.
+func TestWeigh_List(t *testing.T) {
 	source, err := os.ReadFile(filepath.Join("../../..", list))
 	if err != nil {
 		t.Fatal(err)

@@ -224,7 +224,7 @@ func (w *metering) costs(t *testing.T, x charged) {
 	}
 }
 
-func TestADenialChargesNothingAndReadsNothing(t *testing.T) {
+func TestLimit_DenialHasNoEffect(t *testing.T) {
 	w := newWorld(t)
 	c := &counted{Store: w.Limiter.Store, KV: w.Store}
 	w.Limiter = &ratelimit.Limiter{Store: c}

@@ -358,7 +358,7 @@ func testEvents(t *testing.T, head webhook.Head) (events []webhook.Event) {
 
 // The examples can be used to test a receiver: every signature is valid, and every event matches the
 // description.
-func TestTheExamplesOfEvents(t *testing.T) {
+func TestOpenAPI_EventExamples(t *testing.T) {
 	var file struct {
 		Secret   string
 		Now      int64

@@ -856,7 +856,7 @@ func TestPublicKey_BrowserOrigins(t *testing.T) {
 }
 
 // The result token is sent to the callback, and anyone can read a public key.
-func TestAPublicKeyNeedsCallbackOrigins(t *testing.T) {
+func TestStart_PublicKeyWithoutOrigins(t *testing.T) {
 	const page = "https://www.publisher.example"
 	for _, c := range []struct {
 		rule            string
@@ -946,9 +946,9 @@ func TestGuessingCountsAgainstTheAddress(t *testing.T) {
 	}
 }
 
-// TestAResultTokenAloneProvesNothing: contract 17. The outcome that the token
+// TestValidate_TokenWithoutCredential: contract 17. The outcome that the token
 // was issued for must be in the store when the token is marked used.
-func TestAResultTokenAloneProvesNothing(t *testing.T) {
+func TestValidate_TokenWithoutCredential(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		claims func(t *testing.T, w *world, id session.ID, text string) token.ResultClaims

@@ -191,7 +191,7 @@ func body(name, form, who string) string {
 	return "do=" + name + "&" + form + "&csrf=" + forms(who).FormToken(name)
 }
 
-func TestEveryFormForEveryRole(t *testing.T) {
+func TestConsole_FormsByRole(t *testing.T) {
 	seen := map[string]bool{}
 	for _, row := range console.PageRows() {
 		for _, name := range row.Acts {
@@ -243,7 +243,7 @@ func TestEveryFormForEveryRole(t *testing.T) {
 }
 
 // For a member, items of other publishers do not exist.
-func TestAnotherPublishersThingsAreNotThere(t *testing.T) {
+func TestConsole_OtherPublisher(t *testing.T) {
 	theirs := "/console/p/" + othersID
 	for _, path := range []string{theirs, theirs + "/integrations", theirs + "/keys",
 		theirs + "/integrations/" + foreignID,
@@ -433,7 +433,7 @@ func TestForms_PassedValues(t *testing.T) {
 }
 
 // A value that cannot be parsed does not hide the other errors of a form.
-func TestARejectedFormNamesAllThatIsWrong(t *testing.T) {
+func TestConsole_RejectedForm(t *testing.T) {
 	for _, c := range []struct {
 		path, who, form string
 		want            []string
@@ -563,7 +563,7 @@ func TestForms_MissingVersion(t *testing.T) {
 }
 
 // If someone else has changed the item in the meantime, the person sees these changes and can still save.
-func TestALostUpdate(t *testing.T) {
+func TestConsole_LostUpdate(t *testing.T) {
 	w := newWorld(t)
 	resp := w.ask("POST", shop, "admin", body("save-integration", "version=old&name=Laden", "admin"))
 	doc := parse(t, resp)
@@ -617,7 +617,7 @@ func TestForms_LostUpdate(t *testing.T) {
 	}
 }
 
-func TestWhatIsMadeIsShownOnce(t *testing.T) {
+func TestConsole_SecretShownOnce(t *testing.T) {
 	for _, c := range []struct{ path, who, name, form, begins string }{
 		{mine + "/keys", "developer", "create-key", "", "svc_sk_"},
 		{shop + "/webhook", "developer", "rotate-secret", "version={version}", "whsec_"},
@@ -890,7 +890,7 @@ func TestMethodsPage_TrustLists(t *testing.T) {
 }
 
 // A browser that comes from another site sends no cookie, and is not asked to sign in for that.
-func TestALinkFromElsewhere(t *testing.T) {
+func TestConsole_LinkFromOtherSite(t *testing.T) {
 	w := newWorld(t)
 	resp := w.ask("GET", mine+"/keys?after=1", "", "", "Sec-Fetch-Site", "cross-site")
 	refresh := with(parse(t, resp), "http-equiv", "refresh")

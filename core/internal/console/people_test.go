@@ -93,7 +93,7 @@ type newcomer struct {
 	passkeys []operate.Passkey
 }
 
-func TestAMemberComesIn(t *testing.T) {
+func TestSignIn_Member(t *testing.T) {
 	w := newWorld(t)
 	people := w.let(t, "verify.example", base)
 	m := &newcomer{world: w, t: t, people: people, secret: invite(t, people), device: passkeytest.New(base)}
@@ -253,7 +253,7 @@ func (m *newcomer) isInTheAudit() {
 	}
 }
 
-func TestAnOperatorComesIn(t *testing.T) {
+func TestSignIn_Operator(t *testing.T) {
 	w := newWorld(t)
 	people := w.let(t, "verify.example", base)
 	resp := w.ask("POST", "/console/sign-in", "", "do=sign-in&token="+url.QueryEscape(operatorToken))

@@ -231,7 +231,7 @@ func TestLink_Used(t *testing.T) {
 	}
 }
 
-func TestAFormBelongsToAnAttempt(t *testing.T) {
+func TestForm_BoundToAttempt(t *testing.T) {
 	attempts := func(n int) func(*world, string) {
 		return func(w *world, flow string) {
 			w.provider.decision.Verdict = method.AttemptFailed
@@ -308,7 +308,7 @@ func TestLink_ShowsAttempts(t *testing.T) {
 
 // Two posts of one form meet in the store: the provider is asked twice, and
 // one attempt counts.
-func TestOneFormPostedTwiceAtOnceCountsOnce(t *testing.T) {
+func TestForm_PostedTwiceConcurrently(t *testing.T) {
 	w := newWorld(t)
 	id, flow := w.flow(t, nil)
 	w.provider.decision.Verdict = method.AttemptFailed
@@ -329,7 +329,7 @@ func TestOneFormPostedTwiceAtOnceCountsOnce(t *testing.T) {
 	}
 }
 
-func TestAProviderTokenBelongsToOneAttempt(t *testing.T) {
+func TestStepToken_BoundToAttempt(t *testing.T) {
 	w := newWorld(t)
 	id, flow := w.flow(t, nil)
 	w.provider.decision = method.Decision{Verdict: method.Pending, State: []byte("step 1")}
@@ -559,7 +559,7 @@ func TestGETChangesNothing(t *testing.T) {
 	}
 }
 
-func TestAProviderTokenBelongsToOneSession(t *testing.T) {
+func TestStepToken_BoundToSession(t *testing.T) {
 	w := newWorld(t)
 	_, flow := w.flow(t, nil)
 	_, other := w.flow(t, nil)

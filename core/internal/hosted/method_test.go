@@ -205,7 +205,7 @@ func TestPendingRequest_LeaveAndReturn(t *testing.T) {
 	}
 }
 
-func TestWhoMayComeBack(t *testing.T) {
+func TestReturn_Browsers(t *testing.T) {
 	for _, c := range []struct {
 		rule   string
 		change func(b *browser)
@@ -291,7 +291,7 @@ func TestPendingRequest_IsNotAForm(t *testing.T) {
 	}
 }
 
-func TestWhatAReturnDecides(t *testing.T) {
+func TestReturn_Verdicts(t *testing.T) {
 	for _, c := range []struct {
 		rule     string
 		decision method.Decision
@@ -334,7 +334,7 @@ func TestWhatAReturnDecides(t *testing.T) {
 }
 
 // An operator reads in one line which session, which method and why.
-func TestAFailureIsLoggedInOneLine(t *testing.T) {
+func TestFailure_LoggedOnce(t *testing.T) {
 	w, bank, _ := bankWorld(t, "bank", "second")
 	b := w.browser(t)
 	id, flow := w.flow(t, nil)
@@ -384,7 +384,7 @@ func TestReturn_WithoutRequest(t *testing.T) {
 }
 
 // A proof in one browser does not count for another browser with the same link.
-func TestOnlyTheBrowserThatProvedIsSentOn(t *testing.T) {
+func TestCompleted_OtherBrowser(t *testing.T) {
 	w, bank, _ := bankWorld(t, "bank")
 	prover, other := w.browser(t), w.browser(t)
 	_, flow := w.flow(t, nil)
@@ -406,7 +406,7 @@ func TestOnlyTheBrowserThatProvedIsSentOn(t *testing.T) {
 }
 
 // A method that does not leave binds its outcome to the form that decided.
-func TestAFormThatProvesIsTheOneThatIsSentOn(t *testing.T) {
+func TestCompleted_FormOfOtherTab(t *testing.T) {
 	w, _, _ := bankWorld(t, "bank")
 	w.Methods = w.Host.Opened(testhost.Catalog(testhost.Kind("bank", w.provider, false)))
 	_, flow := w.flow(t, nil)

@@ -180,7 +180,7 @@ func (w *pkWorld) kept() int {
 	return n
 }
 
-func TestAPasskeyIsMadeAndUsed(t *testing.T) {
+func TestPasskey_CreateAndUse(t *testing.T) {
 	w := passkeyWorld(t)
 	done := w.completes(w.session(session.L1, 25))
 	if attribute(done, "data-step") != "enrol" ||
@@ -374,7 +374,7 @@ func TestPasskey_Offered(t *testing.T) {
 
 // A rejected passkey counts no attempt and does not change the session; the page shows the reason, and other
 // methods stay.
-func TestAPasskeyThatIsNotAccepted(t *testing.T) {
+func TestPasskey_Rejected(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		before func(w *pkWorld)
@@ -491,7 +491,7 @@ func (w *pkWorld) answersStep(flow string, form url.Values, s token.StepClaims) 
 }
 
 // Invalid responses, and forms for another purpose.
-func TestAPasskeyFormThatIsNoGood(t *testing.T) {
+func TestPasskey_DamagedForm(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		form   func(w *pkWorld, flow string, form url.Values) url.Values
@@ -701,7 +701,7 @@ func TestNoPasskeyAfterAFailure(t *testing.T) {
 	}
 }
 
-func TestTwoSessionsMakeAPasskeyWithOneID(t *testing.T) {
+func TestPasskey_SameIDTwice(t *testing.T) {
 	w := passkeyWorld(t)
 	w.has()
 	done := w.completes(w.session(session.L1, 25))
@@ -862,7 +862,7 @@ func TestPasskey_UserDeletesRecord(t *testing.T) {
 	}
 }
 
-func TestThePageOfOnesOwnPasskeyRejects(t *testing.T) {
+func TestPasskeyPage_Rejected(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		form   func(w *pkWorld) url.Values

@@ -12,7 +12,7 @@ import (
 
 // Every changed bit of a response is rejected, except in unprotected headers that are not read. The responses
 // are from three programs: @owf/mdoc, @auth0/mdl and our own wallet.
-func TestEveryBitOfAResponseCounts(t *testing.T) {
+func TestVerify_FlippedBits(t *testing.T) {
 	byOWF := askOfVectors(t)
 	x := readExchange(t, "exchange-jwt.json")
 	byOWF.Transcript = unhex(t, x.SessionTranscript)
@@ -22,7 +22,7 @@ func TestEveryBitOfAResponseCounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stride := long.Pick(t, "TestEveryBitOfAResponseCounts", 31, 1)
+	stride := long.Pick(t, "TestVerify_FlippedBits", 31, 1)
 	for _, c := range []struct {
 		name     string
 		response []byte

@@ -183,7 +183,7 @@ func TestCertificates(t *testing.T) {
 	}
 }
 
-func TestEachProfileHasSignersOfItsOwn(t *testing.T) {
+func TestPath_SignersByProfile(t *testing.T) {
 	p, ask := present(t, newIssuer(eku(wallettest.MDLSigner)))
 	for _, c := range []struct {
 		eku  []string

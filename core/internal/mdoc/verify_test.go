@@ -419,7 +419,7 @@ func TestSignatures(t *testing.T) {
 }
 
 // The device's key is on another curve than the issuer's.
-func TestTheDevicesAlgorithm(t *testing.T) {
+func TestVerify_DeviceAlgorithm(t *testing.T) {
 	for _, c := range []struct {
 		curve     elliptic.Curve
 		algorithm cbor.Item // in the key

@@ -734,7 +734,7 @@ var noAnswers = []struct {
 }
 
 // Each of noAnswers is rejected, and the pending response stays open.
-func TestWhatIsNoAnswer(t *testing.T) {
+func TestResponse_Malformed(t *testing.T) {
 	for _, c := range noAnswers {
 		t.Run("contract 39: "+c.rule, func(t *testing.T) {
 			f := forms[c.form]
@@ -770,7 +770,7 @@ func TestWhatIsNoAnswer(t *testing.T) {
 }
 
 // The operator removes an anchor while sessions are active. A response to an earlier request is rejected.
-func TestAnAnchorThatIsTakenAway(t *testing.T) {
+func TestAnchor_Removed(t *testing.T) {
 	w := newWorld(t, config(t, "eu-av", nil))
 	good := w.message(w.shows().Code)
 	if _, err := w.send(good); err != nil {

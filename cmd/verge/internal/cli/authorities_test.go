@@ -10,9 +10,9 @@ import (
 	"github.com/verge-id/verge/core/host"
 )
 
-// TestAMachineWithoutAuthorities: --check says so, and `method check` blames the machine and not the
+// TestAuthorities_NoneInstalled: --check says so, and `method check` blames the machine and not the
 // provider.
-func TestAMachineWithoutAuthorities(t *testing.T) {
+func TestAuthorities_NoneInstalled(t *testing.T) {
 	t.Parallel()
 	some := x509.NewCertPool()
 	some.AddCert(new(x509.Certificate))

@@ -108,9 +108,9 @@ func (l *lost) startAgain(t *testing.T, after time.Duration) *testharness.Harnes
 	return h
 }
 
-// TestWhatARestoreForgets holds what OPERATING.md says of a restore: what is good again, and that nothing
+// TestRestore_LostChanges holds what OPERATING.md says of a restore: what is good again, and that nothing
 // from before is once ten minutes have passed.
-func TestWhatARestoreForgets(t *testing.T) {
+func TestRestore_LostChanges(t *testing.T) {
 	t.Parallel()
 	l := newLost(t)
 	asks := func(h *testharness.Harness, s testharness.Started) string {
@@ -297,9 +297,9 @@ func onDiskWith(s *site) *program {
 	return p
 }
 
-// TestARestoreNeedsARingOfItsTime rotates the key ring after a backup. The restored store takes the new ring
+// TestRestore_KeyRing rotates the key ring after a backup. The restored store takes the new ring
 // as long as that has a key of the backup's time, and rejects one that has none.
-func TestARestoreNeedsARingOfItsTime(t *testing.T) {
+func TestRestore_KeyRing(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "verge.db")
 	site := newSite(t, "bolt:"+path, "https://shop.example/hooks", "")

@@ -16,9 +16,9 @@ import (
 	"github.com/verge-id/verge/testharness/wallettest"
 )
 
-// TestTheGuideIsRight: --check takes the configurations that OPERATING.md shows. The first is complete. The
-// others are methods, which replace its own.
-func TestTheGuideIsRight(t *testing.T) {
+// TestGuide_Configuration: --check accepts the configurations that OPERATING.md shows. The first is complete.
+// The others are methods, which replace its own.
+func TestGuide_Configuration(t *testing.T) {
 	t.Parallel()
 	b, err := os.ReadFile("../../OPERATING.md")
 	if err != nil {
@@ -101,8 +101,8 @@ func didKeys(t *testing.T, key *ecdsa.PublicKey) string {
 	return string(text)
 }
 
-// TestTheManifestsConfigurationIsRight: --check takes the configuration in the manifests for Kubernetes.
-func TestTheManifestsConfigurationIsRight(t *testing.T) {
+// TestGuide_Manifests: --check takes the configuration in the manifests for Kubernetes.
+func TestGuide_Manifests(t *testing.T) {
 	t.Parallel()
 	manifests := readText(t, "../../../../edge/deploy/kubernetes/verge.yaml")
 	_, config, _ := strings.Cut(manifests, "verge.toml: |\n")
@@ -119,10 +119,10 @@ func TestTheManifestsConfigurationIsRight(t *testing.T) {
 	}
 }
 
-// TestTheCommandsOfTheGuide runs the commands of OPERATING.md's first part and of README.md as they stand, on
+// TestGuide_Commands runs the commands of OPERATING.md's first part and of README.md as they stand, on
 // a machine of its own: with directories and a network that nobody else has. It leaves out what asks another
 // side.
-func TestTheCommandsOfTheGuide(t *testing.T) {
+func TestGuide_Commands(t *testing.T) {
 	t.Parallel()
 	needOwnMachine(t, "useradd")
 	binary, err := exec.LookPath("verge")

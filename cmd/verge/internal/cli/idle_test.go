@@ -8,9 +8,9 @@ import (
 	"github.com/verge-id/verge/testharness/wait"
 )
 
-// TestAnIdleInstanceSeesWhatAnotherLeft shows that an instance looks for tasks by itself. Nobody wakes
+// TestIdle_EventsOfAnotherInstance shows that an instance looks for tasks by itself. Nobody wakes
 // it for tasks that another instance has scheduled, and its own last look was at an empty store.
-func TestAnIdleInstanceSeesWhatAnotherLeft(t *testing.T) {
+func TestIdle_EventsOfAnotherInstance(t *testing.T) {
 	t.Parallel()
 	sink := newHolding(t)
 	sink.fail()

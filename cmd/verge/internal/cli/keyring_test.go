@@ -8,7 +8,7 @@ import (
 
 // A key is kept for as long as an event that it sealed can be sent again, however soon outcomes are forgotten
 // (contract 16, 27).
-func TestAKeyOutlivesTheEventsThatItSealed(t *testing.T) {
+func TestKeyring_KeyOfPendingEvents(t *testing.T) {
 	p, stdout, stderr := testProgram()
 	now := time.Date(2026, 11, 24, 6, 0, 0, 0, time.UTC)
 	p.Now = func() time.Time { return now }

@@ -12,9 +12,9 @@ import (
 // withoutCommand has the endpoints that no command asks, and the reasons (contract 47).
 var withoutCommand = map[string]string{"readSelf": "the core's host asks it"}
 
-// TestEveryOperationHasACommand fails if an endpoint of core/operate has no command, and if a command for
+// TestCommands_EveryOperation fails if an endpoint of core/operate has no command, and if a command for
 // endpoints has no --json. The tag does of a command names its endpoints, and operations of the core's host.
-func TestEveryOperationHasACommand(t *testing.T) {
+func TestCommands_EveryOperation(t *testing.T) {
 	t.Parallel()
 	p, _, _ := testProgram()
 	parser, _, err := newParser(context.Background(), p)

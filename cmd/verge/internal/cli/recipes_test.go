@@ -67,11 +67,11 @@ runuser -u postgres -- psql --command 'CREATE DATABASE verge OWNER verge'
 // recipeOf names the store in the environment of the process that is on a machine of its own.
 const recipeOf = "RECIPE_OF"
 
-// TestTheRecipesOfBackup runs the commands of BACKUP.md unchanged, on a separate machine: a backup,
+// TestRecipes_Backup runs the commands of BACKUP.md unchanged, on a separate machine: a backup,
 // and after the store was wiped, a restore. An event that waited at the backup is delivered after the
 // restore, and a token that was used before the backup stays used.
-func TestTheRecipesOfBackup(t *testing.T) {
-	long.Skip(t, "TestTheRecipesOfBackup")
+func TestRecipes_Backup(t *testing.T) {
+	long.Skip(t, "TestRecipes_Backup")
 	if name := os.Getenv(recipeOf); name != "" {
 		for _, r := range recipes {
 			if r.name == name {
@@ -108,7 +108,7 @@ func TestTheRecipesOfBackup(t *testing.T) {
 			cmd := exec.Command("unshare", "--mount", "--net", "--pid", "--fork", "--mount-proc",
 				"--kill-child",
 				"bash", "-c", `"$0" "$@"; exit $?`, self,
-				"-test.run=^TestTheRecipesOfBackup$", "-test.v", "-test.timeout=5m")
+				"-test.run=^TestRecipes_Backup$", "-test.v", "-test.timeout=5m")
 			cmd.Env = append(os.Environ(), recipeOf+"="+r.name,
 				"PATH="+path+":/usr/local/sbin:/usr/sbin:/sbin")
 			out, err := cmd.CombinedOutput()

@@ -88,9 +88,9 @@ func TestRotationInAFleet(t *testing.T) {
 	}
 }
 
-// TestAStrangerDoesNotJoin is I13: an instance with another ring ends immediately and names both rings, and
+// TestRotation_OtherRing is I13: an instance with another ring ends immediately and names both rings, and
 // so does `--check`. The other instances continue undisturbed.
-func TestAStrangerDoesNotJoin(t *testing.T) {
+func TestRotation_OtherRing(t *testing.T) {
 	t.Parallel()
 	redis := stores.StartRedis(t)
 	sink := newEvents(t)

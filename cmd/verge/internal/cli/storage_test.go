@@ -310,7 +310,7 @@ func said(mode string, brief bool) func(t *testing.T) (string, trouble) {
 
 // If no recovery is possible, the process ends with an error, so that a supervisor restarts it and an
 // operator looks at it.
-func TestAStoreThatLostWhatItAcknowledgedEndsTheProcess(t *testing.T) {
+func TestStore_AcknowledgedWriteLost(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	sink := newEvents(t)
@@ -347,8 +347,8 @@ func TestAStoreThatLostWhatItAcknowledgedEndsTheProcess(t *testing.T) {
 	}
 }
 
-// TestAFrozenStoreHoldsNobodyLongerThanTheBudget stops a Redis and measures how long requests wait.
-func TestAFrozenStoreHoldsNobodyLongerThanTheBudget(t *testing.T) {
+// TestStore_FrozenWithinBudget stops a Redis and measures how long requests wait.
+func TestStore_FrozenWithinBudget(t *testing.T) {
 	for _, engine := range []string{engine.Native, engine.WASM} {
 		t.Run(engine, func(t *testing.T) {
 			t.Parallel()

@@ -181,7 +181,7 @@ func TestTables_FitATerminal(t *testing.T) {
 }
 
 // Every table that a command prints is in tables.
-func TestEveryTableIsTried(t *testing.T) {
+func TestTables_EveryOneTried(t *testing.T) {
 	var printed []string
 	files, err := filepath.Glob("*.go")
 	if err != nil {

@@ -111,7 +111,7 @@ func FuzzParseRequest(f *testing.F) {
 }
 
 // Every flag that has a default rejects a 0 and says so.
-func TestAFlagThatIsZeroIsRejected(t *testing.T) {
+func TestFlag_Zero(t *testing.T) {
 	for _, args := range [][]string{
 		{"key", "create", "--publisher", "pub_x", "--expires", "0s"},
 		{"key", "create", "--publisher", "pub_x", "--expires=0d"},
@@ -128,7 +128,7 @@ func TestAFlagThatIsZeroIsRejected(t *testing.T) {
 }
 
 // A duration that cannot be meant is rejected in words that say what is wrong with it.
-func TestADurationThatCannotBeMeantIsNamed(t *testing.T) {
+func TestFlag_ImplausibleDuration(t *testing.T) {
 	for expires, says := range map[string]string{
 		"9999999d": `"9999999d" is too long; it must be at most 65535d`,
 		"-1h":      `"-1h" is negative; write it like 90d`,

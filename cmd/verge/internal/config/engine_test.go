@@ -2,7 +2,7 @@ package config
 
 import "testing"
 
-func TestWhereCompiledModulesGo(t *testing.T) {
+func TestEngine_CacheDirectory(t *testing.T) {
 	for _, c := range []struct{ xdg, home, want string }{
 		{"/cache", "/home/v", "/cache/verge/modules"},
 		{"", "/home/v", "/home/v/.cache/verge/modules"},

@@ -22,7 +22,7 @@ func credentialPage(t *testing.T) (doc, form *html.Node) {
 	return nil, nil
 }
 
-func TestTheFormOfTheBrowsersWallets(t *testing.T) {
+func TestCredentialForm_Page(t *testing.T) {
 	doc, form := credentialPage(t)
 	if !has(form, "hidden") || attr(form, "method") != "post" || attr(form, "action") != "/verify/wallet" {
 		t.Errorf("contract 39: without its script the form is shown: %v, and posts to %q",
