@@ -12,7 +12,7 @@ import (
 	"github.com/verge-id/verge/testharness"
 )
 
-// made is what newThings has made.
+// made has the things that newThings creates.
 type made struct {
 	p                                      *operate.Publisher
 	i                                      *operate.Changed // with a webhook

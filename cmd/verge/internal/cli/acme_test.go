@@ -22,7 +22,7 @@ import (
 	"github.com/verge-id/verge/testharness/stores"
 )
 
-// TestACME has Let's Encrypt's authority for tests make a certificate for a server, by either challenge, and
+// TestACME gets certificates for a server from Let's Encrypt's authority for tests, by either challenge, and
 // sees that the server keeps it over a restart.
 func TestACME(t *testing.T) {
 	t.Parallel()

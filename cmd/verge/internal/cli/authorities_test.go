@@ -10,7 +10,7 @@ import (
 	"github.com/verge-id/verge/core/host"
 )
 
-// TestAuthorities_NoneInstalled: --check says so, and `method check` blames the machine and not the
+// TestAuthorities_NoneInstalled: --check reports it, and `method check` blames the machine and not the
 // provider.
 func TestAuthorities_NoneInstalled(t *testing.T) {
 	t.Parallel()

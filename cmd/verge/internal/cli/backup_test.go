@@ -108,8 +108,8 @@ func (l *lost) startAgain(t *testing.T, after time.Duration) *testharness.Harnes
 	return h
 }
 
-// TestRestore_LostChanges holds what OPERATING.md says of a restore: what is good again, and that nothing
-// from before is once ten minutes have passed.
+// TestRestore_LostChanges checks the effects of a restore that OPERATING.md lists: the tokens that are valid
+// again, and that nothing from before is once ten minutes have passed.
 func TestRestore_LostChanges(t *testing.T) {
 	t.Parallel()
 	l := newLost(t)
@@ -240,7 +240,7 @@ func TestBackupAndRestoreByCommand(t *testing.T) {
 	for _, says := range []string{"Start the server not before ",
 		"The old file is now " + path + ".replaced-"} {
 		if !strings.Contains(said, says) {
-			t.Errorf("it does not say %q: %s", says, said)
+			t.Errorf("it does not contain %q: %s", says, said)
 		}
 	}
 	again := site.start()
@@ -286,7 +286,7 @@ func TestBackupsThatAreRejected(t *testing.T) {
 			t.Errorf("%s: %d %s", c.name, r.Status, r.Body)
 		}
 		if c.status == 503 && !strings.Contains(log.String(), "no-directory") {
-			t.Errorf("%s: the log does not say why: %s", c.name, log.String())
+			t.Errorf("%s: the log has no reason: %s", c.name, log.String())
 		}
 	}
 }
@@ -298,7 +298,7 @@ func onDiskWith(s *site) *program {
 }
 
 // TestRestore_KeyRing rotates the key ring after a backup. The restored store takes the new ring
-// as long as that has a key of the backup's time, and rejects one that has none.
+// as long as that has a key of the backup's time, and rejects a ring without such a key.
 func TestRestore_KeyRing(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "verge.db")

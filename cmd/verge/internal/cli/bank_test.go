@@ -48,8 +48,8 @@ type bank struct {
 	inGo *oidctest.Provider
 }
 
-// privateAddress returns an address of this machine that is of a private network, but no loopback: production
-// sends nothing to loopback. Without one the test is skipped.
+// privateAddress returns an address of this machine that is of a private network, but no loopback: in
+// production, the server rejects loopback. Without one the test is skipped.
 func privateAddress(t *testing.T) netip.Addr {
 	t.Helper()
 	all, err := net.InterfaceAddrs()
@@ -63,7 +63,7 @@ func privateAddress(t *testing.T) netip.Addr {
 		}
 	}
 	t.Skip("SKIP: no interface has an address of a private network (RFC 1918, RFC 4193), and " +
-		"production sends nothing to loopback")
+		"production rejects loopback")
 	return netip.Addr{}
 }
 

@@ -48,8 +48,8 @@ func selfSigned(t *testing.T, template *x509.Certificate) (certPEM, keyPEM strin
 	return certPEM, keyPEM, pool
 }
 
-// TestServeRejectsACertificateThatNobodyAccepts: `--check` and `serve` say which file is wrong, what is wrong
-// with it, since when, and what to do.
+// TestServeRejectsACertificateThatNobodyAccepts: `--check` and `serve` name the wrong file, the fault in it
+// and its date, and the remedy.
 func TestServeRejectsACertificateThatNobodyAccepts(t *testing.T) {
 	_, otherKey, _ := selfSigned(t, aCertificate())
 	expiredFor := func(d time.Duration) func(*x509.Certificate) {

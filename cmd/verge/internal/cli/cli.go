@@ -276,7 +276,7 @@ func commandsLike(app *kong.Application, at *kong.Node, word string) (hints []st
 	return didYouMean(meant)
 }
 
-// didYouMean returns a suggestion of these names, or nil if there are none.
+// didYouMean returns a suggestion of these names, or nil without names.
 func didYouMean(these []string) []string {
 	if len(these) == 0 {
 		return nil

@@ -56,7 +56,7 @@ func (c *completeCmd) Run(ctx context.Context, p *program) error {
 // completion is a possible word, and its description.
 type completion struct{ word, help string }
 
-// complete returns the completions of the last word, in the order of names. If there are none, the shell
+// complete returns the completions of the last word, in the order of names. Without completions, the shell
 // completes file names.
 func complete(app *kong.Application, words []string) []completion {
 	if len(words) == 0 {

@@ -167,7 +167,7 @@ func (p *consoleUser) reads(parts ...string) {
 	text := p.text()
 	for _, part := range parts {
 		if !strings.Contains(text, part) {
-			p.t.Fatalf("the page at %s does not say %q: %s", p.at(), part, text)
+			p.t.Fatalf("the page at %s does not contain %q: %s", p.at(), part, text)
 		}
 	}
 }
@@ -224,7 +224,7 @@ const currentHidden = `new Promise(drawn => requestAnimationFrame(() => requestA
 		return at.left < -1 || at.right > innerWidth + 1;
 	}).map(a => a.textContent))`
 
-// look looks at a page closely, once: on a desktop in light and on a phone in dark, axe-core finds nothing
+// look inspects a page once: on a desktop in light and on a phone in dark, axe-core reports no fault
 // and nothing is wider than the screen. The folder that VERGE_PICTURES names gets pictures, for a person to
 // look at.
 func (p *consoleUser) look(name string) {
@@ -250,7 +250,7 @@ func (p *consoleUser) look(name string) {
 		}
 		p.do(devtools(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
 			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: screen.scheme}}}))
-		// What fades from one scheme to the other has no colour of either meanwhile.
+		// An element that fades between the schemes has a colour of neither.
 		evaluate[bool](p, `document.getAnimations().forEach(a => a.finish()), true`)
 		p.picture(name + "-" + screen.name)
 		for _, wrong := range evaluate[[]string](p, tooWide) {
@@ -293,7 +293,7 @@ func newEndpoint(t *testing.T) *endpoint {
 	e.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
-			return // whoever sent it is gone
+			return // its sender is gone
 		}
 		tolerance := time.Duration(0)
 		if e.careless.Load() {

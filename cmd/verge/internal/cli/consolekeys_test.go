@@ -52,7 +52,7 @@ func TestConsoleByKeyboard(t *testing.T) {
 	p.tabs(`.secret button`) // copies the key
 }
 
-// tabs presses Tab until the focus is there, and fails the test if it cannot be seen.
+// tabs presses Tab until the focus is on that element, and fails the test if it cannot be seen.
 func (p *consoleUser) tabs(selector string) {
 	p.t.Helper()
 	for range 90 {

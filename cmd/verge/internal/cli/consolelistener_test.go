@@ -6,7 +6,7 @@ import (
 )
 
 // TestConsoleListener shows that the console is at the listener that the configuration names, and at no other
-// (contract 43). Where it is not, the operators' listener asks for a token before it says so.
+// (contract 43). Where it is not, the operators' listener asks for a token before it returns 404.
 func TestConsoleListener(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

@@ -38,7 +38,7 @@ type consoleWalk struct {
 	operator, mia *consoleUser
 	endpoint      *endpoint
 	home          string // address of the publisher's pages
-	integration   string // and of those of its integration
+	integration   string // of the pages of its integration
 }
 
 // create: the operator creates a publisher with an integration.

@@ -37,7 +37,7 @@ func TestI15IdleConnectionsCostNobodyElseAnything(t *testing.T) {
 		return modules.section(module, "")
 	})
 	for _, c := range []struct {
-		crowd, perIP int // 0: the limit that holds if none is set
+		crowd, perIP int // 0: the default
 		wasm         bool
 	}{
 		{crowd: 1536},
@@ -78,7 +78,7 @@ func TestI15IdleConnectionsCostNobodyElseAnything(t *testing.T) {
 	}
 }
 
-// crowded does the same verifications without a crowd and beside one. size is how many the crowd has,
+// crowded does the same verifications without a crowd and with one. size is how many the crowd has,
 // and held is how many of them are connected at a time.
 func crowded(t *testing.T, in *served, size, held int) {
 	alone := walks(in, 40)
@@ -221,7 +221,7 @@ func connections(t *testing.T, ops string) int {
 	resp, err := http.Get("http://" + ops + "/metrics")
 	if err != nil {
 		// A machine that stands still under the crowd can make the server give up a connection that has just
-		// come. Whoever waits for a number looks again.
+		// come. A caller that waits for a number tries again.
 		t.Log(err)
 		return 0
 	}

@@ -391,7 +391,7 @@ client_secret_file = "/empty"
 			}
 			for _, want := range tt.want {
 				if !strings.Contains(stderr.String(), want) {
-					t.Errorf("it does not say %q:\n%s", want, stderr)
+					t.Errorf("it does not contain %q:\n%s", want, stderr)
 				}
 			}
 		})

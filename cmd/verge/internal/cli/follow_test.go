@@ -24,8 +24,8 @@ import (
 )
 
 // TestCertificatesAreReadAgain renews a certificate under load, by the poll and by SIGHUP. No request fails,
-// over HTTP/1.1 or HTTP/2, on connections that are kept or new. What is wrong is rejected and the metrics
-// tell.
+// over HTTP/1.1 or HTTP/2, on connections that are kept or new. A wrong certificate is rejected and shown in
+// the metrics.
 func TestCertificatesAreReadAgain(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

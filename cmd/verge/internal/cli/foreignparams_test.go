@@ -61,7 +61,7 @@ func TestForeignParameters(t *testing.T) {
 		"contract 22: the code twice":            "&code=a",
 		"contract 22: the state in bad encoding": "&state=%zz",
 		"contract 22: the issuer twice":          "&iss=https%3A%2F%2Fevil.example",
-		"contract 22: an error beside the code":  "&error=access_denied&error=access_denied",
+		"contract 22: an error and a code":       "&error=access_denied&error=access_denied",
 	} {
 		t.Run(rule, func(t *testing.T) {
 			id, redirect, err := s.in.publisher.start(s.integrations["plain"])

@@ -325,7 +325,7 @@ func fakeService(t *testing.T, script []func(w http.ResponseWriter, since string
 	return s
 }
 
-// contract 49: requests that fail, and an event that comes later than one that was created after it, lose
+// contract 49: requests that fail, and an event that arrives after a newer event, lose
 // none and double none.
 func TestListenLosesNothing(t *testing.T) {
 	t.Parallel()

@@ -16,7 +16,7 @@ import (
 )
 
 // TestGuestsThatFailUnderAServer makes guests fail in the middle of a request while others are served.
-// Each request in such a guest is answered with the API's 503, and grants nothing. No event of an
+// Each request in such a guest returns the API's 503 and has no effect. No event of an
 // acknowledged transition is lost, and the next request is served.
 func TestGuestsThatFailUnderAServer(t *testing.T) {
 	long.Skip(t, "TestGuestsThatFailUnderAServer")

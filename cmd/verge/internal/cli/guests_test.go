@@ -126,7 +126,7 @@ func notAnswering(t *testing.T) []byte {
 }
 
 // failing returns the core as a guest that fails in the middle of a request if the name of the
-// external user says so.
+// external user requests it.
 func failing(t *testing.T) []byte {
 	t.Helper()
 	wasm, err := builtToFail()

@@ -119,9 +119,9 @@ func TestGuide_Manifests(t *testing.T) {
 	}
 }
 
-// TestGuide_Commands runs the commands of OPERATING.md's first part and of README.md as they stand, on
-// a machine of its own: with directories and a network that nobody else has. It leaves out what asks another
-// side.
+// TestGuide_Commands runs the commands of OPERATING.md's first part and of README.md unchanged, on
+// a separate machine, with its own directories and network. It leaves out commands that ask another
+// service.
 func TestGuide_Commands(t *testing.T) {
 	t.Parallel()
 	needOwnMachine(t, "useradd")
@@ -185,8 +185,8 @@ serves() { for n in $(seq 300); do (exec 3<>/dev/tcp/127.0.0.1/8081) 2>/dev/null
 	}
 }
 
-// needOwnMachine skips a test that needs directories and a network of its own, where that or one of the
-// programs is not to be had.
+// needOwnMachine skips a test that needs its own directories and network, if these or one of the
+// programs are not available.
 func needOwnMachine(t *testing.T, programs ...string) {
 	t.Helper()
 	if runtime.GOOS != "linux" || os.Getuid() != 0 {

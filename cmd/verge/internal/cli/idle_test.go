@@ -8,8 +8,8 @@ import (
 	"github.com/verge-id/verge/testharness/wait"
 )
 
-// TestIdle_EventsOfAnotherInstance shows that an instance looks for tasks by itself. Nobody wakes
-// it for tasks that another instance has scheduled, and its own last look was at an empty store.
+// TestIdle_EventsOfAnotherInstance shows that an instance polls for tasks. No signal wakes
+// it for tasks that another instance has scheduled, and its last poll found an empty store.
 func TestIdle_EventsOfAnotherInstance(t *testing.T) {
 	t.Parallel()
 	sink := newHolding(t)

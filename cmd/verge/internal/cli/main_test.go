@@ -18,7 +18,7 @@ import (
 
 // TestMain puts two commands on the path. "verge" is built from cmd/verge, for scripts and for tests that
 // send signals to a process. "verge-troubled" is this test binary as the same command, with a disk that fails
-// when a test says so.
+// when a test requests it.
 func TestMain(m *testing.M) {
 	// A person who runs the tests may have set variables for a real server. A child keeps the variables that
 	// its test has set.
@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 
 const troubledVerge = "verge-troubled"
 
-// tests are those of this package, in the process that runs them.
+// tests are the tests of this package, in the process that runs them.
 type tests struct{ *testing.M }
 
 // shared is a directory for what several tests need and one of them makes.

@@ -18,7 +18,7 @@ func (s scriptTB) Fatal(args ...any)                 { s.ts.Fatalf("%s", fmt.Spr
 func (s scriptTB) Fatalf(format string, args ...any) { s.ts.Fatalf(format, args...) }
 
 // otherSides is the scripts' command sides. It starts an OpenID provider without TLS, another with a
-// certificate that nobody knows, and an estimator, on loopback, and puts their addresses into the
+// certificate of an unknown authority, and an estimator, on loopback, and puts their addresses into the
 // environment.
 func otherSides(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) > 0 {

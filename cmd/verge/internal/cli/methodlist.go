@@ -175,7 +175,7 @@ type methodListFetchCmd struct{ listSource }
 func (methodListFetchCmd) Help() string {
 	return `Fetches the trusted lists of a method as the server would, and verifies the
 signature, the signer and the dates. The lists are not stored, and no Verge server
-is used: the number is not compared with that of the stored list.
+is used: the number is not compared with the number of the stored list.
 
 The exit code is 0 if all lists are valid, 1 if one is not, and 2 if the
 configuration is invalid.

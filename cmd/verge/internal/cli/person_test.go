@@ -82,7 +82,7 @@ func (p *person) do(req *http.Request) {
 	}
 }
 
-// find returns the first element of that tag with that attribute, nil if there is none.
+// find returns the first element of that tag with that attribute, or nil.
 func (p *person) find(tag, name, value string) *html.Node { return findBelow(p.page, tag, name, value) }
 
 func findBelow(n *html.Node, tag, name, value string) *html.Node {
@@ -110,7 +110,7 @@ func attribute(n *html.Node, name string) string {
 	return ""
 }
 
-// submit posts the form that has that attribute, with its hidden inputs and what the person has filled in.
+// submit posts the form that has that attribute, with its hidden inputs and the values in filled.
 func (p *person) submit(name, value string, filled url.Values) {
 	p.t.Helper()
 	form, fields := p.form(name, value)
@@ -202,7 +202,7 @@ func (p *person) reads(parts ...string) {
 	p.t.Helper()
 	for _, part := range parts {
 		if text := p.text(); !strings.Contains(text, part) {
-			p.t.Fatalf("the page at %s (%d) does not say %q:\n%s", p.at, p.status, part, text)
+			p.t.Fatalf("the page at %s (%d) does not contain %q:\n%s", p.at, p.status, part, text)
 		}
 	}
 }

@@ -230,7 +230,7 @@ func wantOneProblem(t *testing.T, p *program, says string) {
 	if strings.Contains(said, canary) {
 		t.Errorf("contract 13: the message has the secret: %s", said)
 	}
-	// A secret or a key that cannot be read is not reported a second time as one that is missing.
+	// A secret or a key that cannot be read is not reported a second time as missing.
 	if n := strings.Count(said, "\n  - methods."); strings.Contains(says, "_file: ") && n > 1 {
 		t.Errorf("one mistake makes %d problems: %s", n, said)
 	}

@@ -34,7 +34,7 @@ import (
 	"github.com/verge-id/verge/testharness/oidctest"
 )
 
-// production is `verge serve` in mode production, the real binary. A proxy that does TLS stands in front, as
+// production is `verge serve` in mode production, the real binary. A proxy in front does TLS, as
 // at an operator's. It also is the publisher's site.
 type production struct {
 	*site
@@ -220,7 +220,7 @@ type bankCase struct {
 	absent  string // the claim that session show and the log name as absent
 }
 
-// claimsOf returns what a bank claims of a person of that age, with one claim changed.
+// claimsOf returns a bank's claims about a person of that age, with one claim changed.
 func claimsOf(age int, change string, value any) map[string]any {
 	claims := oidctest.AgeClaims(age)
 	claims["verified_claims"] = map[string]any{
@@ -422,7 +422,7 @@ func (s *production) deviates(t *testing.T) (code string) {
 	return code
 }
 
-// checks has `verge method check` find every method good, and say what is missing where it is.
+// checks expects that `verge method check` accepts every method, and reports the missing part of the others.
 func (s *production) checks(t *testing.T) {
 	t.Helper()
 	for name := range bankMethods {

@@ -25,7 +25,7 @@ type program struct {
 	stdout   io.Writer
 	stderr   io.Writer
 	terminal bool   // a person reads stdout
-	name     string // the name by which this program was called, for commands to copy
+	name     string // the name that called this program, for commands to copy
 }
 
 // Main runs the command of this process: it reads the process's arguments, environment and standard streams,

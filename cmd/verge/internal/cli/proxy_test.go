@@ -248,14 +248,14 @@ func behindProxiesOn(t *testing.T, redis *stores.Redis, webhooks string) *site {
 	return s
 }
 
-// handle is what the last part of the path of a hand-off or a box is: whoever has it goes on with a
+// handle matches the last part of the path of a hand-off or of a pending response. Its holder continues a
 // verification.
 const handle = "aHandleThatNobodyMayLog"
 
 var privatePaths = []string{"/verify/phone/" + handle, "/verify/box/" + handle + ".s"}
 
-// TestProxies walks a verification through each sample in front of three instances, and looks at what the
-// proxies have logged: also when no instance is left.
+// TestProxies walks a verification through each sample in front of three instances, and reads the logs
+// of the proxies, even if no instance is left.
 func TestProxies(t *testing.T) {
 	long.Skip(t, "TestProxies")
 	t.Parallel()

@@ -64,7 +64,7 @@ runuser -u postgres -- psql --command 'CREATE DATABASE verge OWNER verge'
 	},
 }
 
-// recipeOf names the store in the environment of the process that is on a machine of its own.
+// recipeOf names the store in the environment of the process on a separate machine.
 const recipeOf = "RECIPE_OF"
 
 // TestRecipes_Backup runs the commands of BACKUP.md unchanged, on a separate machine: a backup,
@@ -93,7 +93,7 @@ func TestRecipes_Backup(t *testing.T) {
 				kit.Program(t, name)
 			}
 			path := os.Getenv("PATH")
-			if r.name == "postgres" { // Debian puts most of its programs beside the server only
+			if r.name == "postgres" { // Debian puts most of its programs next to the server only
 				server, err := filepath.EvalSymlinks(
 					kit.Program(t, "postgres", "/usr/lib/postgresql/15/bin/postgres"))
 				if err != nil {
@@ -102,7 +102,7 @@ func TestRecipes_Backup(t *testing.T) {
 				path += ":" + filepath.Dir(server)
 			}
 			if _, err := user.Lookup(r.user); err != nil {
-				t.Skipf("SKIP: nobody here can run the server: %v", err)
+				t.Skipf("SKIP: no user here can run the server: %v", err)
 			}
 			// The shell is the first process of the machine. When it ends, all others do.
 			cmd := exec.Command("unshare", "--mount", "--net", "--pid", "--fork", "--mount-proc",

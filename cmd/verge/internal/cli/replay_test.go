@@ -44,7 +44,7 @@ func TestReplayInAGuest(t *testing.T) {
 		}
 		for _, text := range c.says {
 			if !strings.Contains(stdout.String(), text) {
-				t.Errorf("%s: it does not say %q:\n%s", c.name, text, stdout.String())
+				t.Errorf("%s: it does not contain %q:\n%s", c.name, text, stdout.String())
 			}
 		}
 	}

@@ -155,7 +155,7 @@ func TestSecretsOfContainers(t *testing.T) {
 		t.Skip("such mounts are recognised on Linux alone")
 	}
 	if out, err := exec.Command("unshare", "-rm", "true").CombinedOutput(); err != nil {
-		t.Skipf("this machine lets nobody mount in a namespace: %v %s", err, out)
+		t.Skipf("this machine allows no mount in a namespace: %v %s", err, out)
 	}
 	const script = `set -e
 verge init made >/dev/null

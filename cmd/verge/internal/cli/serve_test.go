@@ -151,7 +151,7 @@ secret_env = %q
 }
 
 // TestServeReadiness shows that every start applies the configuration. An integration that did not
-// change stays ready. One with another URL or secret does not (contract 29).
+// change stays ready. An integration with another URL or secret does not (contract 29).
 func TestServeReadiness(t *testing.T) {
 	t.Parallel()
 	sink := newEvents(t)
@@ -297,7 +297,7 @@ func TestServeShowsWhatIsDown(t *testing.T) {
 		"No dead events.",
 	} {
 		if !strings.Contains(out, want) {
-			t.Errorf("list does not say %q: %s", want, out)
+			t.Errorf("list does not contain %q: %s", want, out)
 		}
 	}
 	_, out = asOperator(p, at, "delivery", "list", "--json")

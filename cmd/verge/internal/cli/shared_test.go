@@ -182,9 +182,9 @@ func (h *holding) count() (events, posts int) {
 	return len(h.posts), posts
 }
 
-// TestLeasesOfTheDeadAndTheFrozen has three processes. Each of two has deliveries in hand and more that
+// TestLeasesOfTheDeadAndTheFrozen has three processes. Two have deliveries in progress and more that
 // wait. One of these is killed and the other is stopped. The third takes over after the lease. Then the
-// stopped process goes on. Only now its deliveries fail, and it must neither record that nor deliver
+// stopped process continues. Only now its deliveries fail, and it must neither record that nor deliver
 // the rest.
 func TestLeasesOfTheDeadAndTheFrozen(t *testing.T) {
 	t.Parallel()
@@ -234,7 +234,7 @@ func TestLeasesOfTheDeadAndTheFrozen(t *testing.T) {
 				return events == 2*each+1
 			})
 			time.Sleep(4 * time.Second) // if it had recorded a failure, the next try would come in about 1 s
-			// I4: the extra requests are the deliveries that were in hand, with the same bytes.
+			// I4: the extra requests are the deliveries that were in progress, with the same bytes.
 			if events, posts := sink.count(); events != 2*each+1 || posts != 2*lane+2*each+1 {
 				t.Errorf("I4, I5: %d events in %d requests, want %d in %d", events, posts, 2*each+1,
 					2*lane+2*each+1)

@@ -158,8 +158,8 @@ func TestHangUp(t *testing.T) {
 }
 
 // TestHangUpReadsTheSite shows that SIGHUP reads publishers and integrations again (contract 46): what the
-// file drops continues to work and is logged, archived = true archives, and a file that is wrong changes
-// nothing.
+// file drops continues to work and is logged, archived = true archives, and a wrong file is rejected
+// as a whole.
 func TestHangUpReadsTheSite(t *testing.T) {
 	t.Parallel()
 	site := newSite(t, "memory", newEvents(t).URL, unlimited)
@@ -207,8 +207,8 @@ func TestHangUpReadsTheSite(t *testing.T) {
 	}
 }
 
-// A SIGHUP during an outage of the store is carried out once the store is back, or a newer one takes its
-// place.
+// A SIGHUP during an outage of the store is carried out once the store is back, unless a newer one replaces
+// it.
 func TestHangUps_StoreAway(t *testing.T) {
 	for _, c := range []struct {
 		rule    string

@@ -138,7 +138,7 @@ func failAndRecover(t *testing.T, dir string, now trouble, more string) {
 		time.Sleep(2500 * time.Millisecond) // requests are rejected during that time
 		status, _, body, err := in.api("GET", "/api/v1/verify/sessions/"+early, nil)
 		if err != nil || status != 200 {
-			t.Errorf("reconcile, which writes nothing: %v %d %s", err, status, body)
+			t.Errorf("reconcile, which only reads: %v %d %s", err, status, body)
 		}
 		location, err := in.choose(redirect, "approve")
 		if err == nil || !strings.Contains(err.Error(), "503") || strings.Contains(err.Error(), "the page") {
@@ -187,7 +187,7 @@ func failAndRecover(t *testing.T, dir string, now trouble, more string) {
 	}
 }
 
-// audit checks that everything that was acknowledged is true.
+// audit checks that all acknowledged facts are true.
 func audit(t *testing.T, in *served, sink *events, all []*walked) {
 	t.Helper()
 	var started, rejected, validated int
@@ -285,7 +285,7 @@ func fileLimit(t *testing.T) (string, trouble) {
 	}
 }
 
-// said returns a fault that the child process makes by itself.
+// said returns a fault that the child process causes itself.
 func said(mode string, brief bool) func(t *testing.T) (string, trouble) {
 	return func(t *testing.T) (string, trouble) {
 		dir := t.TempDir()
@@ -309,7 +309,7 @@ func said(mode string, brief bool) func(t *testing.T) (string, trouble) {
 }
 
 // If no recovery is possible, the process ends with an error, so that a supervisor restarts it and an
-// operator looks at it.
+// operator inspects it.
 func TestStore_AcknowledgedWriteLost(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

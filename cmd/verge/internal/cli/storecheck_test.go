@@ -42,8 +42,8 @@ func (s *site) setPartitions(from, to string) {
 	}
 }
 
-// `serve --check` compares store.partitions with the number that the store's sessions use, and says of fewer
-// what a start says.
+// `serve --check` compares store.partitions with the number that the store's sessions use, and reports fewer
+// with the words of a start.
 func TestCheckComparesThePartitionsWithTheStore(t *testing.T) {
 	t.Parallel()
 	for name, open := range map[string]func(t *testing.T) (kv string){
@@ -60,10 +60,10 @@ func TestCheckComparesThePartitionsWithTheStore(t *testing.T) {
 			}
 			in := s.start()
 			if code, out, stderr := s.check(); code != exitOK {
-				t.Errorf("beside a server, --check ends with %d: %s%s", code, out, stderr)
+				t.Errorf("next to a server, --check ends with %d: %s%s", code, out, stderr)
 			} else if name == "bolt" && !strings.Contains(out, "not compared") ||
 				name == "bolt" && !strings.Contains(out, "let it run") {
-				t.Errorf("--check does not say that the store was not compared: %s", out)
+				t.Errorf("--check does not report that the store was not compared: %s", out)
 			}
 			in.cmd.Process.Signal(syscall.SIGTERM)
 			wait.For(in.ended)

@@ -37,7 +37,7 @@ func operator() *program {
 	return p
 }
 
-// modules returns what the process says about its module.
+// modules returns the state of the process's module.
 func (in *served) modules(t *testing.T) (s admin.ModuleState) {
 	t.Helper()
 	code, out := asOperator(operator(), in.at, "module", "show", "--json")
@@ -178,13 +178,13 @@ func TestSwapUnderLoad(t *testing.T) {
 type rejecting struct {
 	*served
 	*guests
-	good, fine []byte // the module that runs, and one that nobody has compiled
+	good, fine []byte // the module that runs, and another that was never compiled
 	used       string // the file of the module that runs
 	rejected   int    // how many modules the server has rejected
 }
 
 // TestModule_Rejected gives a server modules that it must reject, by each way that there is. The
-// log and the operators' API say why, and the module in use goes on.
+// log and the operators' API report the reason, and the module in use continues.
 func TestModule_Rejected(t *testing.T) {
 	t.Parallel()
 	g := newGuests(t)
@@ -234,7 +234,7 @@ func TestModule_Rejected(t *testing.T) {
 		})
 	}
 	t.Run("a module that is too large, or comes without a valid token", r.rejectsBefore)
-	t.Run("an operator token that is not accepted is told so", r.rejectsStrangers)
+	t.Run("an operator token that is not accepted gets a reason", r.rejectsStrangers)
 	t.Run("the role of an operator token decides", r.judgesRoles)
 	t.Run("each refusal is counted", func(t *testing.T) {
 		want := "\nverge_wasm_activations_total{result=\"refused\"} " + fmt.Sprint(r.rejected) + "\n"
@@ -267,8 +267,8 @@ type rejectedModule struct {
 	compiles bool // whether it can be compiled, which would otherwise be what is wrong
 }
 
-// rejects puts the module into a file, brings the server to look at it, and checks that the server
-// rejects it and goes on. bring returns what the operator was told, "" for nothing.
+// rejects puts the module into a file, has the server read it, and checks that the server
+// rejects it and continues. bring returns the message for the operator, or "".
 func (r *rejecting) rejects(
 	t *testing.T, c rejectedModule, file string, bring func(*testing.T, string, rejectedModule) (told string),
 ) {
@@ -315,12 +315,12 @@ func (r *rejecting) reload(t *testing.T, _ string, c rejectedModule) (told strin
 			strings.Contains(rejected.Reason, c.says)
 	})
 	if !strings.Contains(r.logs.String(), "module rejected; the active one stays in use") {
-		t.Error("the log does not say that the module was refused")
+		t.Error("the log does not report that the module was rejected")
 	}
 	return ""
 }
 
-// rejectsBefore sends modules that the server rejects before it looks at them.
+// rejectsBefore sends modules that the server rejects before it reads them.
 func (r *rejecting) rejectsBefore(t *testing.T) {
 	patient := newPublisher(r.readyFile)
 	patient.http.Transport.(*http.Transport).ExpectContinueTimeout = patience
@@ -331,7 +331,7 @@ func (r *rejecting) rejectsBefore(t *testing.T) {
 		code   string
 	}{
 		{testToken, bytes.NewReader(make([]byte, largestModule+1)), 413, "PAYLOAD_TOO_LARGE"},
-		// The request does not say the length.
+		// The request has no Content-Length.
 		{testToken, io.LimitReader(endless{}, largestModule+1), 413, "PAYLOAD_TOO_LARGE"},
 		{"not-the-operators-token", bytes.NewReader(r.fine), 401, "UNAUTHORIZED"},
 		{"", bytes.NewReader(r.fine), 401, "UNAUTHORIZED"},
@@ -413,12 +413,12 @@ const sentByOperator = "activated by an operator"
 // largestModule is the size in bytes above which no module is read.
 const largestModule = 32 << 20
 
-// endless reads as zeros without end.
+// endless reads as zeros and never ends.
 type endless struct{}
 
 func (endless) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
-// TestNativeSwapsNothing shows that the native engine rejects a module and says why.
+// TestNativeSwapsNothing shows that the native engine rejects a module and gives a reason.
 func TestNativeSwapsNothing(t *testing.T) {
 	g := newGuests(t)
 	module := g.put("module.wasm", noGuest)
@@ -438,7 +438,7 @@ func TestNativeSwapsNothing(t *testing.T) {
 	if _, _, err := in.publisher.start(testIntegration); err != nil {
 		t.Error(err)
 	}
-	// The path exists all the same, and the index lists it beside those of the core.
+	// The path exists all the same, and the index lists it with the core's paths.
 	status, index := in.page(t, in.at.Admin, "/")
 	for _, path := range []string{
 		"  GET   " + admin.ModulePath,
@@ -451,7 +451,7 @@ func TestNativeSwapsNothing(t *testing.T) {
 	}
 }
 
-// page returns the answer of one of the process's listeners.
+// page returns the response of one of the process's listeners.
 func (in *served) page(t *testing.T, at, path string) (status int, body string) {
 	t.Helper()
 	req, err := http.NewRequest("GET", "http://"+at+path, nil)
@@ -466,8 +466,8 @@ func (in *served) page(t *testing.T, at, path string) (status int, body string) 
 }
 
 // TestHangUpReadsPins shows that SIGHUP reads the pins of the file again. They hold for the module in
-// the file and for modules that operators send afterwards. A file that is no configuration any more
-// changes nothing.
+// the file and for modules that operators send afterwards. A file that is no longer a
+// configuration is rejected.
 func TestHangUpReadsPins(t *testing.T) {
 	t.Parallel()
 	g := newGuests(t)

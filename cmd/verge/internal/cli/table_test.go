@@ -26,12 +26,12 @@ var (
 	longName    = strings.Repeat("Ä name ", 40)
 	longSession = "svc_sess_" + strings.Repeat("s", 86)
 	longType    = "verification.completed"
-	longCause   = host.FetchRefused + " by a proxy that says a lot about what it does not like"
+	longCause   = host.FetchRefused + " by a proxy that describes its objections at length"
 	longTime    = time.Date(2026, 12, 31, 23, 59, 59, 999_000_000, time.UTC)
 )
 
-// tables are all tables that commands print, with long values. The keys are what stands in the code for the
-// heads.
+// tables are all tables that commands print, with long values. The keys are the expressions for the heads in
+// the code.
 func tables() map[string]table {
 	many := []string{"2026-11-20"}
 	for range host.Outcomes() {
@@ -202,7 +202,7 @@ func TestTables_EveryOneTried(t *testing.T) {
 			}
 			if f, ok := call.Fun.(*ast.SelectorExpr); ok && f.Sel.Name == "NewWriter" && name != "table.go" {
 				if x, ok := f.X.(*ast.Ident); ok && x.Name == "tabwriter" {
-					t.Errorf("%s prints a table of its own: use printTable or facts", name)
+					t.Errorf("%s prints its own table: use printTable or facts", name)
 				}
 			}
 			if f, ok := call.Fun.(*ast.Ident); !ok || f.Name != "printTable" {

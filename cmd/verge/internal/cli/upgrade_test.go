@@ -22,8 +22,8 @@ import (
 	"github.com/verge-id/verge/testharness/wait"
 )
 
-// TestUpgrade upgrades two instances from the release before to this one, under load and one after the
-// other, then goes back, and then upgrades again and rotates the key ring. The ring and the store are
+// TestUpgrade upgrades two instances from the release before to this one, under load and one at a
+// time, then goes back, and then upgrades again and rotates the key ring. The ring and the store are
 // those that the release before has made. Each stage uses sessions and result tokens of the stage before.
 func TestUpgrade(t *testing.T) {
 	long.Skip(t, "TestUpgrade")
@@ -95,12 +95,12 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-// commitBefore stands in for the release before until there is a tag: the last commit before the upgrade
+// commitBefore replaces the release before until there is a tag: the last commit before the upgrade
 // policy.
 const commitBefore = "4cb1fbfc7fe65addb69792ce8cf24babe974e4f5"
 
-// releaseBefore returns the binary of the last release before this one: the one that VERGE_BEFORE names, or
-// one that is built from the last tag.
+// releaseBefore returns the binary of the last release before this one: the binary that VERGE_BEFORE names,
+// or a binary that is built from the last tag.
 func releaseBefore(t *testing.T) string {
 	t.Helper()
 	if given := os.Getenv("VERGE_BEFORE"); given != "" {
@@ -138,7 +138,7 @@ var builtBefore = sync.OnceValues(func() (string, error) {
 	return filepath.Join(dir, "verge"), nil
 })
 
-// TestRollingUpgradeBehindProxies upgrades three instances one after the other, and goes back, while users
+// TestRollingUpgradeBehindProxies upgrades three instances one at a time, and goes back, while users
 // and a publisher come by three proxies. No request fails.
 func TestRollingUpgradeBehindProxies(t *testing.T) {
 	long.Skip(t, "TestRollingUpgradeBehindProxies")

@@ -7,7 +7,7 @@ import (
 	"github.com/verge-id/verge/testharness/wait"
 )
 
-// walked is what a publisher knows of one session: everything that the service has acknowledged.
+// walked has the facts of one session that the service has acknowledged to the publisher.
 type walked struct {
 	id        string
 	started   bool // start was answered 200
@@ -72,7 +72,7 @@ func (v *visitors) walk(p *publisher) {
 		v.all = append(v.all, w)
 		v.mu.Unlock()
 		if !w.started {
-			time.Sleep(5 * time.Millisecond) // a rejected start takes no time, and the machine is shared
+			time.Sleep(5 * time.Millisecond) // rejected starts are fast, and the machine is shared
 		}
 	}
 }
@@ -89,7 +89,7 @@ func (v *visitors) count(is func(*walked) bool) (n int) {
 	return n
 }
 
-// stop waits for the walks under way and returns all of them.
+// stop waits for the walks in progress and returns all of them.
 func (v *visitors) stop() []*walked {
 	close(v.over)
 	v.users.Wait()

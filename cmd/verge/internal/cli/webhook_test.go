@@ -110,7 +110,7 @@ func FuzzParseRequest(f *testing.F) {
 	})
 }
 
-// Every flag that has a default rejects a 0 and says so.
+// Every flag that has a default rejects a 0 with a reason.
 func TestFlag_Zero(t *testing.T) {
 	for _, args := range [][]string{
 		{"key", "create", "--publisher", "pub_x", "--expires", "0s"},
@@ -127,7 +127,7 @@ func TestFlag_Zero(t *testing.T) {
 	}
 }
 
-// A duration that cannot be meant is rejected in words that say what is wrong with it.
+// A duration that cannot be meant is rejected, and the error names the fault.
 func TestFlag_ImplausibleDuration(t *testing.T) {
 	for expires, says := range map[string]string{
 		"9999999d": `"9999999d" is too long; it must be at most 65535d`,

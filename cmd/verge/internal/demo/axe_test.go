@@ -14,7 +14,7 @@ import (
 // axeFile is axe-core, which .ci/install installs.
 const axeFile = "/usr/local/lib/axe/node_modules/axe-core/axe.min.js"
 
-// axe returns what axe-core finds wrong with the page. It runs beside the page's content security policy.
+// axe returns what axe-core finds wrong with the page. It runs outside the page's content security policy.
 func (w *walk) axe() []string {
 	w.t.Helper()
 	script, err := os.ReadFile(kit.File(w.t, axeFile))
@@ -28,7 +28,7 @@ func (w *walk) axe() []string {
 		chromedp.EvalAwaitPromise))
 }
 
-// look is a screen and a colour scheme in which a page is looked at.
+// look is a screen and a colour scheme for the inspection of a page.
 type look struct {
 	name   string
 	screen step
@@ -44,7 +44,7 @@ var looks = []look{
 	{"computer-light", onComputer, "light"}, {"computer-dark", onComputer, "dark"},
 }
 
-// inEveryLanguage runs a test for each language, with the looks in which it looks at pages: on the phone in
+// inEveryLanguage runs a test for each language, with the looks for its inspections: on the phone in
 // one colour scheme and on the computer in the other, and in one language all four.
 func inEveryLanguage(t *testing.T, walk func(t *testing.T, lang string, in []look)) {
 	t.Helper()
@@ -66,7 +66,7 @@ func still(scheme string) step {
 			{Name: "prefers-reduced-motion", Value: "reduce"}}})
 }
 
-// sees looks at the page in every look of the walk: by axe, for a scroll bar sideways, for the order in which
+// sees inspects the page in every look of the walk: by axe, for a scroll bar sideways, for the order in which
 // the keyboard gets to things, for more than one button that stands out, and by a picture for a person. It
 // leaves the page in the first look.
 func (w *walk) sees(name string) {
@@ -84,7 +84,7 @@ func (w *walk) sees(name string) {
 	w.do(w.looks[0].screen)
 }
 
-// inOrder fails the test if the keyboard gets to something before what stands above it.
+// inOrder fails the test if the keyboard reaches an element before the element above it.
 func (w *walk) inOrder(name string) {
 	w.t.Helper()
 	for _, wrong := range get(w, chromedp.Evaluate[[]string](`

@@ -50,13 +50,13 @@ type walk struct {
 	url    string // of the shop
 	others string // of the pretended other sides, which have another origin than shop and service
 	held   *held
-	issuer *wallettest.Issuer // of what the pretended wallet holds
+	issuer *wallettest.Issuer // of the pretended wallet's documents
 
-	looks  []look                   // in which sees looks at a page
+	looks  []look                   // of sees
 	device webauthn.AuthenticatorID // that makes and keeps passkeys, if there is one
 }
 
-// Integrations of the shop, beside those of the sandbox.
+// Integrations of the shop for other methods than the sandbox.
 const (
 	bankID   = "77777777-7777-4777-8777-777777777701"
 	cameraID = "77777777-7777-4777-8777-777777777702"
@@ -74,7 +74,7 @@ func newWalk(t *testing.T, before ...step) *walk {
 	return newWalkIn(t, &withoutCamera, before...)
 }
 
-// newWalkIn opens a tab of the browser in a profile of its own, which ends with the test.
+// newWalkIn opens a tab of the browser in its own profile, which ends with the test.
 func newWalkIn(t *testing.T, b *browser, before ...step) *walk {
 	t.Helper()
 	return newWalkTo(t, b, "127.0.0.1", before...)
@@ -133,7 +133,7 @@ func newWalkTo(t *testing.T, b *browser, host string, before ...step) *walk {
 	return w
 }
 
-// tab opens a tab in a profile of its own.
+// tab opens a tab in its own profile.
 func (w *walk) tab(running context.Context, before ...step) {
 	w.t.Helper()
 	ctx, end := chromedp.NewContext(running, chromedp.WithNewBrowserContext())
@@ -146,7 +146,7 @@ func (w *walk) tab(running context.Context, before ...step) {
 
 // browser is a Chromium that the walks of this process share. To start one takes more time than a walk.
 type browser struct {
-	flags func(dir string) ([]chromedp.ExecAllocatorOption, error) // beside the usual ones; nil: none
+	flags func(dir string) ([]chromedp.ExecAllocatorOption, error) // in addition to the usual ones; nil: none
 
 	once sync.Once
 	ctx  context.Context
@@ -154,8 +154,8 @@ type browser struct {
 	stop func()
 }
 
-// unused are features of Chromium that make a process for each window or page, which no test looks at: what
-// the address bar may show, and a process for the next site.
+// unused are features of Chromium that make a process for each window or page, which no test uses: features
+// for the address bar, and a process for the next site.
 const unused = "WebUIOmniboxPopup,WebUIOmniboxAimPopup,WebUIOmniboxFullPopup,SpareRendererForSitePerProcess"
 
 var withoutCamera, withCamera = browser{}, browser{flags: cameraFlags}
@@ -302,7 +302,7 @@ func (w *walk) press(selector string) {
 	}
 }
 
-// arrives waits until the browser has gone on by itself to an address that begins with prefix and has
+// arrives waits until the browser has moved to an address that begins with prefix and has
 // loaded that page.
 func (w *walk) arrives(prefix string) {
 	w.t.Helper()
@@ -384,7 +384,7 @@ func (w *walk) reads(parts ...string) {
 	for _, part := range parts {
 		if !strings.Contains(text, part) {
 			w.picture("failure")
-			w.t.Fatalf("the page at %s does not say %q:\n%s", w.location(), part, text)
+			w.t.Fatalf("the page at %s does not contain %q:\n%s", w.location(), part, text)
 		}
 	}
 }
@@ -450,7 +450,7 @@ func TestChromium(t *testing.T) {
 		w.inbox("started", "completed")
 	})
 
-	t.Run("contract 23: a final no fails at once", func(t *testing.T) {
+	t.Run("contract 23: a final no fails immediately", func(t *testing.T) {
 		w := newWalk(t)
 		w.verify()
 		w.outcome("reject")

@@ -306,7 +306,7 @@ func TestCallbackAccepts(t *testing.T) {
 			"2026-11-20T22:11:12.345Z", "2026-11-20T22:10:00.000Z",
 		} {
 			if !strings.Contains(body, want) {
-				t.Errorf("the result page (%d) does not say %q", resp.StatusCode, want)
+				t.Errorf("the result page (%d) does not contain %q", resp.StatusCode, want)
 			}
 		}
 	}
@@ -347,7 +347,7 @@ func TestCallbackRejects(t *testing.T) {
 			alter: func(c values) { c.Del("state") }},
 		{rule: "spec Authentication 7: empty state", status: 400, says: "STATE_MISMATCH", noCalls: true,
 			alter: func(c values) { c.Set("state", "") }},
-		{rule: "spec Authentication 7: the state of nobody", other: true,
+		{rule: "spec Authentication 7: an unknown state", other: true,
 			status: 400, says: "STATE_MISMATCH", noCalls: true},
 		{rule: "spec Authentication 7: a session not started here",
 			status: 400, says: "STATE_MISMATCH", noCalls: true,
@@ -375,7 +375,7 @@ func TestCallbackRejects(t *testing.T) {
 			reject: apiRejection(400, "INVALID_TOKEN")},
 		{rule: "contract 5: UNAUTHORIZED is the shop's fault", status: 502, says: "secret key",
 			reject: apiRejection(401, "UNAUTHORIZED")},
-		{rule: "an answer that is not JSON", status: 502, says: "not the expected JSON",
+		{rule: "a response that is not JSON", status: 502, says: "not the expected JSON",
 			reject: func(w http.ResponseWriter) { io.WriteString(w, "<html>") }},
 		{rule: "a redirect is no answer", status: 502, says: "not from the API",
 			reject: func(w http.ResponseWriter) { w.Header().Set("Location", "/"); w.WriteHeader(302) }},
@@ -497,11 +497,11 @@ func TestStartShowsTheAPIsRejection(t *testing.T) {
 			}
 			for _, want := range []string{tc.code, "req_1", "language: unknown"} {
 				if !strings.Contains(body, want) {
-					t.Errorf("the page does not say %q: %s", want, body)
+					t.Errorf("the page does not contain %q: %s", want, body)
 				}
 			}
 			if tc.status == 429 && resp.Header.Get("Retry-After") != "7" {
-				t.Error("the answer has no Retry-After")
+				t.Error("the response has no Retry-After")
 			}
 		})
 	}
@@ -523,7 +523,7 @@ func TestSessionPage(t *testing.T) {
 		"svc_sess_7", "FAILED", "MAX_ATTEMPTS", "too many", "2026-11-20T22:11:00.000Z",
 	} {
 		if !strings.Contains(body, want) {
-			t.Errorf("the page does not say %q", want)
+			t.Errorf("the page does not contain %q", want)
 		}
 	}
 	for _, path := range []string{"/sessions/nope", "/sessions/..%2F..%2Fstart"} {
@@ -666,7 +666,7 @@ func TestWebhooks(t *testing.T) {
 				says = fmt.Sprintf("Refused at step %d", tc.step)
 			}
 			if !strings.Contains(page, says) || strings.Contains(page, "<b>") {
-				t.Errorf("the page does not say %q, or does not escape: %s", says, page)
+				t.Errorf("the page does not contain %q, or does not escape: %s", says, page)
 			}
 		})
 	}
@@ -695,7 +695,7 @@ func TestDuplicates(t *testing.T) {
 	altered := append([]byte(" "), first...)
 	for _, body := range [][]byte{first, other, first, altered} {
 		if got := f.deliver(body, nil); got != 200 {
-			t.Fatalf("spec Delivery 2: a duplicate is answered %d, want 200", got)
+			t.Fatalf("spec Delivery 2: a duplicate gets %d, want 200", got)
 		}
 	}
 	if got := f.deliver(first, func(h http.Header) { h.Set(webhook.HeaderTimestamp, "1") }); got != 401 {
@@ -774,7 +774,7 @@ func TestMarks(t *testing.T) {
 	}
 }
 
-// stream reads n events from the stream: their ids and what they show.
+// stream reads n events from the stream: their ids and rows.
 func (f *fixture) stream(query, lastEventID string, n int, ready func()) (ids, rows []string) {
 	f.t.Helper()
 	// If the stream stays silent, the test fails.

@@ -71,7 +71,7 @@ func cameraFlags(dir string) ([]chromedp.ExecAllocatorOption, error) {
 	}, nil
 }
 
-// pictureFile is a JPEG of the drawn person, as somebody takes one with the phone's own camera.
+// pictureFile is a JPEG of the drawn person, as a user takes one with the phone's own camera.
 func pictureFile(t *testing.T) string {
 	t.Helper()
 	var b bytes.Buffer

@@ -45,7 +45,7 @@ func (w *walk) phone(before ...step) *walk {
 }
 
 // code reads the QR code on the screen as a camera would, and fails the test if it is another text than the
-// page says. A page that waits may load itself again meanwhile, so a code that is not read is looked at
+// page says. A page that waits may load itself again in the meantime, so a code that is not read is tried
 // again.
 func (w *walk) code() string {
 	w.t.Helper()
@@ -84,7 +84,7 @@ func (w *walk) code() string {
 		return text
 	}
 	w.picture("failure")
-	w.t.Fatalf("contract 34: nobody can read the code on the page: %v", err)
+	w.t.Fatalf("contract 34: the code on the page cannot be read: %v", err)
 	return ""
 }
 
@@ -188,7 +188,7 @@ func TestChromiumHandOff(t *testing.T) {
 	})
 }
 
-// TestChromiumHandOffPages looks at both screens of a hand-off.
+// TestChromiumHandOffPages inspects both screens of a hand-off.
 func TestChromiumHandOffPages(t *testing.T) {
 	long.Skip(t, "TestChromiumHandOffPages")
 	inEveryLanguage(t, func(t *testing.T, lang string, in []look) {
@@ -215,7 +215,7 @@ func TestChromiumHandOffPages(t *testing.T) {
 	})
 }
 
-// TestChromiumWaiting looks at the page that waits for an app, on a computer and on a phone.
+// TestChromiumWaiting inspects the page that waits for an app, on a computer and on a phone.
 func TestChromiumWaiting(t *testing.T) {
 	long.Skip(t, "TestChromiumWaiting")
 	const waits = `svg[data-qr]`
@@ -234,7 +234,7 @@ func TestChromiumWaiting(t *testing.T) {
 			w.threeWays(`a[data-wallet]`, handButton, `[data-outcome=cancel] button`)
 			ask := w.code()
 			w.answer(ask)
-			w.shows(backInTheShop) // by itself
+			w.shows(backInTheShop) // automatically
 			w.inbox("started", "completed")
 		}
 	})
@@ -245,7 +245,7 @@ func TestChromiumWaiting(t *testing.T) {
 		w.click(begin, waits)
 		w.shows(`.again a`)
 		w.answer(w.attribute(waits, "data-qr"))
-		w.shows(backInTheShop) // by itself
+		w.shows(backInTheShop) // automatically
 	})
 
 	t.Run("contract 34: on a phone the app comes first, and the code stays once it is asked for",
@@ -329,7 +329,7 @@ func (w *walk) answer(ask string) {
 	}
 }
 
-// loaded tells one load of a page from the next.
+// loaded returns a number that differs for each load of a page.
 func (w *walk) loaded() float64 {
 	w.t.Helper()
 	return get(w, chromedp.Evaluate[float64](`performance.timeOrigin`))

@@ -30,7 +30,7 @@ func newPublisher(t *testing.T, listen string) *publisher {
 	t.Helper()
 	l, err := net.Listen("tcp", listen)
 	if err != nil {
-		t.Skipf("nobody can listen on %s: %v", listen, err)
+		t.Skipf("no program can listen on %s: %v", listen, err)
 	}
 	_, port, err := net.SplitHostPort(l.Addr().String())
 	if err != nil {
@@ -81,7 +81,7 @@ func (p *publisher) last() (asked, from string) {
 	return p.asked[len(p.asked)-1], p.from[len(p.from)-1]
 }
 
-// back presses the Back button. It does not wait for the next page, because the hop may already go on
+// back presses the Back button. It does not wait for the next page, because the hop may already continue
 // from there.
 func (w *walk) back() {
 	w.t.Helper()
@@ -139,7 +139,7 @@ func TestHop(t *testing.T) {
 	t.Run("contract 22: a callback that redirects to an app leaves a page with a link", func(t *testing.T) {
 		w := *w
 		w.t = t
-		w.tab(withoutCamera.start(t)) // later Chromium asks about the app, and this tab takes no more clicks
+		w.tab(withoutCamera.start(t)) // later Chromium asks about the app, and this tab rejects clicks
 		callback := p.at("shop.localhost", "/app")
 		s := w.begin(callback)
 		w.outcome("approve")

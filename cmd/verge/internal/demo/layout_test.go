@@ -155,7 +155,7 @@ func (w *walk) holds(name string) {
 	}
 }
 
-// broken are the words of headings and buttons that stand on more than one line.
+// broken are the words of headings and buttons that need more than one line.
 func (w *walk) broken() []string {
 	w.t.Helper()
 	return get(

@@ -24,7 +24,7 @@ const (
 	enrolForm     = `form[data-step="enrol"]:not([hidden])`
 )
 
-// TestChromiumWalletPages looks at every page that a user with a wallet sees, on this device and on a phone
+// TestChromiumWalletPages inspects every page that a user with a wallet sees, on this device and on a phone
 // that does the step for it.
 func TestChromiumWalletPages(t *testing.T) {
 	long.Skip(t, "TestChromiumWalletPages")
@@ -98,7 +98,7 @@ func (w *walk) seeWalletPages() {
 	w.sees("cancelled")
 }
 
-// seeWalletHandOff goes through the pages of two devices, of which the second one has the wallet.
+// seeWalletHandOff goes through the pages of two devices. The second one has the wallet.
 func (w *walk) seeWalletHandOff(phone *walk) {
 	w.t.Helper()
 	w.chooses(walletID)
@@ -130,7 +130,7 @@ func (w *walk) seeWalletHandOff(phone *walk) {
 	other.sees("phone-over")
 }
 
-// TestChromiumPasskeyPages looks at every page on which a user makes, uses, sees and deletes a passkey.
+// TestChromiumPasskeyPages inspects every page on which a user creates, uses, sees and deletes a passkey.
 func TestChromiumPasskeyPages(t *testing.T) {
 	long.Skip(t, "TestChromiumPasskeyPages")
 	inEveryLanguage(t, func(t *testing.T, lang string, in []look) {
@@ -169,7 +169,7 @@ func (w *walk) asksForPasskeys(more string) {
 	w.shows(passkeyForm)
 }
 
-// makesPasskey looks at the pages of a first check, and makes a passkey after it.
+// makesPasskey inspects the pages of a first check, and creates a passkey after it.
 func (w *walk) makesPasskey() {
 	w.t.Helper()
 	w.asksForPasskeys("")
@@ -193,7 +193,7 @@ func (w *walk) makesPasskey() {
 	})
 }
 
-// seePasskeyUses looks at pages with a passkey that was not accepted.
+// seePasskeyUses inspects pages with a passkey that was not accepted.
 func (w *walk) seePasskeyUses() {
 	w.t.Helper()
 	for _, reason := range []string{"level", "blocked"} { // those with the longest words
@@ -216,7 +216,7 @@ func (w *walk) overrides(bogus bool) {
 		AuthenticatorID: w.device, IsBogusSignature: &bogus}))
 }
 
-// seePasskeyKept looks at the page of one's own passkey, and deletes what is kept.
+// seePasskeyKept inspects the page of one's own passkey, and deletes the passkey.
 func (w *walk) seePasskeyKept() {
 	w.t.Helper()
 	w.open(w.BaseURL + "/verify/passkeys")

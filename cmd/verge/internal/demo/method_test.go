@@ -29,7 +29,7 @@ const (
 	options       = `form[action="/start"] summary` // opens the shop's choices
 )
 
-// part is what the page of the camera shows of one of its parts.
+// part selects a visible part of the camera's page.
 func part(name string) string { return cameraForm + ` [data-part="` + name + `"]:not([hidden])` }
 
 // chooses begins a verification with an integration of the shop and ends on the hosted page.
@@ -51,7 +51,7 @@ func (w *walk) shows(selector string) {
 	})
 }
 
-// click clicks what the selector names and waits for what the other one names.
+// click clicks the element of selector and waits for the element next.
 func (w *walk) click(selector, next string) {
 	w.t.Helper()
 	w.do(chromedp.Click(selector))
@@ -60,7 +60,7 @@ func (w *walk) click(selector, next string) {
 
 func answer(choice string) string { return bankPage + ` button[value="` + choice + `"]` }
 
-// estimate says what pictures get from now on.
+// estimate sets the estimate of all later pictures.
 func (w *walk) estimate(choice string) {
 	w.t.Helper()
 	resp, err := http.PostForm(w.others+"/estimator/answer", url.Values{"choice": {choice}})
@@ -159,7 +159,7 @@ func TestChromiumBank(t *testing.T) {
 	})
 }
 
-// tabTo presses Tab until the focus is there, and fails the test if nobody can see it there.
+// tabTo presses Tab until the focus is on that element, and fails the test if the focus cannot be seen.
 func (w *walk) tabTo(selector string) {
 	w.t.Helper()
 	type focus struct{ There, Seen bool }
@@ -179,7 +179,7 @@ func (w *walk) tabTo(selector string) {
 	w.t.Fatalf("WCAG 2.1.1: Tab does not lead to %s at %s:\n%s", selector, w.location(), w.text())
 }
 
-// enter presses Enter and waits for what the selector names.
+// enter presses Enter and waits for the element next.
 func (w *walk) enter(next string) {
 	w.t.Helper()
 	w.do(chromedp.KeyEvent(kb.Enter))
@@ -252,7 +252,7 @@ func TestChromiumCamera(t *testing.T) {
 		w.tabTo(`form[data-method="camera"] button`)
 		w.enter(part("start"))
 		w.tabTo(part("start"))
-		w.enter(part("take")) // the focus goes to the next button by itself
+		w.enter(part("take")) // the focus moves to the next button automatically
 		w.enter(part("use"))
 		w.enter(backInTheShop)
 		w.reads("Your age is verified")
@@ -309,7 +309,7 @@ func runsFirst(script string) step {
 		page.AddScriptToEvaluateOnNewDocumentParams{Source: script})
 }
 
-// TestChromiumMethodPages looks at every page of the methods on a phone: by axe, for a scroll bar sideways,
+// TestChromiumMethodPages inspects every page of the methods on a phone: by axe, for a scroll bar sideways,
 // and by pictures for a person.
 func TestChromiumMethodPages(t *testing.T) {
 	long.Skip(t, "TestChromiumMethodPages")

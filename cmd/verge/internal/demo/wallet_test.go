@@ -146,7 +146,7 @@ func TestChromiumWallet(t *testing.T) {
 			t.Fatalf("the wallet answers %v, %v", resp, err)
 		}
 		resp.Body.Close()
-		w.shows(backInTheShop) // by itself
+		w.shows(backInTheShop) // automatically
 	})
 	t.Run("contract 39: declined in the wallet", func(t *testing.T) {
 		w := newWalk(t)
@@ -156,7 +156,7 @@ func TestChromiumWallet(t *testing.T) {
 	})
 }
 
-// The browser asks its own wallets. What it shows for that is not a part of the page, so a virtual wallet
+// The browser asks its own wallets. Its dialog is not a part of the page, so a virtual wallet
 // answers.
 func TestChromiumDigitalCredentials(t *testing.T) {
 	long.Skip(t, "TestChromiumDigitalCredentials")
@@ -186,7 +186,7 @@ func TestChromiumDigitalCredentials(t *testing.T) {
 		w.click(credentialForm+" button", `.notice`)
 		w.reads("did not respond")
 	})
-	t.Run("contract 39: an answer for another origin is a failed attempt", func(t *testing.T) {
+	t.Run("contract 39: a response for another origin is a failed attempt", func(t *testing.T) {
 		w := newWalk(t)
 		w.asksWallet()
 		w.responds("https://evil.example")
