@@ -19,7 +19,7 @@ const (
 	minUnguessed = 10
 )
 
-// guessed are words that people use in secrets. A longer word comes before a shorter one that it
+// guessed are words that people use in secrets. A longer word comes before each shorter word that it
 // contains.
 var guessed = []string{
 	"supersecret", "changeme", "password", "passwort", "passw0rd", "webhooks", "webhook", "whsec", "signing",

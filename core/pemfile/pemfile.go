@@ -1,6 +1,6 @@
 // Package pemfile reads PEM files from users: with byte order marks, with other line ends, encrypted,
-// damaged, or with other content than expected. Its errors name the cause. Of a file's content, they only
-// quote the types of blocks.
+// damaged, or with other content than expected. Its errors name the cause. They quote only the types of
+// blocks from a file's content.
 package pemfile
 
 import (

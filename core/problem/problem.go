@@ -19,7 +19,7 @@ type Problem struct {
 
 func (p Problem) Error() string { return p.Member + ": " + p.Text }
 
-// List has all errors; it is nil if there are none. Use Err to return a List as an error.
+// List has all errors; it is nil without errors. Use Err to return a List as an error.
 type List []Problem
 
 // Add adds one problem.

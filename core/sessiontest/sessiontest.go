@@ -82,7 +82,7 @@ func Issue(ctx context.Context, h host.Host, id ID, at time.Time) (string, error
 	return token.SealResult(h.Sealer, token.ResultClaims{Session: text, Completed: token.At(at), Outcome: tx})
 }
 
-// Forger writes tokens and records with any sealer, such as that of a stolen, replaced or foreign key ring.
+// Forger writes tokens and records with any sealer, such as a stolen, replaced or foreign key ring's.
 type Forger struct{ host.Sealer }
 
 // Flow returns a flow token, as in a session's redirect_url.

@@ -12,7 +12,7 @@ import (
 	"github.com/verge-id/verge/testharness/workerd"
 )
 
-// A Durable Object keeps every promise of a store, also if its process is killed.
+// A Durable Object keeps every promise of a store, even if its process is killed.
 func TestKV(t *testing.T) {
 	server := workerd.Start(t, nil)
 	kvtest.Run(t, func(t *testing.T) kvtest.Harness {

@@ -18,7 +18,7 @@ import (
 	"github.com/verge-id/verge/testharness/workerd"
 )
 
-// fleet is what the tests' entry runs: isolates that lease cells of the same counters.
+// fleet is the input of the tests' entry: isolates that lease cells of the same counters.
 // Times and durations are in microseconds.
 type fleet struct {
 	Isolates int            `json:"isolates"`
@@ -50,7 +50,7 @@ type fleetAnswer struct {
 	Error string `json:"error"`
 }
 
-// allowed reports whether the guest accepts the answer as a yes.
+// allowed reports whether the guest accepts the response as a yes.
 func (a fleetAnswer) allowed(r fleetRequest) bool {
 	if a.Error != "" || len(a.TATs) != len(r.Charges) {
 		return false
@@ -63,7 +63,7 @@ func (a fleetAnswer) allowed(r fleetRequest) bool {
 	return true
 }
 
-// remaining returns the remaining part of a charge, as the guest reads the answer.
+// remaining returns the remaining part of a charge, as the guest reads the response.
 func (a fleetAnswer) remaining(r fleetRequest, i int) int {
 	c := r.Charges[i]
 	return (r.At + c.Burst - max(a.TATs[i], r.At) - c.Cost) / c.Cost

@@ -79,7 +79,7 @@ func (s *redisServers) restart() string {
 		keeps = "The servers may not be asked for appendonly: see that it is yes, and appendfsync always."
 	case s.some("appendfsync", "always"):
 		keeps = "appendonly yes with appendfsync always keeps every write through kill -9 and a power cut, " +
-			"if the disk really writes what it confirms."
+			"if the disk really writes before it confirms."
 	case s.some("appendfsync", ""):
 		keeps = "appendonly is yes; appendfsync may not be asked: with anything but always, " +
 			"a power cut takes the last second or more."
@@ -153,7 +153,7 @@ func aboutPostgres(s postgres.Server, on bool, seen error) About {
 		a.Signals.Seen = seen.Error()
 		warn("signals do not arrive: tasks that an instance leaves to others " + untilPolled)
 	}
-	restart := "PostgreSQL answers after an fsync, if the disk really writes what it confirms."
+	restart := "PostgreSQL answers after an fsync, if the disk really writes before it confirms."
 	if s.Settings["fsync"] == "off" {
 		restart = "fsync is off: no loss by kill -9, but a power cut can destroy the whole database."
 		warn("fsync is off: a power cut can destroy the whole database; set fsync = on")

@@ -165,7 +165,7 @@ func (b *boltScratch) about(context.Context) (About, error) {
 		ClockNote: "only this machine's clock is used",
 		NotProven: []notProven{
 			{"a power cut", "Files were closed and opened again. Only the disk can promise that " +
-				"fsync reaches it; one that is mounted from elsewhere often does not."},
+				"fsync reaches it; a mounted network disk often does not."},
 			{"a full disk", "The disk was not filled up. When it is full, " +
 				"writes fail until there is space."},
 		},

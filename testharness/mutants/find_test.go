@@ -157,7 +157,7 @@ func TestApplyRejects(t *testing.T) {
 		m    mutant
 		want []string
 	}{
-		{"code that is there twice", mutant{pkg: "door", old: "!d.open"},
+		{"code that occurs twice", mutant{pkg: "door", old: "!d.open"},
 			[]string{"2 times", "door.go:14 in Door.Enter", "door.go:24 in Door.Leave",
 				"declaration that is meant"}},
 		{"code that has changed", mutant{pkg: "door", old: `append(d.log, "-"+visitor+"!")`},

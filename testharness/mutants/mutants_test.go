@@ -119,7 +119,7 @@ func TestRead(t *testing.T) {
 		{"a test skipped for another reason is passed over", run + pass + header, outcome{}, ""},
 		{"what does not compile is not caught", build, outcome{},
 			"does not compile: # core/internal/api x.go:1:1: no"},
-		{"a name that matches no test asks nobody", "", outcome{}, "no test matches what the table asks"},
+		{"a name that matches no test", "", outcome{}, "no test matches what the table asks"},
 	} {
 		got, err := read(strings.NewReader(c.in))
 		wrong := ""

@@ -28,7 +28,7 @@ const MaxInbox = 16 << 20
 // effect. A host requests it to check that a module runs.
 const CanaryPath = "/api/v1/openapi.yaml"
 
-// TestKey is the name of the key with which the self-test asks to sign. No key may have it, so the host
+// TestKey is the name of the key that the self-test asks for a signature. No key may have it, so the host
 // replies NotFound, and the guest reports in Self the status that it has received.
 const TestKey = "self-test"
 

@@ -42,7 +42,7 @@ type (
 		Body        *body
 	}
 	body struct {
-		IsError  bool // its fields are those of page.Error
+		IsError  bool // it has the fields of page.Error
 		Fields   []field
 		Examples []example
 	}

@@ -71,7 +71,7 @@ func TestRender(t *testing.T) {
 		"an operation can be linked to":    `id="op"`,
 		"text is escaped":                  `Sum &lt;b&gt;`,
 		"who may call":                     `Authentication: secret key<`,
-		"a parameter says where it stands": `<dt><code>X</code> <span class="type">string, in header</span> ` +
+		"a parameter has its place": `<dt><code>X</code> <span class="type">string, in header</span> ` +
 			`<strong>required</strong></dt>`,
 		"a limit": `<span class="limit">at most 9 characters</span>`,
 		"a member joined from two schemas": `<dt><code>a</code> <span class="type">string</span> ` +

@@ -210,7 +210,7 @@ func (f *formReader) content() ([]byte, error) {
 	n := bytes.Index(rest, f.delimiter)
 	if n < 0 {
 		f.at = len(f.body)
-		return nil, f.fail("a part without an end")
+		return nil, f.fail("a part that does not end")
 	}
 	f.at += n + len(f.delimiter)
 	return rest[:n:n], nil

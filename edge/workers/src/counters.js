@@ -7,7 +7,7 @@
 //
 // No limit is ever exceeded, because a counter's debt here is never less than the true one. The cells of an
 // open lease count as debt. This debt does not shrink with time, because the time of use is not known yet. A
-// report says how many cells were used, and when the last one was. A lease without a report counts as used in
+// report has the number of used cells, and the time of the last use. A lease without a report counts as used in
 // full, at the last moment at which it could be. A new cell is granted only if it fits in addition to all of
 // these.
 //

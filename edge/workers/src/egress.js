@@ -1,5 +1,5 @@
 // The outbound client, as edge/egress is natively: https only, no redirects, a time limit for the whole
-// exchange, a limit for the answer. This code checks the URL. Only the platform resolves names; it cannot
+// exchange, a limit for the response. This code checks the URL. Only the platform resolves names; it cannot
 // reach private addresses, and has only its own certificate authorities.
 
 import * as abi from "./abi.js";

@@ -38,7 +38,7 @@ export class Engine {
   // countUsage takes usage events, {integration, outcome, key}
   // places   the maximum number of concurrent requests
   // memory   bytes of memory; an instance that has more is replaced once it is idle,
-  //          and one that has twice as many immediately, while it finishes its requests
+  //          and an instance with twice as many immediately, while it finishes its requests
   constructor({
     module, config, now, log = () => {}, count = () => {}, measure = () => {},
     countUsage = () => {}, places = 1024, memory = 48 << 20,

@@ -37,7 +37,7 @@ export class WaitLimiter {
 
 const late = 15_000; // ms that the last asking may take
 
-// networkOf returns the network by which a client is counted: its address, or its /64. "" is no address.
+// networkOf returns the network that a client is counted under: its address, or its /64. "" is no address.
 const networkOf = (address) => address.slice(0, 8).join(".");
 
 // longPoll returns the response to a request; response is the first one.

@@ -6,7 +6,7 @@ const perDestination = 2; // concurrent deliveries to one destination
 const timers = 16; // concurrent jobs without a destination
 const batch = 32; // maximum number of claimed jobs that wait
 const maxWait = 4_000; // ms that a claimed job waits for its turn; its lease must outlast this and a run
-const delay = 5_000; // ms by which a job is postponed after a long wait, plus up to half of it
+const delay = 5_000; // ms that a job is postponed after a long wait, plus up to half of it
 const longest = 60_000; // ms after which the rest is left to the next alarm
 
 // most is how many jobs one alarm takes. The platform limits the CPU of an alarm

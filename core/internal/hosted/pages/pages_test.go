@@ -596,7 +596,7 @@ var sayings = []struct {
 	{"a label given is the label shown", "method, labels", "en", []string{"Wallet", "Continue"}, nil},
 }
 
-// TestPagesSay searches for the words with which a user recognises each page.
+// TestPagesSay searches for the words by page that users recognise.
 func TestPagesSay(t *testing.T) {
 	for _, c := range sayings {
 		v, ok := views()[c.view]
