@@ -107,7 +107,7 @@ var (
 	reportRead     = allow("report.read", "", operatorsOnly, adminsOnly)
 	methodList     = allow("method.list", "", allOperators, allMembers)
 	trustListRead  = allow("trust_list.read", "", allOperators, nil)
-	trustListLoad  = allow("trust_list.load", "", operatorsOnly, nil)
+	trustListLoad  = allow("trust_list.load", "Loaded a trusted list", operatorsOnly, nil)
 	operatorList   = allow("operator.list", "", allOperators, nil)
 	operatorCreate = allow("operator.create", "Created an operator token", operatorsOnly, nil)
 	operatorRevoke = allow("operator.revoke", "Revoked an operator token", operatorsOnly, nil)

@@ -3,6 +3,7 @@ package operate
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -89,6 +90,9 @@ func (o *Operations) auditEntry(who Actor, op Operation, publisher, target strin
 	[]kv.Put, error) {
 	if err := o.readable(); err != nil { // even if the operation does not look itself
 		return nil, err
+	}
+	if op.Words() == "" {
+		return nil, fmt.Errorf("operate: %s has no words for the audit; see allow", op)
 	}
 	return audit.Entry{Actor: audit.Actor{Kind: who.Kind, ID: who.ID, Name: who.Name},
 		Publisher: publisher, Operation: string(op), Target: target,
