@@ -101,32 +101,13 @@ var restartable = []Kind{Failed, Expired, Damaged, NotAllowed, TooLarge, NotAFor
 // compose finds the words. It gets the texts of lang as a parameter, so that a test can see which ones it
 // takes.
 func compose(v View, lang string, t texts) (page, error) {
-	if !slices.Contains(kinds, v.Kind) {
-		return page{}, errors.New("no such kind of page")
-	}
-	if v.RetryURL != "" && !localPath(v.RetryURL) {
-		return page{}, errors.New("RetryURL must be a path on this host")
-	}
-	if v.AnotherURL != "" && !localPath(v.AnotherURL) {
-		return page{}, errors.New("AnotherURL must be a path on this host")
-	}
-	if v.AgainURL != "" && (!localPath(v.AgainURL) || v.AgainAfter < time.Second) {
-		return page{}, errors.New("AgainURL must be a path on this host, loaded after a second or more")
-	}
-	if v.ShowCodeURL != "" && !localPath(v.ShowCodeURL) {
-		return page{}, errors.New("ShowCodeURL must be a path on this host")
-	}
-	if v.Open != "" && !weburl.IsApp(v.Open) {
-		return page{}, errors.New("the address to Open must be one with :// that browsers do not run")
-	}
-	if (v.Kind == Completed || v.Kind == Leaving || v.HopURL != "") && !weburl.IsHop(v.HopURL) {
-		return page{}, errors.New("HopURL must be an http(s) address without blanks and quotes")
+	if err := checkView(v); err != nil {
+		return page{}, err
 	}
 	// An expiry that is reported as a failure is shown as an expiry.
 	if v.Kind == Failed && v.FailureCode == "TIMEOUT" {
 		v.Kind = Expired
 	}
-
 	p := page{
 		lang:    lang,
 		service: v.Service.name(),
@@ -135,11 +116,64 @@ func compose(v View, lang string, t texts) (page, error) {
 		icon:    icons[v.Kind],
 		privacy: t("privacy"),
 	}
-	switch v.Kind {
-	case Method:
-		if err := composeMethod(&p, v, t); err != nil {
+	// Each part may replace texts of the parts before it.
+	for _, part := range []func(*page, View, texts) error{composeHeading, composeWaiting, composeWays,
+		composeCredential, composeKept, composePasskey} {
+		if err := part(&p, v, t); err != nil {
 			return page{}, err
 		}
+	}
+	p.title = p.heading
+	if n := composeNotice(v, t); n != nil {
+		p.notice = n
+	}
+	if p.notice != nil {
+		// The title is the first thing that a screen reader says about a page.
+		p.title = p.notice.heading + " – " + p.heading
+	}
+	composeFrame(&p, v, t)
+	composeLinks(&p, v, t)
+	composeBrand(&p, v, t)
+	if v.OnPhone {
+		forPhone(&p, t)
+	}
+	if err := composeForms(&p, v, t); err != nil {
+		return page{}, err
+	}
+	if v.AgainURL != "" && (len(p.forms) > 0 || p.another.href != "") {
+		p.back = backLink{}
+	}
+	p.backFirst = p.back.href != "" && slices.Contains(final, v.Kind) && p.retry.text == "" &&
+		len(p.forms) == 0 && p.another.href == ""
+	return p, nil
+}
+
+// checkView returns an error if the kind or an address of the view is not allowed.
+func checkView(v View) error {
+	switch {
+	case !slices.Contains(kinds, v.Kind):
+		return errors.New("no such kind of page")
+	case v.RetryURL != "" && !localPath(v.RetryURL):
+		return errors.New("RetryURL must be a path on this host")
+	case v.AnotherURL != "" && !localPath(v.AnotherURL):
+		return errors.New("AnotherURL must be a path on this host")
+	case v.AgainURL != "" && (!localPath(v.AgainURL) || v.AgainAfter < time.Second):
+		return errors.New("AgainURL must be a path on this host, loaded after a second or more")
+	case v.ShowCodeURL != "" && !localPath(v.ShowCodeURL):
+		return errors.New("ShowCodeURL must be a path on this host")
+	case v.Open != "" && !weburl.IsApp(v.Open):
+		return errors.New("the address to Open must be one with :// that browsers do not run")
+	case (v.Kind == Completed || v.Kind == Leaving || v.HopURL != "") && !weburl.IsHop(v.HopURL):
+		return errors.New("HopURL must be an http(s) address without blanks and quotes")
+	}
+	return nil
+}
+
+// composeHeading sets the heading and the lead.
+func composeHeading(p *page, v View, t texts) error {
+	switch v.Kind {
+	case Method:
+		return composeMethod(p, v, t)
 	case Leaving:
 		p.heading, p.lead = withTitle(t("leaving.heading"), title(v.Title, v.Words, t)), t("leaving.text")
 	case Failed:
@@ -151,6 +185,11 @@ func compose(v View, lang string, t texts) (page, error) {
 	default:
 		p.heading, p.lead = t(string(v.Kind)+".heading"), t(string(v.Kind)+".text")
 	}
+	return nil
+}
+
+// composeWaiting sets the texts of a page that waits, and the address that it loads.
+func composeWaiting(p *page, v View, t texts) error {
 	switch {
 	case v.Kind == Progress:
 		p.waiting = t("progress.status")
@@ -165,59 +204,50 @@ func compose(v View, lang string, t texts) (page, error) {
 	case v.Kind == PhoneWait:
 		p.waiting = t("phone_wait.status")
 	}
-	if v.AgainURL != "" {
-		p.again = composeAgain(v, t)
-	}
-	if err := composeWays(&p, v, t); err != nil {
-		return page{}, err
-	}
-	if v.Credential != nil {
-		var err error
-		if p.credential, err = composeCredential(v, t); err != nil {
-			return page{}, err
-		}
-	}
 	if v.Confirmed && (v.Kind == Expired || v.Kind == Elsewhere) {
 		p.lead = t(string(v.Kind) + ".confirmed")
+	}
+	if v.AgainURL != "" {
+		p.again = composeAgain(v, t)
 	}
 	if v.HopURL != "" {
 		p.hop = link{t("choice.continue"), v.HopURL}
 	}
-	if v.Kind == Passkeys {
-		composeKept(&p, v, t)
+	return nil
+}
+
+// composeNotice returns the notice above the heading, or nil.
+func composeNotice(v View, t texts) *notice {
+	switch {
+	case v.Notice.Trouble:
+		return &notice{t("notice.trouble.heading"), t("notice.trouble.text")}
+	case v.Notice.Outdated:
+		return &notice{t("notice.outdated.heading"), t("notice.outdated.text")}
+	case slices.Contains(fileRules, v.Notice.BadFile):
+		return &notice{t("notice.bad_file.heading"), t("notice.file." + v.Notice.BadFile)}
 	}
-	if err := composePasskey(&p, v, t); err != nil {
-		return page{}, err
+	if n := passkeyNotice(v.Notice.Passkey, t); n != nil || !v.Notice.AttemptFailed {
+		return n
 	}
-	p.title = p.heading
-	if v.Notice.Trouble {
-		p.notice = &notice{t("notice.trouble.heading"), t("notice.trouble.text")}
-	} else if v.Notice.Outdated {
-		p.notice = &notice{t("notice.outdated.heading"), t("notice.outdated.text")}
-	} else if slices.Contains(fileRules, v.Notice.BadFile) {
-		p.notice = &notice{t("notice.bad_file.heading"), t("notice.file." + v.Notice.BadFile)}
-	} else if n := passkeyNotice(v.Notice.Passkey, t); n != nil {
-		p.notice = n
-	} else if v.Notice.AttemptFailed {
-		p.notice = &notice{t("notice.heading"), attemptsLeft(v.Notice.AttemptsLeft, t)}
-		named := v.Notice.Reason != "unconfirmed" || v.Kind == Method // only this page is of one method
-		if slices.Contains(reasons, v.Notice.Reason) && named {
-			p.notice.heading = withTitle(t("notice."+v.Notice.Reason), title(v.Title, v.Words, t))
+	n := &notice{t("notice.heading"), attemptsLeft(v.Notice.AttemptsLeft, t)}
+	named := v.Notice.Reason != "unconfirmed" || v.Kind == Method // only this page is of one method
+	if slices.Contains(reasons, v.Notice.Reason) && named {
+		n.heading = withTitle(t("notice."+v.Notice.Reason), title(v.Title, v.Words, t))
+	}
+	if v.Notice.Reason == "too_many" { // another photo is no way out
+		n.text = t("notice.too_many.text")
+	}
+	if slices.Contains(documentReasons, v.Notice.Reason) {
+		n.text = t("notice." + v.Notice.Reason + ".text")
+		if left := v.Notice.AttemptsLeft; left > 0 {
+			n.text += " " + plural(t, "notice.left", left)
 		}
-		if v.Notice.Reason == "too_many" { // another photo is no way out
-			p.notice.text = t("notice.too_many.text")
-		}
-		if slices.Contains(documentReasons, v.Notice.Reason) {
-			p.notice.text = t("notice." + v.Notice.Reason + ".text")
-			if n := v.Notice.AttemptsLeft; n > 0 {
-				p.notice.text += " " + plural(t, "notice.left", n)
-			}
-		}
 	}
-	if p.notice != nil {
-		// The title is the first thing that a screen reader says about a page.
-		p.title = p.notice.heading + " – " + p.heading
-	}
+	return n
+}
+
+// composeFrame sets the banner of the sandbox, the remaining time, and the advice to start again.
+func composeFrame(p *page, v View, t texts) {
 	if v.Sandbox || v.Dev {
 		p.sandbox = t("sandbox.banner")
 	}
@@ -227,6 +257,10 @@ func compose(v View, lang string, t texts) (page, error) {
 	if slices.Contains(restartable, v.Kind) && v.RetryURL == "" && !v.Confirmed {
 		p.next = t("restart")
 	}
+}
+
+// composeLinks sets the links below the content: to another page of this service, and to the site.
+func composeLinks(p *page, v View, t texts) {
 	switch {
 	case v.Kind == Leaving && v.RetryURL != "": // nothing has failed, and there is one thing to do
 		p.another = link{t("leaving.back"), v.RetryURL}
@@ -249,19 +283,6 @@ func compose(v View, lang string, t texts) (page, error) {
 			p.back = backLink{aroundSite(t("back"), host), cmp.Or(v.BackURL, origin)}
 		}
 	}
-	composeBrand(&p, v, t)
-	if v.OnPhone {
-		forPhone(&p, t)
-	}
-	if err := composeForms(&p, v, t); err != nil {
-		return page{}, err
-	}
-	if v.AgainURL != "" && (len(p.forms) > 0 || p.another.href != "") {
-		p.back = backLink{}
-	}
-	p.backFirst = p.back.href != "" && slices.Contains(final, v.Kind) && p.retry.text == "" &&
-		len(p.forms) == 0 && p.another.href == ""
-	return p, nil
 }
 
 // composeBrand names the publisher above the host that receives the result. The words before both are ours,

@@ -29,13 +29,16 @@ type credential struct {
 	asking, failed string // the texts while the browser asks, and if it returned no response
 }
 
-func composeCredential(v View, t texts) (*credential, error) {
+func composeCredential(p *page, v View, t texts) error {
 	c := v.Credential
+	if c == nil {
+		return nil
+	}
 	if !localPath(c.Action) {
-		return nil, errors.New("the Action of a Credential must be a path on this host")
+		return errors.New("the Action of a Credential must be a path on this host")
 	}
 	if len(c.Requests) == 0 {
-		return nil, errors.New("a Credential must have a request")
+		return errors.New("a Credential must have a request")
 	}
 	type request struct {
 		Protocol string          `json:"protocol"`
@@ -44,7 +47,7 @@ func composeCredential(v View, t texts) (*credential, error) {
 	more := []request{}
 	for n, r := range c.Requests {
 		if !json.Valid([]byte(r.Data)) {
-			return nil, errors.New("the Data of a CredentialRequest must be JSON")
+			return errors.New("the Data of a CredentialRequest must be JSON")
 		}
 		if n > 0 {
 			more = append(more, request{r.Protocol, json.RawMessage(r.Data)})
@@ -52,10 +55,11 @@ func composeCredential(v View, t texts) (*credential, error) {
 	}
 	text, err := json.Marshal(more)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	first := c.Requests[0]
-	return &credential{action: c.Action, protocol: first.Protocol, data: first.Data, more: string(text),
-		fields: append([]Field{{"flow", v.Flow}}, v.Extra...),
-		ask:    t("credential.ask"), asking: t("credential.asking"), failed: t("credential.failed")}, nil
+	p.credential = &credential{action: c.Action, protocol: first.Protocol, data: first.Data,
+		more: string(text), fields: append([]Field{{"flow", v.Flow}}, v.Extra...),
+		ask: t("credential.ask"), asking: t("credential.asking"), failed: t("credential.failed")}
+	return nil
 }

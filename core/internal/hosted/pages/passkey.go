@@ -103,7 +103,10 @@ func composePasskey(p *page, v View, t texts) error {
 type fact struct{ name, value string }
 
 // composeKept finds the words of the page of one's own passkey.
-func composeKept(p *page, v View, t texts) {
+func composeKept(p *page, v View, t texts) error {
+	if v.Kind != Passkeys {
+		return nil
+	}
 	k := v.Kept
 	switch {
 	case k.Late:
@@ -116,7 +119,7 @@ func composeKept(p *page, v View, t texts) {
 		p.heading, p.lead = t("passkeys.deleted"), t("passkeys.deleted.text")
 	}
 	if k.Made.IsZero() {
-		return
+		return nil
 	}
 	p.heading, p.lead = t("passkeys.kept"), t("passkeys.kept.text")
 	proof := "passkeys.proof"
@@ -140,6 +143,7 @@ func composeKept(p *page, v View, t texts) {
 	}
 	p.forms = []form{{action: v.Action, outcome: "delete",
 		fields: append([]Field{{"outcome", "delete"}}, v.Extra...), label: t("passkeys.delete")}}
+	return nil
 }
 
 // PasskeyName returns the name of a passkey that is created at that time. site is the address of the only
