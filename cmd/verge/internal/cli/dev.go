@@ -20,6 +20,8 @@ import (
 	"github.com/verge-id/verge/cmd/verge/internal/config"
 	"github.com/verge-id/verge/cmd/verge/internal/demo"
 	"github.com/verge-id/verge/core"
+	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/edge/egress"
 	"github.com/verge-id/verge/kvadapters"
@@ -127,21 +129,10 @@ func (c *devCmd) Run(ctx context.Context, p *program) (err error) {
 		return err
 	}
 
-	site := seeds.site(methods, ready.Integrations, ready.WebhookURL, ready.DemoURL,
-		ready.BaseURL) // the page /docs sends a request
-	if err := site.Validate(methods, true); err != nil {
-		return usagef("--webhook-url: %w", err)
+	site, err := c.site(&pl, seeds, methods, ready)
+	if err != nil {
+		return err
 	}
-	for n := range site.Integrations {
-		site.Integrations[n].RedirectURIs = c.RedirectURI
-	}
-	if err := site.Validate(methods, true); err != nil {
-		return usagef("--redirect-uri: %w", err)
-	}
-	if err := egress.New(pl.Egress).Check(ready.WebhookURL); err != nil {
-		return usagef("--webhook-url: events cannot reach it: %w", err)
-	}
-
 	logs, err := c.openLog(p)
 	if err != nil {
 		return err
@@ -155,14 +146,8 @@ func (c *devCmd) Run(ctx context.Context, p *program) (err error) {
 	pl.log, pl.usageEach = log, time.Second // so that the console counts a session when its user comes back
 	pl.storeOpen = logs.empty               // not before, since the log may be another process's
 	in, err := assemble(ctx, pl)
-	if errors.Is(err, bolt.ErrLocked) {
-		if other, err := readReady(p.FS, readyFiles[0]); err == nil {
-			return fmt.Errorf("%s is in use by the `verge dev` of process %d: open %s/, or choose another "+
-				"directory with --data", c.Data, other.PID, other.DemoURL)
-		}
-	}
 	if err != nil {
-		return err
+		return c.otherOwner(p, err)
 	}
 	// The process with the store owns the ready files. Remove those of a killed process before a client can
 	// read them.
@@ -185,6 +170,12 @@ func (c *devCmd) Run(ctx context.Context, p *program) (err error) {
 		Counterparts:  seeds.counterparts(),
 		Log:           log, Now: p.Now, Random: p.Random,
 	}), log)
+	return c.serve(ctx, p, in, shop, open, ready, readyFiles)
+}
+
+// serve runs the service and the shop until ctx ends or one of them fails. The ready files exist meanwhile.
+func (c *devCmd) serve(ctx context.Context, p *program, in *instance, shop *http.Server, open devListeners,
+	ready readyFile, readyFiles []string) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	go func() {
@@ -211,7 +202,7 @@ func (c *devCmd) Run(ctx context.Context, p *program) (err error) {
 	for _, path := range readyFiles {
 		p.FS.Remove(path)
 	}
-	err = <-served
+	err := <-served
 	// The shop ends last, because its inbox receives the webhooks in flight.
 	stop, done := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer done()
@@ -220,6 +211,36 @@ func (c *devCmd) Run(ctx context.Context, p *program) (err error) {
 		err = errors.Join(cause, err)
 	}
 	return err
+}
+
+// site returns the publishers and integrations of the seeds, with the settings of the flags.
+func (c *devCmd) site(pl *plan, seeds seedFile, methods method.Catalog, ready readyFile) (
+	integration.Site, error) {
+	site := seeds.site(methods, ready.Integrations, ready.WebhookURL, ready.DemoURL,
+		ready.BaseURL) // the page /docs sends a request
+	if err := site.Validate(methods, true); err != nil {
+		return site, usagef("--webhook-url: %w", err)
+	}
+	for n := range site.Integrations {
+		site.Integrations[n].RedirectURIs = c.RedirectURI
+	}
+	if err := site.Validate(methods, true); err != nil {
+		return site, usagef("--redirect-uri: %w", err)
+	}
+	if err := egress.New(pl.Egress).Check(ready.WebhookURL); err != nil {
+		return site, usagef("--webhook-url: events cannot reach it: %w", err)
+	}
+	return site, nil
+}
+
+// otherOwner adds the address of the `verge dev` that has the store, if that is the cause of err.
+func (c *devCmd) otherOwner(p *program, err error) error {
+	other, missing := readReady(p.FS, filepath.Join(c.Data, statusFile))
+	if missing != nil || !errors.Is(err, bolt.ErrLocked) {
+		return err
+	}
+	return fmt.Errorf("%s is in use by the `verge dev` of process %d: open %s/, or choose another "+
+		"directory with --data", c.Data, other.PID, other.DemoURL)
 }
 
 // store returns the store that --kv names.
