@@ -141,6 +141,9 @@ func (w *walk) tab(running context.Context, before ...step) {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Minute)
 	w.t.Cleanup(cancel)
 	w.ctx = ctx
+	if err := chromedp.Do(ctx); err != nil { // the tab ends with the context of its first call
+		w.t.Fatal(err)
+	}
 	w.do(before...)
 }
 
