@@ -43,7 +43,7 @@ DRIVEN := ./testharness/conformance ./cmd/verge/internal/cli ./cmd/verge/interna
 	./edge/internal/longfellow \
 	./testharness/internal/simulation
 SERIAL := ./testharness/mutants ./core/internal/mdoc ./core/internal/sdjwt ./core/internal/webauthn
-SLOW   := ./kvadapters/redis ./kvadapters/kvcheck ./testharness/invariants ./edge/wasmhost ./edge/server \
+SLOW   := ./kvadapters/redis ./kvadapters/kvcheck ./testharness/invariants ./edge/wasmhost ./edge/internal/server \
 	./kvadapters/postgres
 OTHERS  = $(shell $(GO) list ./... | grep -v $(patsubst ./%,-e /%$$,$(DRIVEN) $(SERIAL)))
 TEST    = GOGC=$(if $(VERGE_LONG),200,800) $(GO) run ./testharness/internal/progress $(GO) test -json

@@ -89,7 +89,7 @@ var floors = []string{
 }
 
 // assemblies are the packages of the edge that know the whole core.
-var assemblies = []string{"edge", "edge/modules"}
+var assemblies = []string{"edge", "cmd/verge/internal/modules"}
 
 // leaves may import only these packages of Verge, and no library.
 var leaves = map[string][]string{
@@ -136,7 +136,7 @@ var aboveLeaves = map[string][]string{
 	// It applies the core's rules for key rings.
 	"edge/internal/keyringfile": {"core/keyring", "core/keyset"},
 	// It fetches the lists that the methods name, and hands them to the operations.
-	"edge/listfetch": {"core/method", "core/operate"},
+	"edge/internal/listfetch": {"core/method", "core/operate"},
 	// It runs a core, natively or as a guest.
 	"edge/transcript": {"core", "core/internal/token",
 		"core/keyring", "wasm/settings"},
@@ -380,7 +380,7 @@ func forbidden(name, imported string, floor func(string) int) string {
 // links the runtime for WebAssembly.
 func TestLayers_EdgeLinksNoAdapter(t *testing.T) {
 	const wazero = "github.com/tetratelabs/wazero"
-	runModules := []string{"edge/modules", "edge/transcript", "edge/wasmhost"}
+	runModules := []string{"edge/transcript", "edge/wasmhost"}
 	linked := map[string]bool{}
 	for _, p := range goList(t, "./edge/...") {
 		name := p.ours()

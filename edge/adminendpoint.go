@@ -17,8 +17,8 @@ import (
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/edge/internal/server"
 	"github.com/verge-id/verge/edge/internal/storehealth"
-	"github.com/verge-id/verge/edge/server"
 )
 
 // AdminEndpoint is a path of the operators' API that this process serves itself, because the core has no such

@@ -9,7 +9,7 @@
 // # What to hand in
 //
 // The store is a kv.KV, from package kvadapters or your own. So a program links only the store that it
-// uses. The core runs in this process unless Config.Engine says otherwise. Package edge/modules runs it
+// uses. The core runs in this process unless Config.Engine says otherwise. Package wasmhost runs it
 // as a WebAssembly module. A program that does not import that package links no WebAssembly runtime.
 //
 // # What is promised
@@ -21,7 +21,7 @@
 //   - A request that waits for the store for longer than its budget returns 503. If the store fails, the log
 //     has one line, and another one when the store works again. If the store is lost permanently, Run returns
 //     an error.
-//   - If the store is a [Signaler], instances that share it wake each other for tasks that one of them
+//   - If the store is a signaler, instances that share it wake each other for tasks that one of them
 //     cannot run now.
 //   - Trusted lists that methods name are fetched while Serve runs. A list that cannot be fetched is
 //     reported, and the service continues.
@@ -64,13 +64,13 @@ import (
 	"github.com/verge-id/verge/edge/engine"
 	"github.com/verge-id/verge/edge/internal/coalesce"
 	"github.com/verge-id/verge/edge/internal/keyringfile"
+	"github.com/verge-id/verge/edge/internal/listfetch"
 	"github.com/verge-id/verge/edge/internal/longfellow"
 	"github.com/verge-id/verge/edge/internal/runner"
+	"github.com/verge-id/verge/edge/internal/server"
 	"github.com/verge-id/verge/edge/internal/storehealth"
 	"github.com/verge-id/verge/edge/internal/tracing"
 	"github.com/verge-id/verge/edge/internal/usagecounter"
-	"github.com/verge-id/verge/edge/listfetch"
-	"github.com/verge-id/verge/edge/server"
 	"github.com/verge-id/verge/edge/signing"
 )
 
@@ -125,8 +125,8 @@ type Config struct {
 
 	// Server has limits, timeouts, TLS, proxies and everything else for the network. Open fills in
 	// the engine, the store, the listeners and the log. It fills in the metrics and the page if they
-	// are nil.
-	Server server.Config
+	// are nil, and an AdminTimeout of zero so that a webhook test fits into it.
+	Server ServerConfig
 
 	// AdminEndpoints has the paths of the operators' API that this process serves itself, by path. Nil: none.
 	AdminEndpoints map[string]AdminEndpoint
@@ -170,8 +170,8 @@ type Store struct {
 	Close func() error
 }
 
-// HealthNotifier is a KV that knows whether it can be written.
-type HealthNotifier interface {
+// healthNotifier is a KV that knows whether it can be written.
+type healthNotifier interface {
 	// NotifyHealth makes the store call notify with the reason when it can no longer be written, and with nil
 	// when it can be written again. notify does not block.
 	NotifyHealth(notify func(failing error))
@@ -187,7 +187,7 @@ type Setup struct {
 	Core    core.Config     // of the service
 	Host    host.Host       // that the engine runs on
 	Native  *core.Service   // the same service, run by this process
-	Metrics *server.Metrics // that the engine may add its own to
+	Metrics *Metrics        // that the engine may add its own to
 	Trace   *tracing.Tracer // for effects of guests; nil: there are no spans
 }
 
@@ -214,6 +214,9 @@ func (c Config) withDefaults() Config {
 	c.Core.HostFetchesLists = true
 	if c.Engine == nil {
 		c.Engine = func(_ context.Context, s Setup) (engine.Engine, error) { return s.Native, nil }
+	}
+	if c.Server.AdminTimeout == 0 && c.Egress.Timeout > 0 {
+		c.Server.AdminTimeout = server.AdminTimeoutFor(c.Egress.Timeout)
 	}
 	if c.Server.Metrics == nil {
 		c.Server.Metrics = server.NewMetrics()
@@ -323,7 +326,7 @@ func (s *Service) open(ctx context.Context) error {
 // monitorStore wraps the store with read coalescing, if it is shared, and with the health monitor.
 func (s *Service) monitorStore() {
 	c := &s.config
-	notifier, notifies := c.Store.KV.(HealthNotifier)
+	notifier, notifies := c.Store.KV.(healthNotifier)
 	store := c.Store.KV
 	if c.Store.Shared { // a read across a network costs more than coalescing it
 		store = coalesce.Reads(store, integration.Partition)
@@ -365,7 +368,7 @@ const (
 
 func (s *Service) runnerConfig() runner.Config {
 	c := s.config.Runner
-	signaler, _ := s.config.Store.KV.(Signaler)
+	signaler, _ := s.config.Store.KV.(signaler)
 	return runner.Config{
 		Engine: s.trace.Engine(s.opened), Exclusive: !s.config.Store.Shared, Signaler: signaler,
 		Concurrency: c.Concurrency, PerDestination: c.PerDestination, MaxWait: c.MaxWait,
@@ -445,7 +448,7 @@ func (e lostError) Unwrap() error { return e.error }
 
 // endIfLost ends Run if the store is lost while it serves.
 func (s *Service) endIfLost(ctx context.Context, end context.CancelCauseFunc) {
-	store, ok := s.config.Store.KV.(HealthNotifier)
+	store, ok := s.config.Store.KV.(healthNotifier)
 	if !ok {
 		return
 	}

@@ -23,7 +23,7 @@ import (
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/edge"
 	"github.com/verge-id/verge/edge/engine"
-	"github.com/verge-id/verge/edge/server"
+	"github.com/verge-id/verge/edge/internal/server"
 	"github.com/verge-id/verge/kvadapters/memory"
 	"github.com/verge-id/verge/testharness/wait"
 )

@@ -34,9 +34,9 @@ type RunnerConfig struct {
 	DrainTimeout time.Duration
 }
 
-// Signaler is a KV whose instances notify each other of tasks that fall due and that the sender does not run.
+// signaler is a KV whose instances notify each other of tasks that fall due and that the sender does not run.
 // A signal is a hint: it may be lost or delivered twice, so no task may depend on it.
-type Signaler interface {
+type signaler interface {
 	// Signal asks the other instances to claim tasks of the partition.
 	Signal(ctx context.Context, p kv.Partition) error
 

@@ -9,7 +9,7 @@ import (
 
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/operate"
-	"github.com/verge-id/verge/edge/listfetch"
+	"github.com/verge-id/verge/edge/internal/listfetch"
 )
 
 func (s *Service) listConfig(methods method.Catalog) listfetch.Config {

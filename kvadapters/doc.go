@@ -136,8 +136,8 @@
 // with Retry-After. When the store begins to fail at reads, commits, claims or rate counters, one line in the
 // log has the reason. When it responds again, another line has the time and the number of failed calls. There
 // are metrics for both (verge_store_failing, verge_store_rejected_total). While the store cannot be written,
-// /healthz and /readyz report "degraded" with status 200. Package edge/server has the reason why a probe
-// should not act on it.
+// /healthz and /readyz report "degraded" with status 200. Package edge/internal/server has the reason why a
+// probe should not act on it.
 //
 // # Several instances
 //

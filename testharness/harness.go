@@ -28,7 +28,6 @@ import (
 	"github.com/verge-id/verge/edge"
 	"github.com/verge-id/verge/edge/egress"
 	"github.com/verge-id/verge/edge/engine"
-	"github.com/verge-id/verge/edge/server"
 	"github.com/verge-id/verge/kvadapters/kvtest"
 	"github.com/verge-id/verge/kvadapters/redis"
 	"github.com/verge-id/verge/testharness/estimatortest"
@@ -219,7 +218,7 @@ func (h *Harness) startHere() {
 	})
 	h.open(edge.Config{
 		Core: h.config(), Public: public, Admin: admin, Ops: ops,
-		Server: server.Config{
+		Server: edge.ServerConfig{
 			TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
 			HandleTimeout:  h.opts.HandleTimeout,
 			IdleGrace:      time.Nanosecond,

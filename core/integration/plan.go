@@ -15,15 +15,15 @@ import (
 
 // Kinds of things that a Difference is about.
 const (
-	KindPublisher   = "publisher"
-	KindIntegration = "integration"
+	kindPublisher   = "publisher"
+	kindIntegration = "integration"
 )
 
 // Actions of a Difference.
 const (
-	ActionCreate  = "create"
-	ActionChange  = "change" // also what the site names again after it was archived
-	ActionArchive = "archive"
+	actionCreate  = "create"
+	actionChange  = "change" // also what the site names again after it was archived
+	actionArchive = "archive"
 )
 
 // Difference is one thing that a Site would change in the store. It holds no secret.
@@ -198,11 +198,11 @@ func findIn[T any](d *Directory, it kv.Item) (found[T], error) {
 // is nil if the publisher is as it should be.
 func (d *Directory) publisherTarget(ctx context.Context, id string, p *SitePublisher, f found[Publisher],
 	m mode) (*target, error) {
-	t := &target{Difference: Difference{Kind: KindPublisher, ID: id, Publisher: id, Action: ActionCreate},
+	t := &target{Difference: Difference{Kind: kindPublisher, ID: id, Publisher: id, Action: actionCreate},
 		replace: f.version}
 	was := Publisher{}
 	if f.value != nil {
-		was, t.Action = *f.value, ActionChange
+		was, t.Action = *f.value, actionChange
 	}
 	next, stands := was, standing{was.Archived, was.Managed, was.Removed}
 	switch {
@@ -236,10 +236,10 @@ func (d *Directory) publisherTarget(ctx context.Context, id string, p *SitePubli
 
 // integrationTarget is publisherTarget for an integration.
 func (d *Directory) integrationTarget(i *SiteIntegration, f found[Integration], m mode) (*target, error) {
-	t := &target{Difference: Difference{Kind: KindIntegration, Action: ActionCreate}, replace: f.version}
+	t := &target{Difference: Difference{Kind: kindIntegration, Action: actionCreate}, replace: f.version}
 	was, secrets := Integration{}, Secrets{}
 	if f.value != nil {
-		was, t.Action = *f.value, ActionChange
+		was, t.Action = *f.value, actionChange
 	}
 	next, stands := was, standing{was.Archived, was.Managed, was.Removed}
 	switch {
@@ -266,9 +266,9 @@ func (d *Directory) integrationTarget(i *SiteIntegration, f found[Integration], 
 func (t *target) to(r record, differs []audit.Change, wasArchived, archived *time.Time) *target {
 	t.record, t.Changes = r, differs
 	if archived != nil && wasArchived == nil {
-		t.Action = ActionArchive
+		t.Action = actionArchive
 	}
-	if t.Action != ActionCreate && len(differs) == 0 && !t.Removed {
+	if t.Action != actionCreate && len(differs) == 0 && !t.Removed {
 		return nil
 	}
 	return t

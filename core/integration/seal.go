@@ -115,13 +115,13 @@ func (d *Directory) WebhookSecret(i *Integration) (string, error) {
 	return d.secretOf(i, i.Webhook, false)
 }
 
-// ErrNotStaged says that an integration has no staged change of its webhook.
-var ErrNotStaged = errors.New("integration: no change of the webhook is staged")
+// errNotStaged says that an integration has no staged change of its webhook.
+var errNotStaged = errors.New("integration: no change of the webhook is staged")
 
 // StagedSecret opens the secret of the integration's staged change.
 func (d *Directory) StagedSecret(i *Integration) (string, error) {
 	if i.Staged == nil {
-		return "", ErrNotStaged
+		return "", errNotStaged
 	}
 	return d.secretOf(i, *i.Staged, true)
 }

@@ -184,7 +184,7 @@ func (d *Directory) put(ctx context.Context, s Site, m mode, run func(writes []f
 
 // warnOf logs a publisher or integration that works although the configuration no longer names it.
 func (d *Directory) warnOf(of Difference) {
-	if of.Removed && of.Action != ActionArchive {
+	if of.Removed && of.Action != actionArchive {
 		d.log.Warn("no longer in the configuration, continues to work", "what", of.Kind, "id", of.ID,
 			"publisher", of.Publisher, "do", "archive it with verge apply, or restore it")
 	}

@@ -332,7 +332,7 @@ func TestPut_ArchivedInTheFile(t *testing.T) {
 	planned, err := w.Plan(ctx, site, KeepRemoved)
 	coretest.Must(t, err)
 	for _, each := range planned {
-		if each.Action != ActionArchive || each.Removed {
+		if each.Action != actionArchive || each.Removed {
 			t.Errorf("contract 46: archived = true is planned as %+v", each)
 		}
 	}

@@ -95,10 +95,10 @@ func TestStage_Webhook(t *testing.T) {
 func TestPromoteRejects(t *testing.T) {
 	w := newWorld(t)
 	v := w.readied(t)
-	if _, err := w.Promote(ctx, v); !errors.Is(err, ErrNotStaged) {
+	if _, err := w.Promote(ctx, v); !errors.Is(err, errNotStaged) {
 		t.Errorf("nothing is staged: %v", err)
 	}
-	if _, err := w.StagedSecret(&v.Value); !errors.Is(err, ErrNotStaged) {
+	if _, err := w.StagedSecret(&v.Value); !errors.Is(err, errNotStaged) {
 		t.Errorf("nothing is staged: %v", err)
 	}
 	tested := w.stage(t, "https://new.example/", "whsec_staged")

@@ -28,7 +28,7 @@ func (e Entry) Circuits() []Circuit {
 func (c Catalog) MaxCall() int {
 	for _, e := range c {
 		if len(e.Circuits()) > 0 {
-			return MaxProofCall
+			return maxProofCall
 		}
 	}
 	return MaxCall

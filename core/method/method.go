@@ -263,8 +263,8 @@ type Call struct {
 const (
 	MaxCall = 64 << 10 // of the posted data
 
-	// MaxProofCall replaces MaxCall if a method asks for zero-knowledge proofs.
-	MaxProofCall = 1 << 20
+	// maxProofCall replaces MaxCall if a method asks for zero-knowledge proofs.
+	maxProofCall = 1 << 20
 
 	MaxKept = 16 << 10 // of the part that Receive returns
 )

@@ -138,7 +138,7 @@ func (a Actor) may(op Operation, publisher string) error {
 	case !a.Operator() && publisher != a.Publisher:
 		return web.ErrNotFound
 	case !a.May(op):
-		return RoleForbids(op, a.Role)
+		return a.Forbids(op)
 	}
 	return nil
 }

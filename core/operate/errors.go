@@ -33,10 +33,10 @@ func (f *missingRight) Error() string {
 	return fmt.Sprintf("the role %s may not do this (%s)", f.Role, f.Operation)
 }
 
-// RoleForbids returns the error for an actor whose role lacks the right.
-func RoleForbids(r Right, role Role) error {
-	return &web.Error{Code: web.Forbidden, Cause: &missingRight{r.operation(), role},
-		Message: "The role of this operator token, " + string(role) + ", may not do this."}
+// Forbids returns the error for an actor whose role lacks a right.
+func (a Actor) Forbids(r Right) error {
+	return &web.Error{Code: web.Forbidden, Cause: &missingRight{r.operation(), a.Role},
+		Message: "The role of this operator token, " + string(a.Role) + ", may not do this."}
 }
 
 // errStale returns the error for a change of a version that is no longer current. present is the current

@@ -16,8 +16,8 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// SignedReport is a report for regulators, as JSON and as a page, with signatures (contract 57).
-type SignedReport = report.Signed
+// signedReport is a report for regulators, as JSON and as a page, with signatures (contract 57).
+type signedReport = report.Signed
 
 // Limits of a report, so that it fits into one response. A report of one publisher has less.
 const (
@@ -38,19 +38,19 @@ var errNoReports = errConflict(
 
 // Report returns the signed report about a period. An empty Publisher is the member's own; for an operator it
 // is all publishers.
-func (o *Operations) Report(ctx context.Context, who Actor, in ReportQuery) (SignedReport, error) {
+func (o *Operations) Report(ctx context.Context, who Actor, in ReportQuery) (signedReport, error) {
 	if in.Publisher == "" {
 		in.Publisher = who.Publisher
 	}
 	if err := who.may(reportRead, in.Publisher); err != nil {
-		return SignedReport{}, err
+		return signedReport{}, err
 	}
 	if o.Reports.Key == nil {
-		return SignedReport{}, errNoReports
+		return signedReport{}, errNoReports
 	}
 	first, last, err := o.reportDays(in)
 	if err != nil {
-		return SignedReport{}, err
+		return signedReport{}, err
 	}
 	d := &report.Document{
 		Service:    o.BaseURL,
@@ -73,10 +73,10 @@ func (o *Operations) Report(ctx context.Context, who Actor, in ReportQuery) (Sig
 			Sandbox: e.Of.Sandbox || o.Dev, Settings: reportSettings(e, who.Operator())})
 	}
 	if err := o.reportPublishers(ctx, who, d, first, last); err != nil {
-		return SignedReport{}, err
+		return signedReport{}, err
 	}
 	if err := o.reportChanges(ctx, d, first, last); err != nil {
-		return SignedReport{}, err
+		return signedReport{}, err
 	}
 	return d.Sign(ctx, o.Reports.Key, o.Sign)
 }

@@ -21,7 +21,7 @@ import (
 var reporter = Actor{Kind: KindOperator, ID: "op_canary", Name: "Canary Person", Role: RoleOperator}
 
 // verifies reports whether the report's key has signed a text, by crypto/ecdsa.
-func verifies(t *testing.T, r SignedReport, text, signature string) bool {
+func verifies(t *testing.T, r signedReport, text, signature string) bool {
 	t.Helper()
 	block, rest := pem.Decode([]byte(r.PublicKey))
 	if block == nil || len(rest) > 0 || block.Type != "PUBLIC KEY" {
@@ -157,7 +157,7 @@ func TestReport_Rejected(t *testing.T) {
 			web.InvalidRequest},
 	} {
 		r, err := w.Report(ctx, c.who, c.in)
-		if web.AsError(err).Code != c.code || r != (SignedReport{}) {
+		if web.AsError(err).Code != c.code || r != (signedReport{}) {
 			t.Errorf("contract 57, %s: %v, %v", c.name, err, r)
 		}
 	}

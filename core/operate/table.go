@@ -285,7 +285,7 @@ var (
 	// of the string. Without `publisher_id` it is about all publishers. 400 if the service has no key for
 	// reports.
 	// 200: The report with its signatures and the public key.
-	ReadReport = &Endpoint[ReportQuery, SignedReport]{Name: "readReport", Method: "GET",
+	ReadReport = &Endpoint[ReportQuery, signedReport]{Name: "readReport", Method: "GET",
 		Path: Prefix + "report", right: reportRead, thing: "publisher",
 		do: (*Operations).Report}
 
@@ -566,14 +566,14 @@ type Applied struct {
 
 // Usage has the sessions of an integration by day.
 type Usage struct {
-	Days []UsageDay `json:"days"`
+	Days []usageDay `json:"days"`
 
 	query UsageQuery
 	days  []usage.Day
 }
 
-// UsageDay has the sessions of one day by outcome.
-type UsageDay struct {
+// usageDay has the sessions of one day by outcome.
+type usageDay struct {
 	Day    string            `json:"day"` // 2026-11-20, UTC
 	Counts map[string]uint64 `json:"counts"`
 }
@@ -590,9 +590,9 @@ func (u Usage) response() (*web.Response, error) {
 			"X-Content-Type-Options": {"nosniff"},
 		}}, nil
 	}
-	u.Days = make([]UsageDay, len(u.days))
+	u.Days = make([]usageDay, len(u.days))
 	for n, day := range u.days {
-		u.Days[n] = UsageDay{day.Day.String(), map[string]uint64{}}
+		u.Days[n] = usageDay{day.Day.String(), map[string]uint64{}}
 		for _, outcome := range host.Outcomes() {
 			u.Days[n].Counts[outcome] = day.Counts.Of(outcome)
 		}

@@ -5,7 +5,6 @@ import (
 
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/audit"
-	"github.com/verge-id/verge/core/internal/member"
 	"github.com/verge-id/verge/core/internal/outbox"
 	"github.com/verge-id/verge/core/internal/usage"
 	"github.com/verge-id/verge/core/method"
@@ -280,12 +279,9 @@ type SignInLink struct {
 	Link      string    `json:"link"`
 }
 
-// ConfiguredToken is the id of the operator token of the configuration.
-const ConfiguredToken = member.Configured
-
 // OperatorToken is the record of an operator's token.
 type OperatorToken struct {
-	ID      string     `json:"id"` // op_…, or ConfiguredToken
+	ID      string     `json:"id"` // op_…, or Configured
 	Name    string     `json:"name"`
 	Role    Role       `json:"role"`
 	Last4   string     `json:"last4,omitempty"`

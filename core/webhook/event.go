@@ -10,8 +10,8 @@ import (
 	"github.com/verge-id/verge/core/uuid"
 )
 
-// SchemaVersion is the version of the envelope and data that this package writes.
-const SchemaVersion = "2026-01-07"
+// schemaVersion is the version of the envelope and data that this package writes.
+const schemaVersion = "2026-01-07"
 
 // MaxBody is a limit for receivers: no event is longer. The longest strings in an event are the
 // publisher's own, state and external user id (contract 8). JSON makes at most six bytes of one byte.
@@ -181,7 +181,7 @@ func (h Head) event(typ string, data Data) Event {
 		ID:             h.ID,
 		Type:           typ,
 		CreatedAt:      timestamp.Text(h.CreatedAt),
-		SchemaVersion:  SchemaVersion,
+		SchemaVersion:  schemaVersion,
 		PublisherID:    h.PublisherID,
 		IntegrationID:  IntegrationPrefix + h.IntegrationID,
 		SessionID:      h.SessionID,

@@ -16,9 +16,9 @@ const (
 	HeaderTimestamp = "X-Service-Timestamp" // unix seconds, equal to t
 )
 
-// DefaultTolerance is how far t may be from the receiver's clock in either direction. A difference of
+// defaultTolerance is how far t may be from the receiver's clock in either direction. A difference of
 // exactly this much is accepted.
-const DefaultTolerance = 300 * time.Second
+const defaultTolerance = 300 * time.Second
 
 // maxSignature limits the header before it is parsed. Our header has 81 bytes. The rest is for later
 // versions.
@@ -142,7 +142,7 @@ func Verify(
 	}
 
 	if tolerance <= 0 {
-		tolerance = DefaultTolerance
+		tolerance = defaultTolerance
 	}
 	limit := int64(tolerance / time.Second)
 	switch age := now.Unix() - sig.t; {

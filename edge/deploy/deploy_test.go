@@ -113,7 +113,7 @@ var (
 
 // An alert or a panel on a missing metric is always silent.
 func TestAlerts_ExistingMetrics(t *testing.T) {
-	files, err := filepath.Glob("../server/*metrics.go")
+	files, err := filepath.Glob("../internal/server/*metrics.go")
 	if err != nil || len(files) < 4 {
 		t.Fatalf("%d files of metrics: %v", len(files), err)
 	}
@@ -148,7 +148,7 @@ func TestAlerts_ExistingMetrics(t *testing.T) {
 func TestDashboard_Metrics(t *testing.T) {
 	shown := strings.Join(expressions(t), "\n")
 	gauges := 0
-	for _, m := range metricMade.FindAllStringSubmatch(read(t, "../server/metrics.go"), -1) {
+	for _, m := range metricMade.FindAllStringSubmatch(read(t, "../internal/server/metrics.go"), -1) {
 		if name := m[1]; strings.HasPrefix(name, "verge_http_") && !strings.HasSuffix(name, "_total") &&
 			!strings.HasSuffix(name, "_seconds") {
 			gauges++

@@ -23,14 +23,17 @@ import (
 
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/keyring"
+	"github.com/verge-id/verge/core/ratelimit"
 	"github.com/verge-id/verge/edge"
 	"github.com/verge-id/verge/edge/egress"
-	"github.com/verge-id/verge/edge/modules"
+	"github.com/verge-id/verge/edge/engine"
 	"github.com/verge-id/verge/edge/otlp"
+	"github.com/verge-id/verge/edge/wasmhost"
 	"github.com/verge-id/verge/kvadapters/memory"
 	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/long"
 	"github.com/verge-id/verge/testharness/wait"
+	"github.com/verge-id/verge/wasm/settings"
 )
 
 // sink is a collector that stores the spans that it receives.
@@ -116,7 +119,7 @@ type service struct {
 	webhooks  chan http.Header
 }
 
-func serve(t *testing.T, engine modules.Config, change func(*edge.Config)) service {
+func serve(t *testing.T, module []byte, change func(*edge.Config)) service {
 	t.Helper()
 	s := service{webhooks: make(chan http.Header, 8)}
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -131,7 +134,7 @@ func serve(t *testing.T, engine modules.Config, change func(*edge.Config)) servi
 	c := edge.Config{
 		Core:   core.Config{BaseURL: s.base, Dev: true},
 		Store:  edge.Store{KV: memory.New(memory.Config{})},
-		Engine: modules.NewSwitch(engine).Open, Keyring: ring, Public: listener,
+		Engine: engineOf(module), Keyring: ring, Public: listener,
 		Egress: egress.Config{Dev: true},
 	}
 	change(&c)
@@ -153,6 +156,17 @@ func serve(t *testing.T, engine modules.Config, change func(*edge.Config)) servi
 		must(t, wait.For(ended))
 	})
 	return s
+}
+
+// engineOf returns an engine that runs a module; nil, the native one, if module is nil.
+func engineOf(module []byte) func(context.Context, edge.Setup) (engine.Engine, error) {
+	if module == nil {
+		return nil
+	}
+	return func(ctx context.Context, s edge.Setup) (engine.Engine, error) {
+		return wasmhost.New(ctx, wasmhost.Config{Host: s.Host, Module: module, Effect: s.Trace.Effect,
+			Guest: settings.Config{Config: s.Core}, Meter: ratelimit.NewLocal(0).Meter()})
+	}
 }
 
 // start starts a session in the caller's trace.
@@ -184,16 +198,16 @@ func must(t *testing.T, err error) {
 // The collector of the test gets one span for a request and for a job, and for their requests to others,
 // natively and from guests.
 func TestSpans(t *testing.T) {
-	engines := map[string]modules.Config{"native": {}}
+	engines := map[string][]byte{"native": nil}
 	if long.Run(t, "TestSpans") {
-		engines["wasm"] = modules.Config{Module: &modules.Module{WASM: kit.Module(t), Source: "test"}}
+		engines["wasm"] = kit.Module(t)
 	}
-	for name, engine := range engines {
+	for name, module := range engines {
 		t.Run(name, func(t *testing.T) {
 			to := newSink(t)
 			provider, err := otlp.Open(t.Context(), otlp.Config{Endpoint: to.URL, Sample: 1})
 			must(t, err)
-			s := serve(t, engine, func(c *edge.Config) { c.Tracer = provider })
+			s := serve(t, module, func(c *edge.Config) { c.Tracer = provider })
 			s.start(t)
 			webhook := wait.For(s.webhooks)
 			wait.Until(t, "the span of the job arrives", func() bool { // a moment after the webhook
@@ -260,7 +274,7 @@ func checkWebhook(t *testing.T, to *sink, webhook http.Header) {
 
 // Without a tracer, webhooks have no additional header, and no spans are sent.
 func TestSpans_Off(t *testing.T) {
-	s := serve(t, modules.Config{}, func(*edge.Config) {})
+	s := serve(t, nil, func(*edge.Config) {})
 	s.start(t)
 	if webhook := wait.For(s.webhooks); webhook.Get("Traceparent") != "" {
 		t.Errorf("a webhook carries %s", webhook.Get("Traceparent"))
@@ -272,7 +286,7 @@ func TestSpans_CallersFlag(t *testing.T) {
 	to := newSink(t)
 	provider, err := otlp.Open(t.Context(), otlp.Config{Endpoint: to.URL, Sample: 0})
 	must(t, err)
-	s := serve(t, modules.Config{}, func(c *edge.Config) { c.Tracer = provider })
+	s := serve(t, nil, func(c *edge.Config) { c.Tracer = provider })
 	s.start(t)
 	if webhook := wait.For(s.webhooks); !strings.HasSuffix(webhook.Get("Traceparent"), "-00") {
 		t.Errorf("a webhook of a trace that is not recorded carries %q", webhook.Get("Traceparent"))

@@ -13,7 +13,7 @@ import (
 	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/edge/internal/bothservers"
-	"github.com/verge-id/verge/edge/server"
+	"github.com/verge-id/verge/edge/internal/server"
 	"github.com/verge-id/verge/edge/workers"
 	"github.com/verge-id/verge/wasm/abi"
 )

@@ -12,7 +12,7 @@ import (
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/method/openid4vp"
 	"github.com/verge-id/verge/core/operate"
-	"github.com/verge-id/verge/edge/listfetch"
+	"github.com/verge-id/verge/edge/internal/listfetch"
 	"github.com/verge-id/verge/testharness/wallettest"
 	"github.com/verge-id/verge/testharness/workerd"
 )

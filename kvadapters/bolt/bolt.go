@@ -95,7 +95,7 @@ type Store struct {
 	tasks   map[kv.Partition]*tasks
 
 	statsMu sync.Mutex
-	stats   Stats
+	stats   storeStats
 
 	closing chan struct{}
 	workers sync.WaitGroup
@@ -107,8 +107,8 @@ var (
 	_ kv.Measurer = (*Store)(nil)
 )
 
-// Stats are counters since Open.
-type Stats struct {
+// storeStats are counters since Open.
+type storeStats struct {
 	Transactions uint64 // writes to the disk
 	Commits      uint64 // commits in these writes
 	Conflicts    uint64 // commits rejected by a check or a lease
@@ -117,15 +117,15 @@ type Stats struct {
 }
 
 // Mean returns the mean number of commits per write.
-func (s Stats) Mean() float64 {
+func (s storeStats) Mean() float64 {
 	if s.Transactions == 0 {
 		return 0
 	}
 	return float64(s.Commits) / float64(s.Transactions)
 }
 
-// Stats returns the current counters.
-func (s *Store) Stats() Stats {
+// storeStats returns the current counters.
+func (s *Store) Stats() storeStats {
 	s.statsMu.Lock()
 	defer s.statsMu.Unlock()
 	return s.stats

@@ -102,7 +102,7 @@ func TestCommit_SharedWrite(t *testing.T) {
 	if won != names {
 		t.Errorf("%d commits won %d names", won, names)
 	}
-	want := Stats{Transactions: 2, Commits: 1 + names, Conflicts: names * (each - 1), Largest: names}
+	want := storeStats{Transactions: 2, Commits: 1 + names, Conflicts: names * (each - 1), Largest: names}
 	if got := s.Stats(); got != want {
 		t.Errorf("stats %+v, want %+v: all waiting commits share one write", got, want)
 	}

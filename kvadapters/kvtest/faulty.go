@@ -58,9 +58,9 @@ type Call struct {
 	Partition kv.Partition
 }
 
-// ErrFault is wrapped by every error of Faulty, so that a test can distinguish them from the store's own
+// errFault is wrapped by every error of Faulty, so that a test can distinguish them from the store's own
 // errors.
-var ErrFault = errors.New("kvtest: injected fault")
+var errFault = errors.New("kvtest: injected fault")
 
 // Faulty is a store with the faults that Decide returns. If Decide is nil, every call passes.
 type Faulty struct {
@@ -195,9 +195,9 @@ func (f *Faulty) decide(c Call) Fault {
 func failed(ctx context.Context, fault Fault, as error) error {
 	if fault == Hang {
 		<-ctx.Done()
-		return fmt.Errorf("%w: %w: %s: %w", as, ErrFault, fault, context.Cause(ctx))
+		return fmt.Errorf("%w: %w: %s: %w", as, errFault, fault, context.Cause(ctx))
 	}
-	return fmt.Errorf("%w: %w: %s", as, ErrFault, fault)
+	return fmt.Errorf("%w: %w: %s", as, errFault, fault)
 }
 
 // copyTx copies all data that the caller may modify after Commit has returned.

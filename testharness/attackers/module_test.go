@@ -28,7 +28,7 @@ var signedModule = foothold{"A trusted WebAssembly module", []row{
 		tries: "invented counter names, endless log lines, log lines in another's name",
 		gets:  "the end of that guest, or lines that are cut and marked as a guest's",
 		proof: []string{"edge/wasmhost:TestGuestLog_Lines", "edge/wasmhost:TestOutbox_OtherRequest",
-			"edge/server:TestMetrics_UnknownNames"},
+			"edge/internal/server:TestMetrics_UnknownNames"},
 	},
 	{
 		tries: "to trap, or to fail soon after the takeover",
@@ -47,7 +47,8 @@ var signedModule = foothold{"A trusted WebAssembly module", []row{
 		says:  "If an operator sends it, it does not replace a later version.",
 		tries: "an older signed module, or one below `module_min_version`",
 		gets:  "409, and the module in use stays active",
-		proof: []string{"edge/modules:TestOlderModulesAreRejected", "edge/modules:TestTrust"},
+		proof: []string{"cmd/verge/internal/modules:TestOlderModulesAreRejected",
+			"cmd/verge/internal/modules:TestTrust"},
 	},
 }}
 
@@ -58,9 +59,9 @@ var unsignedModule = foothold{"An untrusted WebAssembly module", []row{
 		tries: "a module without pin and signature, with a signature by another key, with another module's " +
 			"signature",
 		gets: "a rejection with the reason; the module in use stays active",
-		proof: []string{"edge/modules:TestTrust/nothing pinned where something must be",
-			"edge/modules:TestTrust/signed by another key",
-			"edge/modules:TestTrust/another module's signature",
+		proof: []string{"cmd/verge/internal/modules:TestTrust/nothing pinned where something must be",
+			"cmd/verge/internal/modules:TestTrust/signed by another key",
+			"cmd/verge/internal/modules:TestTrust/another module's signature",
 			"cmd/verge/internal/cli:TestModule_Rejected",
 			"cmd/verge/internal/cli:TestHangUpReadsPins"},
 	},
@@ -69,6 +70,6 @@ var unsignedModule = foothold{"An untrusted WebAssembly module", []row{
 			"the directory of compiled modules, since those are machine code.",
 		tries: "a directory of compiled modules that others can write to, or one above it",
 		gets:  "a failed start, with the fix",
-		proof: []string{"edge/modules:TestCheckCache"},
+		proof: []string{"cmd/verge/internal/modules:TestCheckCache"},
 	},
 }}

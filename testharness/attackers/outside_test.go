@@ -141,14 +141,14 @@ var network = foothold{"Anyone on the network", []row{
 	{
 		tries: "an address of their choice in `X-Forwarded-For`",
 		gets:  "no effect: only headers of a configured proxy count",
-		proof: []string{"testharness/conformance:TestClientAddress", "edge/server:TestClientAddr"},
+		proof: []string{"testharness/conformance:TestClientAddress", "edge/internal/server:TestClientAddr"},
 	},
 	{
 		says:  "An idle or slow connection occupies one connection and delays no request of others.",
 		tries: "a thousand connections that send half a request and stop",
 		gets:  "408; others are served as before",
 		proof: []string{"cmd/verge/internal/cli:TestI15IdleConnectionsCostNobodyElseAnything",
-			"edge/server:TestLoad_SlowPeers", "edge/server:TestConnLimits"},
+			"edge/internal/server:TestLoad_SlowPeers", "edge/internal/server:TestConnLimits"},
 	},
 }}
 

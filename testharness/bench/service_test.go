@@ -26,7 +26,6 @@ import (
 	"github.com/verge-id/verge/edge"
 	"github.com/verge-id/verge/edge/egress"
 	"github.com/verge-id/verge/edge/jsonlog"
-	"github.com/verge-id/verge/edge/server"
 	"github.com/verge-id/verge/testharness/wait"
 )
 
@@ -73,7 +72,7 @@ func newService(b *testing.B, store kv.KV, sink string, changes ...func(*edge.Co
 				SecretPerIP: free, ReconcilePerKey: free, PagesPerIP: free, PendingPerIP: free,
 				PendingPerHandle: free}},
 		Store: edge.Store{KV: store, Shared: shared}, Keyring: keyring,
-		Egress: egress.Config{Dev: true}, Server: server.Config{IdleGrace: time.Millisecond},
+		Egress: egress.Config{Dev: true}, Server: edge.ServerConfig{IdleGrace: time.Millisecond},
 		Public: l, Log: slog.New(jsonlog.New(io.Discard, slog.LevelInfo)),
 	}
 	for _, change := range changes {

@@ -19,7 +19,7 @@ import (
 )
 
 // worker is a service in workerd: the harness' requests go to the Worker, and
-// no part of edge/server is between.
+// no part of edge/internal/server is between.
 type worker struct {
 	*workerd.Site
 	unasked

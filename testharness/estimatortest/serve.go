@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TB is the part of *testing.T that Serve needs.
-type TB interface {
+// testingTB is the part of *testing.T that Serve needs.
+type testingTB interface {
 	Helper()
 	Cleanup(func())
 	Fatalf(format string, args ...any)
@@ -15,7 +15,7 @@ type TB interface {
 
 // Serve runs an Estimator on a loopback address until the test ends, and returns where:
 // http://127.0.0.1:port. Append PlainPath or YotiPath for the setting url.
-func Serve(t TB, c Config) (e *Estimator, baseURL string) {
+func Serve(t testingTB, c Config) (e *Estimator, baseURL string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

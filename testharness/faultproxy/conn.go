@@ -29,7 +29,7 @@ const piece = 32
 
 func (c *conn) serve() {
 	defer c.cut()
-	switch f := c.proxy.fault(Exchange{Conn: c.n}); f {
+	switch f := c.proxy.fault(exchange{Conn: c.n}); f {
 	case Reject:
 		c.in.SetLinger(0) // a reset: the connection was accepted, so rejecting it is too late
 		return
@@ -81,7 +81,7 @@ func (c *conn) request(to net.Conn, b []byte) bool {
 	f := Fault(c.fault.Load())
 	if !c.hangs() && c.answered.CompareAndSwap(true, false) {
 		c.exchanges++
-		f = c.proxy.fault(Exchange{Conn: c.n, N: c.exchanges})
+		f = c.proxy.fault(exchange{Conn: c.n, N: c.exchanges})
 		c.fault.Store(int32(f))
 		if f == Delay && !c.sleep(c.proxy.config.Delay) {
 			return false

@@ -15,7 +15,7 @@ type Fault int
 // The faults. A connection that is being made can only meet Reject, HangRequest
 // and Delay. For an exchange, Reject is the same as DropRequest.
 const (
-	Pass        Fault = iota
+	pass        Fault = iota
 	Delay             // the request waits before it is sent on
 	Slow              // request and reply trickle
 	Reject            // the connection is reset as soon as it is accepted
@@ -36,22 +36,22 @@ func (f Fault) String() string {
 	return fmt.Sprint("fault ", int(f))
 }
 
-// Exchange is the input of a decision.
-type Exchange struct {
+// exchange is the input of a decision.
+type exchange struct {
 	Conn int // number of the connection, from 1
 	N    int // number of the exchange in it, from 1; 0: the connection is being made
 }
 
 // decide returns the fault of an exchange. It is called concurrently.
-type decide func(Exchange) Fault
+type decide func(exchange) Fault
 
 // Odds are the chances of faults, together at most 1. The rest is the chance that
 // nothing happens.
 type Odds map[Fault]float64
 
-// Seeded decides by odds. Reject happens only to connections, every other fault
+// seeded decides by odds. Reject happens only to connections, every other fault
 // only to exchanges.
-func Seeded(seed uint64, odds Odds) decide {
+func seeded(seed uint64, odds Odds) decide {
 	sum := 0.0
 	for f, chance := range odds {
 		if f < 0 || f >= faults || chance < 0 {
@@ -62,13 +62,13 @@ func Seeded(seed uint64, odds Odds) decide {
 	if sum > 1 {
 		panic(fmt.Sprintf("faultproxy: odds of %v together", sum))
 	}
-	return func(x Exchange) Fault {
+	return func(x exchange) Fault {
 		at := rand.New(rand.NewPCG(seed, uint64(x.Conn)<<32|uint64(x.N))).Float64()
 		if x.N == 0 {
 			if at < odds[Reject] {
 				return Reject
 			}
-			return Pass
+			return pass
 		}
 		for f := range faults { // in their order: a map has none
 			if f == Reject {
@@ -79,7 +79,7 @@ func Seeded(seed uint64, odds Odds) decide {
 			}
 			at -= odds[f]
 		}
-		return Pass
+		return pass
 	}
 }
 
@@ -90,15 +90,15 @@ func Script(all ...Fault) decide {
 	for _, f := range all {
 		next <- f
 	}
-	return func(x Exchange) Fault {
+	return func(x exchange) Fault {
 		if x.N == 0 {
-			return Pass
+			return pass
 		}
 		select {
 		case f := <-next:
 			return f
 		default:
-			return Pass
+			return pass
 		}
 	}
 }
@@ -106,9 +106,9 @@ func Script(all ...Fault) decide {
 // Always decides f for every exchange, and for every connection if f is a fault
 // that a connection can meet.
 func Always(f Fault) decide {
-	return func(x Exchange) Fault {
+	return func(x exchange) Fault {
 		if x.N == 0 && !slices.Contains([]Fault{Reject, HangRequest, Delay}, f) {
-			return Pass
+			return pass
 		}
 		return f
 	}

@@ -37,18 +37,18 @@ type Proxy struct {
 	ended    bool
 	count    int // of connections
 	conns    map[*conn]bool
-	log      []Decision
+	log      []decision
 	counts   [faults]int
 	wg       sync.WaitGroup
 }
 
-// Decision is a fault that happened.
-type Decision struct {
-	Exchange
+// decision is a fault that happened.
+type decision struct {
+	exchange
 	Fault
 }
 
-func (d Decision) String() string { return fmt.Sprintf("%d/%d: %v", d.Conn, d.N, d.Fault) }
+func (d decision) String() string { return fmt.Sprintf("%d/%d: %v", d.Conn, d.N, d.Fault) }
 
 // New returns a proxy in front of server, host:port, that is off.
 func New(t testing.TB, server string, c Config) *Proxy {
@@ -73,7 +73,7 @@ func New(t testing.TB, server string, c Config) *Proxy {
 func (p *Proxy) Addr() string { return p.addr }
 
 // On decides by the seed and the odds of its Config.
-func (p *Proxy) On() { p.Use(Seeded(p.config.Seed, p.config.Odds)) }
+func (p *Proxy) On() { p.Use(seeded(p.config.Seed, p.config.Odds)) }
 
 // Off lets all exchanges pass. Hanging ones keep hanging; see HangUp.
 func (p *Proxy) Off() { p.decide.Store(nil) }
@@ -118,10 +118,10 @@ func (p *Proxy) Up() error {
 }
 
 // Log is every fault so far, in the order in which they were decided.
-func (p *Proxy) Log() []Decision {
+func (p *Proxy) Log() []decision {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return append([]Decision(nil), p.log...)
+	return append([]decision(nil), p.log...)
 }
 
 // Count is how often a fault happened.
@@ -144,7 +144,7 @@ func (p *Proxy) Summary() string {
 	return strings.Join(all, ", ")
 }
 
-func (p *Proxy) last(n int) []Decision {
+func (p *Proxy) last(n int) []decision {
 	all := p.Log()
 	return all[max(0, len(all)-n):]
 }
@@ -158,18 +158,18 @@ func (p *Proxy) end() {
 }
 
 // fault returns the decision for an exchange. Exchanges without a fault are counted, not logged.
-func (p *Proxy) fault(x Exchange) Fault {
+func (p *Proxy) fault(x exchange) Fault {
 	d := p.decide.Load()
 	if d == nil || *d == nil {
-		return Pass
+		return pass
 	}
 	f := (*d)(x)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if f != Pass {
-		p.log = append(p.log, Decision{x, f})
+	if f != pass {
+		p.log = append(p.log, decision{x, f})
 	}
-	if x.N > 0 || f != Pass {
+	if x.N > 0 || f != pass {
 		p.counts[f]++
 	}
 	return f

@@ -1,4 +1,4 @@
-package faultproxy_test
+package faultproxy
 
 import (
 	"bufio"
@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-id/verge/testharness/faultproxy"
 	"github.com/verge-id/verge/testharness/wait"
 )
 
@@ -66,7 +65,7 @@ type client struct {
 }
 
 // dial returns a client whose connection may already be rejected.
-func dial(t *testing.T, p *faultproxy.Proxy) *client {
+func dial(t *testing.T, p *Proxy) *client {
 	t.Helper()
 	c, err := net.Dial("tcp", p.Addr())
 	if errors.Is(err, syscall.ECONNRESET) { // accepted and reset, that early
@@ -98,35 +97,35 @@ const soon, long = 150 * time.Millisecond, 10 * time.Second
 
 func TestProxy_EachFault(t *testing.T) {
 	for _, c := range []struct {
-		fault   faultproxy.Fault
+		fault   Fault
 		arrives bool // the request, at the server
 		check   func(reply string, err error) bool
 	}{
-		{faultproxy.Pass, true, func(r string, err error) bool { return err == nil && r == "did second" }},
-		{faultproxy.Delay, true, func(r string, err error) bool { return err == nil && r == "did second" }},
-		{faultproxy.Slow, true, func(r string, err error) bool { return err == nil && r == "did second" }},
-		{faultproxy.Reject, false, func(_ string, err error) bool { return cut(err) }},
-		{faultproxy.DropRequest, false, func(_ string, err error) bool { return cut(err) }},
-		{faultproxy.DropReply, true, func(_ string, err error) bool { return cut(err) }},
-		{faultproxy.HangRequest, false, func(_ string,
+		{pass, true, func(r string, err error) bool { return err == nil && r == "did second" }},
+		{Delay, true, func(r string, err error) bool { return err == nil && r == "did second" }},
+		{Slow, true, func(r string, err error) bool { return err == nil && r == "did second" }},
+		{Reject, false, func(_ string, err error) bool { return cut(err) }},
+		{DropRequest, false, func(_ string, err error) bool { return cut(err) }},
+		{DropReply, true, func(_ string, err error) bool { return cut(err) }},
+		{HangRequest, false, func(_ string,
 			err error) bool {
 			return errors.Is(err, os.ErrDeadlineExceeded)
 		}},
-		{faultproxy.HangReply, true, func(_ string,
+		{HangReply, true, func(_ string,
 			err error) bool {
 			return errors.Is(err, os.ErrDeadlineExceeded)
 		}},
 	} {
 		t.Run(c.fault.String(), func(t *testing.T) {
 			s := newServer(t)
-			p := faultproxy.New(t, s.Addr().String(), faultproxy.Config{})
+			p := New(t, s.Addr().String(), Config{})
 			conn := dial(t, p)
 			if r, err := conn.ask("first", long); err != nil || r != "did first" {
 				t.Fatalf("off: %q, %v", r, err)
 			}
-			p.Use(faultproxy.Script(c.fault))
+			p.Use(Script(c.fault))
 			patience := long
-			if c.fault == faultproxy.HangRequest || c.fault == faultproxy.HangReply {
+			if c.fault == HangRequest || c.fault == HangReply {
 				patience = soon
 			}
 			r, err := conn.ask("second", patience)
@@ -151,9 +150,9 @@ func TestProxy_EachFault(t *testing.T) {
 
 func TestDelayAndSlowTakeTheirTime(t *testing.T) {
 	s := newServer(t)
-	p := faultproxy.New(t, s.Addr().String(), faultproxy.Config{Delay: soon, Pace: 10 * time.Millisecond})
+	p := New(t, s.Addr().String(), Config{Delay: soon, Pace: 10 * time.Millisecond})
 	conn := dial(t, p)
-	p.Use(faultproxy.Script(faultproxy.Delay, faultproxy.Slow))
+	p.Use(Script(Delay, Slow))
 	long1 := strings.Repeat("x", 320) // ten pieces there, more back
 	for _, line := range []string{"late", long1} {
 		start := time.Now()
@@ -168,12 +167,12 @@ func TestDelayAndSlowTakeTheirTime(t *testing.T) {
 
 func TestConnectionsAreRejectedOrHang(t *testing.T) {
 	s := newServer(t)
-	p := faultproxy.New(t, s.Addr().String(), faultproxy.Config{})
-	p.Use(faultproxy.Always(faultproxy.Reject))
+	p := New(t, s.Addr().String(), Config{})
+	p.Use(Always(Reject))
 	if r, err := dial(t, p).ask("a", long); !cut(err) {
 		t.Errorf("refused: %q, %v", r, err)
 	}
-	p.Use(faultproxy.Always(faultproxy.HangRequest))
+	p.Use(Always(HangRequest))
 	if r, err := dial(t, p).ask("b", soon); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("hangs: %q, %v", r, err)
 	}
@@ -196,7 +195,7 @@ func TestConnectionsAreRejectedOrHang(t *testing.T) {
 
 func TestHangUpAndDownCutWhatIsOpen(t *testing.T) {
 	s := newServer(t)
-	p := faultproxy.New(t, s.Addr().String(), faultproxy.Config{})
+	p := New(t, s.Addr().String(), Config{})
 	for name, end := range map[string]func(){"HangUp": p.HangUp, "Down": p.Down} {
 		conn := dial(t, p)
 		if _, err := conn.ask("x", long); err != nil {
@@ -225,19 +224,19 @@ func TestProxy_HangAfterServerEnds(t *testing.T) {
 			c.Close()
 		}
 	}()
-	p := faultproxy.New(t, l.Addr().String(), faultproxy.Config{})
-	p.Use(faultproxy.Script(faultproxy.HangReply))
+	p := New(t, l.Addr().String(), Config{})
+	p.Use(Script(HangReply))
 	if r, err := dial(t, p).ask("x", soon); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("%q, %v: want silence", r, err)
 	}
 }
 
 func TestProxy_SeedRepeats(t *testing.T) {
-	odds := faultproxy.Odds{faultproxy.Delay: .2, faultproxy.Slow: .2, faultproxy.DropReply: .1,
-		faultproxy.Reject: .2, faultproxy.DropRequest: .1}
+	odds := Odds{Delay: .2, Slow: .2, DropReply: .1,
+		Reject: .2, DropRequest: .1}
 	run := func(seed uint64, order []int) string {
 		s := newServer(t)
-		p := faultproxy.New(t, s.Addr().String(), faultproxy.Config{Seed: seed, Odds: odds,
+		p := New(t, s.Addr().String(), Config{Seed: seed, Odds: odds,
 			Delay: time.Microsecond, Pace: time.Microsecond})
 		p.On()
 		var conns []*client
@@ -253,7 +252,7 @@ func TestProxy_SeedRepeats(t *testing.T) {
 			}
 		}
 		log := p.Log()
-		slices.SortFunc(log, func(a, b faultproxy.Decision) int { return (a.Conn-b.Conn)*1000 + a.N - b.N })
+		slices.SortFunc(log, func(a, b decision) int { return (a.Conn-b.Conn)*1000 + a.N - b.N })
 		return fmt.Sprint(log)
 	}
 	first := run(7, []int{0, 1, 2, 3})
@@ -269,25 +268,25 @@ func TestProxy_SeedRepeats(t *testing.T) {
 }
 
 func TestOddsAreKept(t *testing.T) {
-	odds := faultproxy.Odds{faultproxy.DropReply: .25, faultproxy.Slow: .05, faultproxy.Reject: .5}
-	decide := faultproxy.Seeded(1, odds)
-	count := map[faultproxy.Fault]int{}
+	odds := Odds{DropReply: .25, Slow: .05, Reject: .5}
+	decide := seeded(1, odds)
+	count := map[Fault]int{}
 	rejected := 0
 	for conn := range 100 {
-		if decide(faultproxy.Exchange{Conn: conn}) == faultproxy.Reject {
+		if decide(exchange{Conn: conn}) == Reject {
 			rejected++
 		}
 		for n := range 100 {
-			count[decide(faultproxy.Exchange{Conn: conn, N: n + 1})]++
+			count[decide(exchange{Conn: conn, N: n + 1})]++
 		}
 	}
-	if rejected < 30 || rejected > 70 || count[faultproxy.Reject] > 0 {
-		t.Errorf("%d of 100 connections and %d exchanges are rejected", rejected, count[faultproxy.Reject])
+	if rejected < 30 || rejected > 70 || count[Reject] > 0 {
+		t.Errorf("%d of 100 connections and %d exchanges are rejected", rejected, count[Reject])
 	}
-	if n := count[faultproxy.DropReply]; n < 2200 || n > 2800 {
+	if n := count[DropReply]; n < 2200 || n > 2800 {
 		t.Errorf("%d of 10000 replies are dropped, odds are 1 in 4", n)
 	}
-	if n := count[faultproxy.Slow]; n < 350 || n > 650 {
+	if n := count[Slow]; n < 350 || n > 650 {
 		t.Errorf("%d of 10000 are slow, odds are 1 in 20", n)
 	}
 }
@@ -295,8 +294,8 @@ func TestOddsAreKept(t *testing.T) {
 // A failed test must log how to repeat it, as seen from outside.
 func TestProxy_FailureNamesSeed(t *testing.T) {
 	if os.Getenv("FAULTPROXY_FAILS") == "1" {
-		p := faultproxy.New(t, newServer(t).Addr().String(), faultproxy.Config{Seed: faultproxy.Seed(t, 41),
-			Odds: faultproxy.Odds{faultproxy.DropReply: 1}})
+		p := New(t, newServer(t).Addr().String(), Config{Seed: Seed(t, 41),
+			Odds: Odds{DropReply: 1}})
 		p.On()
 		dial(t, p).ask("x", long)
 		t.Fatal("as told")

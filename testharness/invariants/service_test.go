@@ -25,7 +25,6 @@ import (
 	"github.com/verge-id/verge/core/webhook"
 	"github.com/verge-id/verge/edge"
 	"github.com/verge-id/verge/edge/egress"
-	"github.com/verge-id/verge/edge/server"
 	"github.com/verge-id/verge/testharness/wait"
 )
 
@@ -100,7 +99,7 @@ func newService(t testing.TB, c setup) *service {
 		Core: core.Config{BaseURL: cmp.Or(c.BaseURL, s.url), Dev: true, Limits: unlimited(),
 			Methods: c.Methods, Partitions: c.Partitions, Schedule: c.Schedule},
 		Keyring: s.keyring, Public: l, Now: s.clock.Now,
-		Server: server.Config{IdleGrace: time.Nanosecond},
+		Server: edge.ServerConfig{IdleGrace: time.Nanosecond},
 		Log:    slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	}
 	if !c.Standard {

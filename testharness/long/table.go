@@ -104,8 +104,9 @@ var Table = []entry{
 	},
 	{
 		Package: "cmd/verge/internal/cli", Test: "TestProxies_StoreAway",
-		Only:  "ten seconds without the store behind each sample of a proxy",
-		Short: "the check that the samples ask, without a proxy (edge/server:TestHealth_ReadyWithoutStore)",
+		Only: "ten seconds without the store behind each sample of a proxy",
+		Short: "the check that the samples ask, without a proxy " +
+			"(edge/internal/server:TestHealth_ReadyWithoutStore)",
 	},
 	{
 		Package: "cmd/verge/internal/cli", Test: "TestFleet_Cluster",
@@ -120,7 +121,7 @@ var Table = []entry{
 	{
 		Package: "cmd/verge/internal/cli", Test: "TestI15IdleConnectionsCostNobodyElseAnything",
 		Only:  "1,536 and 8,000 idle connections, and each limit on each engine",
-		Short: "the limits of connections with few of them (edge/server)",
+		Short: "the limits of connections with few of them (edge/internal/server)",
 	},
 	{
 		Package: "cmd/verge/internal/cli", Test: "TestInstancesShare",
@@ -170,7 +171,7 @@ var Table = []entry{
 	{
 		Package: "cmd/verge/internal/cli", Test: "TestServe_H2spec",
 		Only:  "the cases of h2spec",
-		Short: "uploads before the settings of HTTP/2 (edge/server:TestHTTP2_BodyBeforeSettings)",
+		Short: "uploads before the settings of HTTP/2 (edge/internal/server:TestHTTP2_BodyBeforeSettings)",
 	},
 	{
 		Package: "testharness/internal/simulation", Test: "TestHistories",

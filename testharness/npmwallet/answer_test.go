@@ -1,4 +1,4 @@
-package npmwallet_test
+package npmwallet
 
 import (
 	"crypto/ecdsa"
@@ -16,7 +16,6 @@ import (
 	"github.com/verge-id/verge/testharness"
 	"github.com/verge-id/verge/testharness/internal/methodtest"
 	"github.com/verge-id/verge/testharness/long"
-	"github.com/verge-id/verge/testharness/npmwallet"
 	"github.com/verge-id/verge/testharness/wallettest"
 )
 
@@ -58,8 +57,8 @@ func TestAnswer_IndependentWallet(t *testing.T) {
 			}
 			h, _ := openLinked(t, issuer, c.settings, strings.HasPrefix(c.form, "signed"))
 			born := map[bool]string{true: "1990-01-01", false: "2024-01-01"}
-			answer := func(link string, says bool) npmwallet.Answered {
-				a := npmwallet.Answer(t, link, npmwallet.Document{
+			answer := func(link string, says bool) answered {
+				a := answerOpenID4VP(t, link, Document{
 					SDJWTClaims: sdJWTClaims(c.form, says, born[says]), Now: h.Now(),
 					Claims: map[string]any{"age_over_18": says, "age_over_21": says,
 						"birth_date": born[says]},
@@ -199,18 +198,18 @@ func TestOthersAnswerOurCredentialRequests(t *testing.T) {
 				t.Fatal(err)
 			}
 			r := append([]request{{f.Data["protocol"], json.RawMessage(f.Data["request"])}}, more...)[n%2]
-			document := npmwallet.Document{
+			document := Document{
 				Claims: map[string]any{"age_over_18": true}, SDJWTClaims: claims, Now: h.Now(),
 				Chain: issuer.Chain, IssuerKey: issuer.Key, DeviceKey: device,
 				Signed: h.Now().AddDate(0, 0, -1), ValidUntil: h.Now().AddDate(0, 2, 0)}
-			a := npmwallet.AnswerCredential(t, h.BaseURL, r.Data, document)
+			a := answerCredential(t, h.BaseURL, r.Data, document)
 			client := map[string]string{"openid4vp-v1-signed": "x509_san_dns:localhost"}[protocol]
 			if a.Error != "" || r.Protocol != protocol || a.ResponseMode != "dc_api.jwt" ||
 				a.ClientID != client || !strings.Contains(string(a.VerifierInfo), "registration_cert") {
 				t.Fatalf("by %s the wallet says %+v", r.Protocol, a)
 			}
 			if protocol == "openid4vp-v1-signed" {
-				evil := npmwallet.AnswerCredential(t, "https://evil.example", r.Data, document)
+				evil := answerCredential(t, "https://evil.example", r.Data, document)
 				if !strings.Contains(evil.Error, "expected_origins") {
 					t.Errorf("a page of another site: %+v", evil)
 				}
@@ -244,7 +243,7 @@ func TestOthersVerifyOurReaderAuth(t *testing.T) {
 		EncryptionInfo: data.EncryptionInfo}
 	evil := s
 	evil.Origin = "https://evil.example"
-	got := npmwallet.VerifyReader(t, request, s.Transcript(), evil.Transcript())
+	got := verifyReader(t, request, s.Transcript(), evil.Transcript())
 	if !got[0].Good || got[1].Good || !slices.Equal(got[0].Elements, []string{"age_over_18", "age_over_21"}) {
 		t.Errorf("contract 55: readerAuth is %+v", got)
 	}

@@ -1,4 +1,4 @@
-package npmwallet_test
+package npmwallet
 
 import (
 	"crypto/ecdsa"
@@ -11,7 +11,6 @@ import (
 
 	"github.com/verge-id/verge/testharness"
 	"github.com/verge-id/verge/testharness/long"
-	"github.com/verge-id/verge/testharness/npmwallet"
 	"github.com/verge-id/verge/testharness/wallettest"
 )
 
@@ -97,7 +96,7 @@ func (c credoCase) walk(t *testing.T) {
 		block, _ := pem.Decode([]byte(certificate))
 		verifier = block.Bytes
 	}
-	old := npmwallet.Document{DocType: c.docType, Namespace: c.namespace, Claims: c.claims,
+	old := Document{DocType: c.docType, Namespace: c.namespace, Claims: c.claims,
 		SDJWTClaims: c.sdJWT, Chain: issuer.Chain, IssuerKey: issuer.Key, DeviceKey: device,
 		Signed: h.Now().AddDate(0, 0, -1), ValidUntil: h.Now().AddDate(0, 2, 0), Now: h.Now()}
 	young, forged := old, old
@@ -105,9 +104,9 @@ func (c credoCase) walk(t *testing.T) {
 	forged.Chain, forged.IssuerKey = stranger.Chain, stranger.Key
 
 	const here, elsewhere, tooYoung, untrusted, unknown = 0, 1, 2, 3, 4 // the wallets
-	documents := []npmwallet.Document{here: old, elsewhere: old, tooYoung: young, untrusted: forged,
+	documents := []Document{here: old, elsewhere: old, tooYoung: young, untrusted: forged,
 		unknown: old}
-	var holders []npmwallet.Holder
+	var holders []holder
 	var sessions []testharness.Started
 	var pages []*testharness.Page
 	for n, d := range documents {
@@ -118,13 +117,13 @@ func (c credoCase) walk(t *testing.T) {
 		if n == here {
 			link = page.Wallet
 		}
-		holders = append(holders, npmwallet.Holder{Link: link, Verifier: verifier, Document: d})
+		holders = append(holders, holder{Link: link, Verifier: verifier, Document: d})
 	}
 	holders[unknown].Verifier = stranger.Root.Raw
 	if !signed {
 		holders = holders[:unknown]
 	}
-	answers := npmwallet.AnswerCredo(t, holders...)
+	answers := answerCredo(t, holders...)
 	for n, a := range answers[:unknown] {
 		if a.Error != "" || a.Status != 200 || !strings.HasPrefix(a.ClientID, c.client) ||
 			a.ResponseMode != c.mode || a.Signed != signed {

@@ -1,11 +1,10 @@
-package npmwallet_test
+package npmwallet
 
 import (
 	"strings"
 	"testing"
 
 	"github.com/verge-id/verge/testharness/long"
-	"github.com/verge-id/verge/testharness/npmwallet"
 	"github.com/verge-id/verge/testharness/wallettest"
 )
 
@@ -43,17 +42,17 @@ func TestVerifiers_AcceptWallet(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, verifier := range npmwallet.Verifiers {
+		for _, verifier := range verifiers {
 			if handover.Handover == wallettest.AnnexC && verifier == "verify-owf.mjs" {
 				continue // it does not know this handover
 			}
 			t.Run(handover.Handover+" "+verifier, func(t *testing.T) {
-				r := npmwallet.Response{Bytes: right, Transcript: handover.Transcript(),
+				r := response{Bytes: right, Transcript: handover.Transcript(),
 					Root: issuer.Root.Raw}
 				replayed, untrusted := r, r
 				replayed.Bytes = other
 				untrusted.Root = wallettest.NewIssuer(wallettest.IssuerConfig{}).Root.Raw
-				v := npmwallet.Verify(t, verifier, r, replayed, untrusted)
+				v := verify(t, verifier, r, replayed, untrusted)
 				if v[0].Error != "" || v[0].Elements["age_over_18"] != true ||
 					v[0].Elements["age_over_21"] != true {
 					t.Errorf("it says %+v", v[0])

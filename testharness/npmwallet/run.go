@@ -70,40 +70,6 @@ func (m modules) command(t testing.TB, script string) *exec.Cmd {
 	return exec.CommandContext(t.Context(), node, filepath.Join(dir, "scripts", script))
 }
 
-// Response is a DeviceResponse to verify.
-type Response struct {
-	Bytes      []byte
-	Transcript []byte
-	Root       []byte // DER of the trust anchor
-	Now        string // RFC 3339. "": the present time
-}
-
-// verdict is the result of a verifier for a Response.
-type verdict struct {
-	Error    string         // "": it is right
-	Elements map[string]any // of the first document, by their names
-}
-
-// Verifiers are the scripts that verify.
-var Verifiers = []string{"verify-owf.mjs", "verify-auth0.mjs"}
-
-// Verify has one of the Verifiers look at responses.
-func Verify(t testing.TB, verifier string, responses ...Response) (verdicts []verdict) {
-	t.Helper()
-	var in []map[string]string
-	for _, r := range responses {
-		in = append(in, map[string]string{
-			"response": hex.EncodeToString(r.Bytes), "transcript": hex.EncodeToString(r.Transcript),
-			"root": hex.EncodeToString(r.Root), "now": r.Now,
-		})
-	}
-	run(t, verifier, in, &verdicts)
-	if len(verdicts) != len(responses) {
-		t.Fatalf("%s: %d verdicts of %d responses", verifier, len(verdicts), len(responses))
-	}
-	return verdicts
-}
-
 // Document is the data that a library issues, and then presents.
 type Document struct {
 	DocType, Namespace string
@@ -156,6 +122,21 @@ func Status(t testing.TB, ours wallettest.StatusList, statuses []int) (lists sta
 		"chain": ours.Chain, "jwt": string(ours.JWT()), "cwt": hex.EncodeToString(ours.CWT()),
 	}, &lists)
 	return lists
+}
+
+// person returns the input of scripts that issue a document.
+func (d Document) person(t testing.TB) map[string]any {
+	t.Helper()
+	var chain []string
+	for _, der := range d.Chain {
+		chain = append(chain, hex.EncodeToString(der))
+	}
+	return map[string]any{
+		"claims": d.Claims, "sdJWTClaims": d.SDJWTClaims, "chain": chain,
+		"issuerKey": jwk(t, d.IssuerKey), "deviceKey": jwk(t, d.DeviceKey),
+		"signed": d.Signed.Format(time.RFC3339), "validUntil": d.ValidUntil.Format(time.RFC3339),
+		"now": d.Now.Unix(),
+	}
 }
 
 // jwk writes a private key.

@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// TB is the part of *testing.T that Start needs, so that programs do not import package testing.
-type TB interface {
+// testingTB is the part of *testing.T that Start needs, so that programs do not import package testing.
+type testingTB interface {
 	Helper()
 	Cleanup(func())
 	Fatal(...any)
@@ -32,13 +32,13 @@ type Server struct {
 
 // Start serves a provider by http for the time of a test. Its issuer is its address, whatever the
 // configuration says.
-func Start(t TB, c Config) *Server {
+func Start(t testingTB, c Config) *Server {
 	t.Helper()
 	return start(t, c, "http", nil)
 }
 
 // StartTLS does so by https, with a certificate that Server.Root vouches for.
-func StartTLS(t TB, c Config) *Server {
+func StartTLS(t testingTB, c Config) *Server {
 	t.Helper()
 	certificate, root, err := newCertificate()
 	if err != nil {
@@ -49,7 +49,7 @@ func StartTLS(t TB, c Config) *Server {
 	return s
 }
 
-func start(t TB, c Config, scheme string, secure *tls.Config) *Server {
+func start(t testingTB, c Config, scheme string, secure *tls.Config) *Server {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

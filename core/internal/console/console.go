@@ -256,7 +256,7 @@ func (v *visit) act() *web.Response {
 				"Send it again.")
 		}
 		if a.op != nil && !v.who().May(a.op) {
-			return v.problem(operate.RoleForbids(a.op, v.who().Role))
+			return v.problem(v.who().Forbids(a.op))
 		}
 		to, err := a.do(v)
 		if err != nil {

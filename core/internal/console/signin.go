@@ -65,7 +65,7 @@ func (v *visit) enter(cookie string, s Session, err error) (next, error) {
 		switch {
 		case v.Dev: // whose operator token belongs to one developer
 			text = "You are signed in as " + string(s.Actor.Role) + "."
-		case s.Actor.ID == operate.ConfiguredToken:
+		case s.Actor.ID == operate.Configured:
 			text = "You are signed in with the token of the configuration. Give each operator a " +
 				"token of their own."
 		}

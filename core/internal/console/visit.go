@@ -78,7 +78,7 @@ func (c *Console) visit(ctx context.Context, req *web.Request) (*visit, *web.Res
 		return nil, v.problem(web.ErrNotFound) // pages of the whole service do not exist for members
 	}
 	if v.page.op != nil && !v.who().May(v.page.op) {
-		return nil, v.problem(operate.RoleForbids(v.page.op, v.who().Role))
+		return nil, v.problem(v.who().Forbids(v.page.op))
 	}
 	if id := v.query.Get(noteParam); id != "" && req.Method == "GET" {
 		v.note = v.takeNote(id)

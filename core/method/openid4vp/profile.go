@@ -91,8 +91,8 @@ func (p profile) credentialIn(format string) string {
 	return p.credential
 }
 
-// Profiles returns the names of all profiles, in the order of the file.
-func Profiles() (names []string) {
+// profileNames returns the names of all profiles, in the order of the file.
+func profileNames() (names []string) {
 	for name := range profiles().All() {
 		names = append(names, name)
 	}

@@ -28,7 +28,7 @@ type ProofReport struct {
 	Document  string          `json:"document,omitempty"`
 	Namespace string          `json:"namespace,omitempty"`
 	Circuit   string          `json:"circuit,omitempty"`
-	Elements  []ReportElement `json:"elements,omitempty"`
+	Elements  []reportElement `json:"elements,omitempty"`
 	Timestamp *time.Time      `json:"timestamp,omitempty"`
 	Issuer    string          `json:"issuer,omitempty"` // common name of the document signer
 	Anchor    string          `json:"anchor,omitempty"` // fingerprint of the trust anchor
@@ -37,8 +37,8 @@ type ProofReport struct {
 	Reason    string          `json:"reason,omitempty"` // of the rejection
 }
 
-// ReportElement is an element of the document. Value is its CBOR in hex, or true, false or a text.
-type ReportElement struct {
+// reportElement is an element of the document. Value is its CBOR in hex, or true, false or a text.
+type reportElement struct {
 	Identifier string `json:"identifier"`
 	Value      string `json:"value"`
 }
@@ -71,11 +71,11 @@ func CheckProof(ctx context.Context, r RecordedProof, verify host.VerifyFunc, pr
 	var identifiers []string
 	for _, e := range d.Elements {
 		identifiers = append(identifiers, e.Identifier)
-		report.Elements = append(report.Elements, ReportElement{e.Identifier, readable(e.Value)})
+		report.Elements = append(report.Elements, reportElement{e.Identifier, readable(e.Value)})
 	}
 	ask := mdoc.Ask{Elements: identifiers, Anchors: anchors, Transcript: r.Transcript, Now: r.At,
 		Verify: verify, Issued: &mdoc.Issued{}}
-	for _, name := range Profiles() {
+	for _, name := range profileNames() {
 		if p, _ := profileOf(name); p.doctype == d.DocType {
 			ask.DocType, ask.Namespace, ask.EKU = p.doctype, p.namespace, p.signers
 		}

@@ -142,7 +142,7 @@ func parse(c method.Config) (s settings, wrong problem.List) {
 	name := r.text(profileName)
 	var ok bool
 	if s.profile, ok = profileOf(name); !ok {
-		wrong.Add(profileName, "%q is not known; use one of: %s", name, strings.Join(Profiles(), ", "))
+		wrong.Add(profileName, "%q is not known; use one of: %s", name, strings.Join(profileNames(), ", "))
 		return s, wrong
 	}
 	s.readFormats(r)

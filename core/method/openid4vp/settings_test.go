@@ -5,7 +5,7 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"encoding/pem"
-	"slices"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -240,8 +240,9 @@ func TestSettingsDependOnKeysAndMode(t *testing.T) {
 
 // The profiles are data. Each contains the required fields of its documents.
 func TestProfiles(t *testing.T) {
-	if names := openid4vp.Profiles(); !slices.Equal(names, []string{"eu-av", "mdl", "pid", "swiyu"}) {
-		t.Errorf("contract 39: the profiles are %v", names)
+	wrong := fmt.Sprint(openid4vp.Kind.Check(config(t, "pid", map[string]any{"profile": "other"})))
+	if !strings.Contains(wrong, `"other" is not known; use one of: eu-av, mdl, pid, swiyu`) {
+		t.Errorf("contract 39: the profiles are %s", wrong)
 	}
 	if oldest := openid4vp.Kind.Oldest(config(t, "eu-av", nil)); oldest != 99 {
 		t.Errorf("the element of an age has two digits, and the oldest age is %d", oldest)

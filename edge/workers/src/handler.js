@@ -1,4 +1,4 @@
-// The tasks of edge/server: limits, client addresses, health, the access log, and responses if the core gives
+// The tasks of edge/internal/server: limits, client addresses, health, the access log, and responses if the core gives
 // none. Requests and responses are read as a whole.
 
 import * as abi from "./abi.js";
@@ -250,7 +250,7 @@ function decoded(path) {
 }
 
 // logCorrelation returns a correlation id for the log: unchanged if it has the form of a UUID or of a W3C
-// trace id, and otherwise a part of its SHA-256 (see edge/server).
+// trace id, and otherwise a part of its SHA-256 (see edge/internal/server).
 async function logCorrelation(id) {
   if (uuid.test(id) || /^[0-9a-fA-F]{32}$/.test(id)) return id;
   const sum = new Uint8Array(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(id)));

@@ -2,7 +2,7 @@
 
 const levels = { 8: "ERROR", 4: "WARN", 0: "INFO" };
 
-// lineOf is a line as it is written. It has the members that edge/server and log/slog
+// lineOf is a line as it is written. It has the members that edge/internal/server and log/slog
 // write natively: time, level and msg first.
 export function lineOf({ level, message, ...rest }) {
   const of = { time: new Date().toISOString(), level: levels[level] ?? "DEBUG", msg: message };

@@ -1,4 +1,4 @@
-// Long polling, as in edge/server/longpoll.go: a request on a waiting route may have "Prefer: wait=N" (RFC
+// Long polling, as in edge/internal/server/longpoll.go: a request on a waiting route may have "Prefer: wait=N" (RFC
 // 7240). While its response is 304, the guest is asked again.
 
 export const maxWait = 20; // seconds

@@ -1,4 +1,4 @@
-// The tables of routes: what core/web and edge/server make of them natively.
+// The tables of routes: what core/web and edge/internal/server make of them natively.
 
 // Table finds the route of a request.
 export class Table {

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -57,11 +58,12 @@ func TestWithoutUsers(t *testing.T) {
 		"a/x/x.go": "package x\nfunc Called(p Parameter) Result { return Result{} }\ntype Parameter int\n" +
 			"type Result struct { Field Element; hidden Hidden }\ntype Element string\ntype Hidden int\n" +
 			"const (\n\tFirst Element = \"1\"\n\tOther = 2\n)\n" +
+			"const (\n\tRoleOne = 1\n\tRoleTwo = 2\n)\n" +
 			"func (Result) Method(o Option) {}\ntype Option int\n" +
 			"func OwnFolder() {}\n",
 		"a/y/y.go": "package y\nimport \"" + module + "a/x\"\nvar V = x.OwnFolder\n",
 		"b/b.go": "package b\nimport renamed \"" + module + "a/x\"\n" +
-			"func f() { renamed.Called(0) }\n",
+			"func f() { renamed.Called(renamed.RoleOne) }\n",
 	})
 	got, err := withoutUsers(root)
 	want := []string{"a/x.Hidden", "a/x.Other", "a/x.OwnFolder", "a/y.V"}
@@ -151,7 +153,7 @@ func mentions(folder string, file *ast.File, imports map[string]string, all map[
 				record(receiver(decl.Recv.List[0].Type), decl.Type)
 			}
 		case *ast.GenDecl:
-			ofType := ""
+			ofType, enumeration := "", enumerationOf(decl)
 			for _, spec := range decl.Specs {
 				switch spec := spec.(type) {
 				case *ast.TypeSpec:
@@ -163,11 +165,31 @@ func mentions(folder string, file *ast.File, imports map[string]string, all map[
 						if ofType != "" { // users of a type compare its values with the constants
 							record(ofType, name)
 						}
+						for _, other := range enumeration {
+							record(name.Name, other)
+						}
 					}
 				}
 			}
 		}
 	}
+}
+
+// enumerationOf returns the constants of a declaration if their names begin with the same word, such as
+// RoleAdmin and RoleViewer. They are the values of one thing, so a user of one of them needs all.
+func enumerationOf(decl *ast.GenDecl) (all []*ast.Ident) {
+	for _, spec := range decl.Specs {
+		if s, ok := spec.(*ast.ValueSpec); ok && decl.Tok == token.CONST {
+			all = append(all, s.Names...)
+		}
+	}
+	word := regexp.MustCompile(`^[A-Z][a-z]+`)
+	for _, name := range all {
+		if first := word.FindString(name.Name); first == "" || first != word.FindString(all[0].Name) {
+			return nil
+		}
+	}
+	return all
 }
 
 // typeOf returns the name of the type of a value, or "".

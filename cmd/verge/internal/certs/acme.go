@@ -15,7 +15,7 @@ import (
 	"github.com/caddyserver/certmagic"
 	"go.uber.org/zap"
 
-	"github.com/verge-id/verge/edge/server"
+	"github.com/verge-id/verge/edge"
 )
 
 // Authority obtains and renews the certificate of a host from an ACME authority. Call Open, then
@@ -92,7 +92,7 @@ func (a *Authority) tell(_ context.Context, event string, data map[string]any) e
 }
 
 // Follow obtains and renews the certificate until ctx is done, and reports its expiry.
-func (a *Authority) Follow(ctx context.Context, m *server.Metrics) {
+func (a *Authority) Follow(ctx context.Context, m *edge.Metrics) {
 	if err := a.magic.ManageAsync(ctx, []string{a.Host}); err != nil {
 		a.log.Error("certificate not managed", "name", a.Host, "error", err.Error())
 	}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/cmd/verge/internal/words"
-	"github.com/verge-id/verge/edge/server"
+	"github.com/verge-id/verge/edge"
 )
 
 // lookEach is the time between two checks of the files.
@@ -58,7 +58,7 @@ func (c *Files) Again() {
 }
 
 // Follow checks the files until ctx is done.
-func (c *Files) Follow(ctx context.Context, log *slog.Logger, m *server.Metrics) {
+func (c *Files) Follow(ctx context.Context, log *slog.Logger, m *edge.Metrics) {
 	for asked := false; ; {
 		c.look(asked, log, m)
 		select {
@@ -74,7 +74,7 @@ func (c *Files) Follow(ctx context.Context, log *slog.Logger, m *server.Metrics)
 
 // look loads the files, if they are valid. A renewal writes one file before the other, so a rejection is
 // logged only if a second check has the same result, or if the check was requested.
-func (c *Files) look(asked bool, log *slog.Logger, m *server.Metrics) {
+func (c *Files) look(asked bool, log *slog.Logger, m *edge.Metrics) {
 	next, err := c.load()
 	switch used := c.used.Load(); {
 	case err != nil:

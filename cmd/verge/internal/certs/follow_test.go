@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-id/verge/edge/server"
+	"github.com/verge-id/verge/edge"
 )
 
 // TestCertificateLook: which files are taken, what the log says and how often.
@@ -43,7 +43,7 @@ func TestCertificateLook(t *testing.T) {
 	var next tls.Certificate
 	c := NewFiles(first, func() (tls.Certificate, error) { return next, err },
 		func() time.Time { return now })
-	m, out := server.NewMetrics(), new(bytes.Buffer)
+	m, out := edge.NewMetrics(), new(bytes.Buffer)
 	log := slog.New(slog.NewTextHandler(out, nil))
 	look := func(asked bool, serial int64, says string, times int) {
 		t.Helper()

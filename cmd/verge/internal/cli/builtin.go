@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 
-	"github.com/verge-id/verge/edge/modules"
+	"github.com/verge-id/verge/cmd/verge/internal/modules"
 )
 
 // builtIn has the module that `make wasm` puts there. Without `make wasm`, the folder is empty.

@@ -16,8 +16,8 @@ import (
 	"testing/fstest"
 
 	"github.com/verge-id/verge/cmd/verge/internal/config"
+	"github.com/verge-id/verge/cmd/verge/internal/modules"
 	"github.com/verge-id/verge/edge/engine"
-	"github.com/verge-id/verge/edge/modules"
 	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/long"
 	"github.com/verge-id/verge/testharness/stores"

@@ -17,7 +17,7 @@ import (
 	"github.com/spf13/afero"
 
 	"github.com/verge-id/verge/cmd/verge/internal/config"
-	"github.com/verge-id/verge/edge/modules"
+	"github.com/verge-id/verge/cmd/verge/internal/modules"
 	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/wasm/postlink"
 )

@@ -15,8 +15,8 @@ import (
 	"github.com/verge-id/verge/cmd/verge/internal/words"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/operate"
+	"github.com/verge-id/verge/edge"
 	"github.com/verge-id/verge/edge/egress"
-	"github.com/verge-id/verge/edge/listfetch"
 )
 
 // listSource selects lists of a method, and their source.
@@ -70,7 +70,7 @@ func (c *listSource) verified(ctx context.Context, p *program) (all []verifiedLi
 
 // verifyList fetches a list, or reads its file, and verifies it. A list after its grace period is invalid.
 func (pl *plan) verifyList(ctx context.Context, p *program, e method.Entry, l method.TrustList) verifiedList {
-	source := listfetch.Source{Fetch: egress.New(pl.Egress), Now: pl.now,
+	source := edge.TrustListSource{Fetch: egress.New(pl.Egress), Now: pl.now,
 		ReadFile: p.readFile}
 	in, err := source.Get(ctx, e.Name, l)
 	v := verifiedList{input: in, list: l, err: err}

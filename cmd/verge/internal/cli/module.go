@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/afero"
 
 	"github.com/verge-id/verge/cmd/verge/internal/config"
+	"github.com/verge-id/verge/cmd/verge/internal/modules"
 	"github.com/verge-id/verge/cmd/verge/internal/words"
-	"github.com/verge-id/verge/edge/modules"
 )
 
 // moduleCommands are the commands of `verge module`.

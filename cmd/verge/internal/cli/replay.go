@@ -6,8 +6,8 @@ import (
 	"log/slog"
 
 	"github.com/verge-id/verge/cmd/verge/internal/config"
+	"github.com/verge-id/verge/cmd/verge/internal/modules"
 	"github.com/verge-id/verge/edge/engine"
-	"github.com/verge-id/verge/edge/modules"
 	"github.com/verge-id/verge/edge/transcript"
 )
 

@@ -12,12 +12,12 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/cmd/verge/internal/config"
+	"github.com/verge-id/verge/cmd/verge/internal/modules"
 	"github.com/verge-id/verge/cmd/verge/internal/words"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/edge"
 	"github.com/verge-id/verge/edge/jsonlog"
-	"github.com/verge-id/verge/edge/modules"
-	"github.com/verge-id/verge/edge/server"
 )
 
 type serveCmd struct {
@@ -105,7 +105,7 @@ func (c *serveCmd) Run(ctx context.Context, p *program) error {
 	hangUps, release := hangUps()
 	defer release()
 	pl.log = slog.New(jsonlog.New(p.stderr, logLevel(conf.LogLevel)))
-	pl.Server.Metrics = server.NewMetrics()
+	pl.Server.Metrics = edge.NewMetrics()
 	for setting, expires := range pl.Expiries {
 		pl.Server.Metrics.SettingCertificate(setting, expires)
 	}

@@ -24,7 +24,7 @@ import (
 // TestTerminateUnderLoad sends SIGTERM while clients use every endpoint. Half of them keep their
 // connections, and half open a new one for each request. Every client that gets a connection gets an
 // answer, and the process exits with 0. A rejected connection afterwards is no failure, and the kernel may
-// reset one connection that arrives exactly when the listener closes (stopAccepting in edge/server).
+// reset one connection that arrives exactly when the listener closes (stopAccepting in edge/internal/server).
 func TestTerminateUnderLoad(t *testing.T) {
 	t.Parallel()
 	sink := newEvents(t)

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"github.com/verge-id/verge/cmd/verge/internal/modules"
 	"github.com/verge-id/verge/edge/engine"
-	"github.com/verge-id/verge/edge/modules"
 )
 
 // Engine is an engine to run: its name, its module, and which modules it trusts.
@@ -66,7 +66,7 @@ func (a *Engine) take(m modules.Module, err error) error {
 	return nil
 }
 
-// Config returns the settings with which edge/modules runs the engine.
+// Config returns the settings with which cmd/verge/internal/modules runs the engine.
 func (a Engine) Config() modules.Config {
 	if a.Name != engine.WASM {
 		return modules.Config{}

@@ -8,17 +8,17 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/cmd/verge/internal/certs"
+	"github.com/verge-id/verge/cmd/verge/internal/modules"
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/keyring"
 	"github.com/verge-id/verge/core/problem"
 	"github.com/verge-id/verge/core/ratelimit"
 	"github.com/verge-id/verge/core/setting"
+	"github.com/verge-id/verge/edge"
 	"github.com/verge-id/verge/edge/egress"
 	"github.com/verge-id/verge/edge/engine"
-	"github.com/verge-id/verge/edge/modules"
 	"github.com/verge-id/verge/edge/otlp"
-	"github.com/verge-id/verge/edge/server"
 	"github.com/verge-id/verge/edge/signing"
 	"github.com/verge-id/verge/kvadapters"
 )
@@ -27,7 +27,7 @@ import (
 type Plan struct {
 	Core    core.Config
 	Egress  egress.Config
-	Server  server.Config // limits, TLS and proxies
+	Server  edge.ServerConfig // limits, TLS and proxies
 	Store   kvadapters.Address
 	Engine  Engine
 	Keyring keyring.File
@@ -294,7 +294,7 @@ func (c *File) checkProxies(pl *Plan, ps *problems) {
 		ps.add("log_level: %q is not debug, info, warn or error", c.LogLevel)
 	}
 	switch c.LogClient {
-	case "", server.ClientWhole, server.ClientCut, server.ClientOff:
+	case "", "whole", "cut", "off":
 		pl.Server.LogClient = c.LogClient
 	default:
 		ps.add("log_client: %q is not whole, cut or off", c.LogClient)
@@ -346,6 +346,5 @@ func (c *File) checkWebhooks(pl *Plan, ps *problems) {
 	pl.Egress.Timeout = givenSpan(ps, "webhooks.timeout", w.Timeout)
 	if t := pl.Egress.Timeout; t > 0 {
 		pl.Core.FetchesWithin(t)
-		pl.Server.AdminTimeout = server.AdminTimeoutFor(t)
 	}
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/afero"
 
-	"github.com/verge-id/verge/edge/modules"
+	"github.com/verge-id/verge/cmd/verge/internal/modules"
 )
 
 // System is the machine on which a configuration is read, and the program that reads it. Each field but

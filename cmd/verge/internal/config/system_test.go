@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/afero"
 
-	"github.com/verge-id/verge/edge/modules"
+	"github.com/verge-id/verge/cmd/verge/internal/modules"
 )
 
 // testSystem returns a system without files, variables and a built-in module.

@@ -70,7 +70,7 @@ func tokenBadges(now time.Time, t operate.OperatorToken) []labelled {
 // revocable reports whether a token can be revoked. The token of the configuration is changed there, and an
 // expired token need not be revoked.
 func revocable(now time.Time, t operate.OperatorToken) bool {
-	return t.ID != operate.ConfiguredToken && t.Revoked == nil && (t.Expires == nil || now.Before(*t.Expires))
+	return t.ID != operate.Configured && t.Revoked == nil && (t.Expires == nil || now.Before(*t.Expires))
 }
 
 // done counts the steps that are done.

@@ -13,7 +13,6 @@ import (
 	"github.com/verge-id/verge/core/ratelimit"
 	"github.com/verge-id/verge/edge"
 	"github.com/verge-id/verge/edge/engine"
-	"github.com/verge-id/verge/edge/server"
 	"github.com/verge-id/verge/edge/wasmhost"
 	"github.com/verge-id/verge/wasm/settings"
 )
@@ -112,7 +111,7 @@ func (s *Switch) start(ctx context.Context, at edge.Setup) error {
 	if err != nil {
 		return err
 	}
-	metrics.Watch(func() server.GuestState { return server.GuestState(s.host.Stats()) })
+	metrics.Watch(func() edge.GuestState { return edge.GuestState(s.host.Stats()) })
 	s.cache.after(first.Digest, checked)
 	s.comesFrom(first)
 	s.follow()
