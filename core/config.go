@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/admin"
+	"github.com/verge-id/verge/core/internal/language"
 	"github.com/verge-id/verge/core/internal/openid"
 	"github.com/verge-id/verge/core/internal/outbox"
 	"github.com/verge-id/verge/core/internal/report"
@@ -18,7 +19,6 @@ import (
 	"github.com/verge-id/verge/core/internal/signature"
 	"github.com/verge-id/verge/core/internal/usage"
 	"github.com/verge-id/verge/core/internal/weburl"
-	"github.com/verge-id/verge/core/language"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/method/kinds"
 	"github.com/verge-id/verge/core/method/sandbox"

@@ -120,7 +120,7 @@ func (s *Service) pending(serve func(_ context.Context, _ *web.Call, _ session.P
 	return func(ctx context.Context, c *web.Call) (*web.Response, error) {
 		text, same := strings.CutSuffix(c.Text, method.SameDevice)
 		handle, _ := session.ParsePendingHandle(text)
-		rules := []ratelimit.Rule{ratelimit.ClientRule("box-ip", c.Client, s.limits.PendingPerIP)}
+		rules := []ratelimit.Rule{s.limits.PendingPerIP.ForClient("box-ip", c.Client)}
 		if key := handle.String(); key != "" {
 			rules = append(rules, ratelimit.Rule{Name: "box", Key: key, Limit: s.limits.PendingPerHandle})
 		}

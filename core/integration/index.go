@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/verge-id/verge/core/internal/token"
+	"github.com/verge-id/verge/core/internal/uuid"
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/core/uuid"
 )
 
 // The index lists the integrations and keys of a publisher, so that a list of them reads no others. Its items

@@ -8,10 +8,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/verge-id/verge/core/internal/uuid"
 	"github.com/verge-id/verge/core/internal/weburl"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/problem"
-	"github.com/verge-id/verge/core/uuid"
 )
 
 // Publisher is a customer of the operator.
@@ -123,7 +123,7 @@ type Setting struct {
 	Required bool
 
 	Max     int      // of a number; the minimum is 1
-	Options []Option // the values of a text
+	Options []option // the values of a text
 
 	// Items is a noun for the values of a list. A form has one value per line. "": a form has a special field
 	// for the list.
@@ -151,14 +151,14 @@ type Setting struct {
 	check func(i Integration, methods method.Catalog, dev bool, wrong *problem.List)
 }
 
-// Option is a value of a setting, with its text for people.
-type Option struct{ Value, Text string }
+// option is a value of a setting, with its text for people.
+type option struct{ Value, Text string }
 
 // Settings declares the settings of integrations, in the order of audit entries. The name, the publisher and
 // the webhook of an integration are not among them.
 var Settings = []Setting{
 	{Name: "level", Required: true, initial: "L1", Section: "proof", Row: 1, Label: "Level",
-		Options: []Option{{"L1", "L1: an estimate is enough"}, {"L2", "L2: a proof of age"}}},
+		Options: []option{{"L1", "L1: an estimate is enough"}, {"L2", "L2: a proof of age"}}},
 	{Name: "challenge_age", Required: true, initial: 25, Max: 99, Section: "proof", Row: 1,
 		Label: "Challenge age", Hint: "The age that an estimate must reach.",
 		Doc: "The required age of an estimate, in years."},
@@ -195,7 +195,7 @@ var Settings = []Setting{
 		Hint: "Receives a signed event, at most once a day, if deliveries to the webhook fail for an hour.",
 		Doc:  "Receives an event, at most once a day, if deliveries fail for an hour (rule 61)."},
 	{Name: "passkeys", seedKeeps: true, Section: "proof", Row: 2, Label: "Passkeys of users",
-		Options: []Option{{PasskeysOff, "Off"}, {PasskeysPublisher, "Yes, for sites of this publisher"},
+		Options: []option{{PasskeysOff, "Off"}, {PasskeysPublisher, "Yes, for sites of this publisher"},
 			{PasskeysService, "Yes, for every site of this service"}},
 		Hint: "Whether verified users may use a passkey the next time."},
 }

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/verge-id/verge/core/internal/uuid"
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/core/uuid"
 )
 
 // Versioned is a record with its version, the transaction that wrote it.

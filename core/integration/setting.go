@@ -115,7 +115,7 @@ func (s Setting) addProblems(i Integration, methods method.Catalog, dev bool, wr
 			wrong.Add(s.Name, "%s is %d; it must be from 1 to %d", s.Name, v, s.Max)
 		}
 	case string:
-		isOption := slices.ContainsFunc(s.Options, func(o Option) bool { return o.Value == v })
+		isOption := slices.ContainsFunc(s.Options, func(o option) bool { return o.Value == v })
 		if len(s.Options) > 0 && !isOption && (v != "" || s.Required) {
 			wrong.Add(s.Name, "%s is %q; it must be %s", s.Name, v, s.choices())
 		}

@@ -61,7 +61,7 @@ type state struct {
 	joined   bool      // the store was read, and set is its set
 	unused   bool      // the store had no set when it was read
 	seen     time.Time // when the store was last read
-	standing Standing
+	standing comparison
 }
 
 // New returns the ring that cfg describes. Its KV rejects every write until Refresh has succeeded once.
@@ -155,7 +155,7 @@ const maxRaces = 8
 func (r *Ring) meet(ctx context.Context) (set keySet, version string, forgot bool, err error) {
 	file, known, asked := r.state.Load().file, r.state.Load().known, r.cfg.Now()
 	item, err := r.cfg.KV.Get(ctx, key)
-	var standing Standing
+	var standing comparison
 	switch {
 	case errors.Is(err, kv.ErrNotFound):
 		set = first(file, r.cfg.Now())
@@ -164,7 +164,7 @@ func (r *Ring) meet(ctx context.Context) (set keySet, version string, forgot boo
 			return set, "", false, err
 		}
 		if !belongs {
-			standing = Standing{Stranger: true}
+			standing = comparison{Stranger: true}
 		}
 	case err != nil:
 		return set, "", false, err
@@ -207,8 +207,8 @@ func (r *Ring) recover(ctx context.Context, set keySet, version string) (whole k
 	}
 	r.cfg.Log.Error("the store's set of keys lacks a key that has signed records; "+
 		"long-lived records signed by an older key are ignored", "key", k.ID)
-	whole, _ = set.remember(keySet{Keys: []Key{{ID: k.ID, Fingerprint: k.Fingerprint(), From: begins(file, i),
-		Resealed: true, Alone: true}}})
+	whole, _ = set.remember(keySet{Keys: []sharedKey{{ID: k.ID, Fingerprint: k.Fingerprint(),
+		From: begins(file, i), Resealed: true, Alone: true}}})
 	return whole, true, nil
 }
 
@@ -244,7 +244,7 @@ func (r *Ring) write(ctx context.Context, next keySet, version string) (done boo
 // after this instance had passed it.
 func (r *Ring) reseal(ctx context.Context, set keySet, version string) error {
 	sealing, now := r.state.Load().ring.SealingKey(), r.cfg.Now()
-	i := slices.IndexFunc(set.Keys, func(k Key) bool { return k.ID == sealing && !k.Retired })
+	i := slices.IndexFunc(set.Keys, func(k sharedKey) bool { return k.ID == sealing && !k.Retired })
 	if i < 0 {
 		return nil
 	}
@@ -270,7 +270,7 @@ func (r *Ring) reseal(ctx context.Context, set keySet, version string) error {
 const aloneAfter = host.ClockMargin + time.Minute
 
 // Standing returns the result of the last comparison of the ring with the store's set.
-func (r *Ring) Standing() Standing { return r.state.Load().standing }
+func (r *Ring) Standing() comparison { return r.state.Load().standing }
 
 // SealingKey returns the id of the active key.
 func (r *Ring) SealingKey() string { return r.state.Load().ring.SealingKey() }
@@ -356,7 +356,7 @@ func (r *Ring) Meet(ctx context.Context) error {
 	return err
 }
 
-func names(keys []Key) string {
+func names(keys []sharedKey) string {
 	if len(keys) == 0 {
 		return "that this ring does not have"
 	}
@@ -368,9 +368,9 @@ func names(keys []Key) string {
 }
 
 func ringNames(ring keyring.File) string {
-	keys := make([]Key, len(ring.Keys))
+	keys := make([]sharedKey, len(ring.Keys))
 	for i, k := range ring.Keys {
-		keys[i] = Key{ID: k.ID, Fingerprint: k.Fingerprint()}
+		keys[i] = sharedKey{ID: k.ID, Fingerprint: k.Fingerprint()}
 	}
 	return names(keys)
 }

@@ -14,11 +14,11 @@ import (
 
 // keySet lists the keys of the instances that share a store, newest first.
 type keySet struct {
-	Keys []Key
+	Keys []sharedKey
 }
 
-// Key is one key of the set. It contains no secret.
-type Key struct {
+// sharedKey is one key of the set. It contains no secret.
+type sharedKey struct {
 	ID          string    `json:"id"`
 	Fingerprint string    `json:"fingerprint"`       // token.Key.Fingerprint
 	From        time.Time `json:"from"`              // when it becomes active on every instance
@@ -33,7 +33,7 @@ type Key struct {
 }
 
 // String returns the key's name in logs and messages.
-func (k Key) String() string { return fmt.Sprintf("%s (fingerprint %s)", k.ID, k.Fingerprint) }
+func (k sharedKey) String() string { return fmt.Sprintf("%s (fingerprint %s)", k.ID, k.Fingerprint) }
 
 // The item has two lines: the keys as JSON, and the MACs over that line. The writer adds one MAC for each
 // key of its ring.
@@ -96,10 +96,10 @@ func parse(b []byte, ring keyring.File, now time.Time) (s keySet, t trust, err e
 	return s, t, nil
 }
 
-func (s keySet) find(id string) (Key, bool) {
-	i := slices.IndexFunc(s.Keys, func(k Key) bool { return k.ID == id })
+func (s keySet) find(id string) (sharedKey, bool) {
+	i := slices.IndexFunc(s.Keys, func(k sharedKey) bool { return k.ID == id })
 	if i < 0 {
-		return Key{}, false
+		return sharedKey{}, false
 	}
 	return s.Keys[i], true
 }
@@ -120,10 +120,10 @@ func (s keySet) has(id string) bool {
 	return ok && !k.Retired
 }
 
-// Standing is the result of comparing a ring with the set.
-type Standing struct {
+// comparison is the result of comparing a ring with the set.
+type comparison struct {
 	// Missing are keys of the set that the ring lacks, because its file is older than the others'.
-	Missing []Key
+	Missing []sharedKey
 
 	// Stranger is set if the ring shares no key with the set, because it belongs to another fleet. Missing
 	// then has all keys of the set.
@@ -136,11 +136,11 @@ type Standing struct {
 
 // whole reports whether the ring has all keys of the fleet that are active at now. A missing key that is
 // not active yet is harmless: until then all instances can open this instance's tokens.
-func (s Standing) whole(now time.Time) bool { return !s.Stranger && s.Lacking(now) == 0 }
+func (s comparison) whole(now time.Time) bool { return !s.Stranger && s.Lacking(now) == 0 }
 
 // Lacking returns the number of keys of the fleet that are active at now and missing in the ring. It does
 // not count a key that is announced but not active yet.
-func (s Standing) Lacking(now time.Time) (n int) {
+func (s comparison) Lacking(now time.Time) (n int) {
 	for _, k := range s.Missing {
 		if s.Stranger || !now.Before(k.From) {
 			n++
@@ -150,7 +150,7 @@ func (s Standing) Lacking(now time.Time) (n int) {
 }
 
 // compare compares the ring with a set from the store.
-func compare(s keySet, t trust, ring keyring.File) (st Standing) {
+func compare(s keySet, t trust, ring keyring.File) (st comparison) {
 	for _, k := range s.Keys {
 		i := slices.IndexFunc(ring.Keys, func(r token.RingKey) bool { return r.ID == k.ID })
 		switch {
@@ -163,7 +163,7 @@ func compare(s keySet, t trust, ring keyring.File) (st Standing) {
 		}
 	}
 	if !t.vouched || t.doubt != "" {
-		return Standing{Missing: s.Keys, Stranger: true, Doubt: t.doubt}
+		return comparison{Missing: s.Keys, Stranger: true, Doubt: t.doubt}
 	}
 	return st
 }
@@ -173,7 +173,7 @@ func compare(s keySet, t trust, ring keyring.File) (st Standing) {
 func (s keySet) remember(before keySet) (whole keySet, forgot bool) {
 	whole.Keys = slices.Clone(s.Keys)
 	for _, k := range before.Keys {
-		i := slices.IndexFunc(whole.Keys, func(n Key) bool { return n.ID == k.ID })
+		i := slices.IndexFunc(whole.Keys, func(n sharedKey) bool { return n.ID == k.ID })
 		if i < 0 {
 			whole.Keys, forgot = append(whole.Keys, k), true
 			continue
@@ -194,7 +194,7 @@ func (s keySet) remember(before keySet) (whole keySet, forgot bool) {
 }
 
 func (s keySet) sort() {
-	slices.SortStableFunc(s.Keys, func(a, b Key) int { return b.From.Compare(a.From) })
+	slices.SortStableFunc(s.Keys, func(a, b sharedKey) int { return b.From.Compare(a.From) })
 }
 
 func retired(ring keyring.File, id string) bool {
@@ -222,7 +222,7 @@ func first(ring keyring.File, now time.Time) (s keySet) {
 			// begins (integration.Reseal).
 			from = later(from, now.Add(Settle))
 		}
-		s.Keys = append(s.Keys, Key{ID: k.ID, Fingerprint: k.Fingerprint(), From: from})
+		s.Keys = append(s.Keys, sharedKey{ID: k.ID, Fingerprint: k.Fingerprint(), From: from})
 	}
 	return s
 }
@@ -259,7 +259,7 @@ func advance(s keySet, ring keyring.File, now time.Time) (next keySet, changed b
 		if from.After(newest) {
 			from = later(from, now.Add(Settle))
 		}
-		next.Keys = append(next.Keys, Key{ID: k.ID, Fingerprint: k.Fingerprint(), From: from})
+		next.Keys = append(next.Keys, sharedKey{ID: k.ID, Fingerprint: k.Fingerprint(), From: from})
 		changed = true
 	}
 	next.sort()

@@ -12,15 +12,15 @@ type Probe func(ctx context.Context, c Config, h Host, returnURL string) (Report
 
 // Report is the result of a Probe.
 type Report struct {
-	Facts    []Fact    `json:"facts"`
+	Facts    []fact    `json:"facts"`
 	Findings []Finding `json:"findings"`
 
 	// Unchecked lists questions that no probe can answer. Each completes "cannot check".
 	Unchecked []string `json:"unchecked,omitempty"`
 }
 
-// Fact is a value from the settings or the provider, such as the address of an endpoint.
-type Fact struct {
+// fact is a value from the settings or the provider, such as the address of an endpoint.
+type fact struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
 }
@@ -36,7 +36,7 @@ type Finding struct {
 // Fact adds a fact, unless it has no value.
 func (r *Report) Fact(name, value string) {
 	if value != "" {
-		r.Facts = append(r.Facts, Fact{name, value})
+		r.Facts = append(r.Facts, fact{name, value})
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/verge-id/verge/core/uuid"
+	"github.com/verge-id/verge/core/internal/uuid"
 	"github.com/verge-id/verge/core/web"
 )
 

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/verge-id/verge/core/integration"
-	"github.com/verge-id/verge/core/uuid"
+	"github.com/verge-id/verge/core/internal/uuid"
 )
 
 // Integrations lists the integrations of a publisher; of all publishers if publisher is "".

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/internal/strictjson"
-	"github.com/verge-id/verge/core/timestamp"
+	"github.com/verge-id/verge/core/internal/timestamp"
 	"github.com/verge-id/verge/core/web"
 )
 

@@ -58,19 +58,19 @@ func (r Rule) Hidden() Rule {
 	return r
 }
 
-// ClientRule is a limit on a client's address.
-func ClientRule(name string, addr netip.Addr, limit Limit) Rule {
-	return Rule{Name: name, Key: clientKey(addr), client: true, Limit: limit}
+// ForClient returns the rule of a limit on a client's address.
+func (l Limit) ForClient(name string, addr netip.Addr) Rule {
+	return Rule{Name: name, Key: clientKey(addr), client: true, Limit: l}
 }
 
-// NetworkRule is a limit on the /48 of a client's IPv6 address, the most that one subscriber usually gets.
-// For any other address ok is false.
-func NetworkRule(name string, addr netip.Addr, limit Limit) (r Rule, ok bool) {
+// ForNetwork returns the rule of a limit on the /48 of a client's IPv6 address, the most that one subscriber
+// usually gets. For any other address ok is false.
+func (l Limit) ForNetwork(name string, addr netip.Addr) (r Rule, ok bool) {
 	if addr = addr.Unmap(); !addr.Is6() {
 		return Rule{}, false
 	}
 	key := netip.PrefixFrom(addr.WithZone(""), 48).Masked().String()
-	return Rule{Name: name, Key: key, client: true, Limit: limit}, true
+	return Rule{Name: name, Key: key, client: true, Limit: l}, true
 }
 
 // Result is the decision about one request.

@@ -449,7 +449,7 @@ func TestStore_HashesClientAddress(t *testing.T) {
 		t.Helper()
 		store.seen, store.Store = nil, NewLocal(0)
 		rules := []Rule{
-			ClientRule("secret-ip", netip.MustParseAddr(client), PerMinute(60)),
+			PerMinute(60).ForClient("secret-ip", netip.MustParseAddr(client)),
 			{Name: "reconcile-key", Key: "key_1", Limit: PerMinute(60)},
 		}
 		result, err := l.Take(context.Background(), now, rules)
@@ -492,7 +492,7 @@ func TestStore_HashesClientAddress(t *testing.T) {
 	}
 	l.MAC = func([]byte) ([]byte, error) { return nil, errors.New("no key") }
 	result, err := l.Take(context.Background(), noon.Add(time.Hour),
-		[]Rule{ClientRule("a", netip.Addr{}, PerMinute(60))})
+		[]Rule{PerMinute(60).ForClient("a", netip.Addr{})})
 	if err == nil || result.Allowed {
 		t.Errorf("a request that cannot be counted: %v, %v, want an error", result, err)
 	}

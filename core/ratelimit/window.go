@@ -18,31 +18,31 @@ type Window struct {
 	Limit   Limit
 }
 
-// Count is the count of a client in the present period.
-type Count struct {
+// count is the count of a client in the present period.
+type count struct {
 	Used int
 	Wait time.Duration // until the period ends, if the limit is reached; otherwise zero
 }
 
 // Look returns the count of a client and leaves it unchanged.
-func (w Window) Look(ctx context.Context, now time.Time, client netip.Addr) (Count, error) {
+func (w Window) Look(ctx context.Context, now time.Time, client netip.Addr) (count, error) {
 	return w.spend(ctx, now, client, false)
 }
 
 // Add counts one thing, unless the limit is reached. It returns how the client stood before.
-func (w Window) Add(ctx context.Context, now time.Time, client netip.Addr) (Count, error) {
+func (w Window) Add(ctx context.Context, now time.Time, client netip.Addr) (count, error) {
 	return w.spend(ctx, now, client, true)
 }
 
-func (w Window) spend(ctx context.Context, now time.Time, client netip.Addr, adds bool) (Count, error) {
+func (w Window) spend(ctx context.Context, now time.Time, client netip.Addr, adds bool) (count, error) {
 	now = now.Truncate(time.Microsecond)
 	begin := now.Truncate(w.Limit.Per)
 	// Each thing costs a whole period, so that none of it has been given back when the period ends.
-	rule := ClientRule(w.Name, client, Limit{w.Limit.Count, w.Limit.Per * time.Duration(w.Limit.Count)})
+	rule := Limit{w.Limit.Count, w.Limit.Per * time.Duration(w.Limit.Count)}.ForClient(w.Name, client)
 	rule.Key += "/" + strconv.FormatInt(begin.Unix(), 36)
 	charge, err := w.Limiter.charge(now, rule)
 	if err != nil {
-		return Count{}, err
+		return count{}, err
 	}
 	cost := charge.Cost
 	if !adds {
@@ -53,9 +53,9 @@ func (w Window) spend(ctx context.Context, now time.Time, client netip.Addr, add
 		err = fmt.Errorf("%d counters for one charge", len(tats))
 	}
 	if err != nil {
-		return Count{}, fmt.Errorf("ratelimit: counting in a window: %w", err)
+		return count{}, fmt.Errorf("ratelimit: counting in a window: %w", err)
 	}
-	t := Count{Used: int((max(tats[0].Sub(now), 0) + cost - 1) / cost)}
+	t := count{Used: int((max(tats[0].Sub(now), 0) + cost - 1) / cost)}
 	if t.Used >= w.Limit.Count {
 		t.Wait = begin.Add(w.Limit.Per).Sub(now)
 	}

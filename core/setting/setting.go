@@ -26,8 +26,8 @@ import (
 	"github.com/verge-id/verge/core/problem"
 )
 
-// Setting is a declared setting of a configuration.
-type Setting struct {
+// setting is a declared setting of a configuration.
+type setting struct {
 	Name  string // in JSON, such as outcome_life_ms
 	Field string // in Go and in problems, such as OutcomeLife or Limits.PagesPerIP
 	Key   string // in the configuration file, such as outcome_life; "" if the file has another form of it
@@ -38,15 +38,15 @@ type Setting struct {
 }
 
 // Of returns the settings of the struct that config points to, in the order of its fields.
-func Of(config any) []Setting { return of(reflect.ValueOf(config).Elem(), "", "") }
+func Of(config any) []setting { return of(reflect.ValueOf(config).Elem(), "", "") }
 
-func of(v reflect.Value, fields, table string) (all []Setting) {
+func of(v reflect.Value, fields, table string) (all []setting) {
 	for n := range v.NumField() {
 		f := v.Type().Field(n)
 		name, declared := f.Tag.Lookup("setting")
 		switch {
 		case declared:
-			s := Setting{Name: name, Field: fields + f.Name, Key: f.Tag.Get("toml"),
+			s := setting{Name: name, Field: fields + f.Name, Key: f.Tag.Get("toml"),
 				Value: v.Field(n).Addr().Interface(), standard: f.Tag.Get("default"),
 				zero: f.Tag.Get("zero") != ""}
 			if table != "" {

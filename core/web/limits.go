@@ -36,7 +36,7 @@ func (l Limits) WithDefaults() Limits {
 // documentation, have no rate: they cost the store nothing.
 func (l Limits) LimitPages(serve Handler) Handler {
 	return func(ctx context.Context, c *Call) (*Response, error) {
-		err := c.Take(ctx, ratelimit.ClientRule("page-ip", c.Client, l.PagesPerIP))
+		err := c.Take(ctx, l.PagesPerIP.ForClient("page-ip", c.Client))
 		if err != nil {
 			return nil, err
 		}

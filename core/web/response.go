@@ -1,6 +1,6 @@
 package web
 
-import "github.com/verge-id/verge/core/timestamp"
+import "github.com/verge-id/verge/core/internal/timestamp"
 
 // JSON returns v as a JSON response with the headers of contract 1.
 func JSON(status int, v any) *Response { return JSONBytes(status, marshal(v)) }

@@ -6,8 +6,8 @@ import (
 	"io"
 	"time"
 
-	"github.com/verge-id/verge/core/timestamp"
-	"github.com/verge-id/verge/core/uuid"
+	"github.com/verge-id/verge/core/internal/timestamp"
+	"github.com/verge-id/verge/core/internal/uuid"
 )
 
 // schemaVersion is the version of the envelope and data that this package writes.

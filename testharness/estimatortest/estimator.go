@@ -24,7 +24,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/verge-id/verge/core/uuid"
+	"github.com/google/uuid"
 )
 
 // Where the profiles are served. For the profile plain, the setting url ends in PlainPath. For yoti it ends
@@ -238,7 +238,7 @@ func (e *Estimator) readYoti(r *http.Request, body []byte) ([]byte, *fault) {
 	}
 	query := r.URL.Query()
 	nonce := query.Get("nonce")
-	if _, err := uuid.Parse(nonce); err != nil {
+	if uuid.Validate(nonce) != nil || len(nonce) != 36 {
 		return unauthorized("INVALID_NONCE")
 	}
 	stamp, err := strconv.ParseInt(query.Get("timestamp"), 10, 64)

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
-	"github.com/verge-id/verge/core/uuid"
+	"github.com/verge-id/verge/core/internal/uuid"
 	"github.com/verge-id/verge/core/webhook"
 )
 

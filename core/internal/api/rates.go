@@ -4,20 +4,20 @@ import "github.com/verge-id/verge/core/ratelimit"
 
 // secretIP limits the address of a request that needs a secret key.
 func (c *call) secretIP() ratelimit.Rule {
-	return ratelimit.ClientRule("secret-ip", c.Client, c.Limits.SecretPerIP)
+	return c.Limits.SecretPerIP.ForClient("secret-ip", c.Client)
 }
 
 // publicIP limits the address of any other request.
 func (c *call) publicIP() []ratelimit.Rule {
-	rules := []ratelimit.Rule{ratelimit.ClientRule("public-ip", c.Client, c.Limits.PublicPerIP)}
-	if network, ok := ratelimit.NetworkRule("public-net", c.Client, c.Limits.PublicPerNetwork); ok {
+	rules := []ratelimit.Rule{c.Limits.PublicPerIP.ForClient("public-ip", c.Client)}
+	if network, ok := c.Limits.PublicPerNetwork.ForNetwork("public-net", c.Client); ok {
 		rules = append(rules, network)
 	}
 	return rules
 }
 
 func (c *call) preflightIP() ratelimit.Rule {
-	return ratelimit.ClientRule("preflight-ip", c.Client, c.Limits.PreflightsPerIP)
+	return c.Limits.PreflightsPerIP.ForClient("preflight-ip", c.Client)
 }
 
 // keyRules returns the limits of a key. publisher is "" while the key's publisher is not known.

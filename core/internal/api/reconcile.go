@@ -9,7 +9,7 @@ import (
 	"github.com/verge-id/verge/core/internal/lifecycle"
 	"github.com/verge-id/verge/core/internal/session"
 	"github.com/verge-id/verge/core/internal/strictjson"
-	"github.com/verge-id/verge/core/timestamp"
+	"github.com/verge-id/verge/core/internal/timestamp"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/core/webhook"
 )

@@ -7,15 +7,15 @@ import (
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/internal/language"
 	"github.com/verge-id/verge/core/internal/lifecycle"
 	"github.com/verge-id/verge/core/internal/session"
 	"github.com/verge-id/verge/core/internal/strictjson"
+	"github.com/verge-id/verge/core/internal/timestamp"
 	"github.com/verge-id/verge/core/internal/token"
+	"github.com/verge-id/verge/core/internal/uuid"
 	"github.com/verge-id/verge/core/internal/weburl"
-	"github.com/verge-id/verge/core/language"
 	"github.com/verge-id/verge/core/method"
-	"github.com/verge-id/verge/core/timestamp"
-	"github.com/verge-id/verge/core/uuid"
 	"github.com/verge-id/verge/core/web"
 )
 

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/internal/outbox"
-	"github.com/verge-id/verge/core/timestamp"
-	"github.com/verge-id/verge/core/uuid"
+	"github.com/verge-id/verge/core/internal/timestamp"
+	"github.com/verge-id/verge/core/internal/uuid"
 	"github.com/verge-id/verge/core/web"
 )
 

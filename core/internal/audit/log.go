@@ -13,8 +13,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/verge-id/verge/core/internal/timestamp"
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/core/timestamp"
 )
 
 // LogMessage is the message of the log lines for entries.

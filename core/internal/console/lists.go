@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/internal/console/pages"
+	"github.com/verge-id/verge/core/internal/timestamp"
 	"github.com/verge-id/verge/core/internal/usage"
 	"github.com/verge-id/verge/core/operate"
-	"github.com/verge-id/verge/core/timestamp"
 	"github.com/verge-id/verge/core/web"
 )
 

@@ -12,10 +12,10 @@ import (
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/hosted/pages"
+	"github.com/verge-id/verge/core/internal/language"
 	"github.com/verge-id/verge/core/internal/lifecycle"
 	"github.com/verge-id/verge/core/internal/session"
 	"github.com/verge-id/verge/core/internal/token"
-	"github.com/verge-id/verge/core/language"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/web"
 )

@@ -10,10 +10,10 @@ import (
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/api"
 	"github.com/verge-id/verge/core/internal/formdata"
+	"github.com/verge-id/verge/core/internal/language"
 	"github.com/verge-id/verge/core/internal/strict64"
+	"github.com/verge-id/verge/core/internal/uuid"
 	"github.com/verge-id/verge/core/internal/weburl"
-	"github.com/verge-id/verge/core/language"
-	"github.com/verge-id/verge/core/uuid"
 	"github.com/verge-id/verge/core/web"
 )
 

@@ -10,8 +10,8 @@ import (
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/internal/session"
 	"github.com/verge-id/verge/core/internal/timeline"
+	"github.com/verge-id/verge/core/internal/uuid"
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/core/uuid"
 )
 
 // Query chooses entries of the log.

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/internal/timeline"
+	"github.com/verge-id/verge/core/internal/uuid"
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/core/uuid"
 )
 
 // Undelivered counts the waiting and the dead events of an integration.

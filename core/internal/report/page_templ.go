@@ -10,7 +10,7 @@ import templruntime "github.com/verge-id/verge/core/internal/templrt"
 
 import (
 	"github.com/verge-id/verge/core/host"
-	"github.com/verge-id/verge/core/timestamp"
+	"github.com/verge-id/verge/core/internal/timestamp"
 	"strconv"
 	"strings"
 	"time"

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/internal/signature"
-	"github.com/verge-id/verge/core/timestamp"
+	"github.com/verge-id/verge/core/internal/timestamp"
 )
 
 //go:generate go run ../../../cmd/generate/pages

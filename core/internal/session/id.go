@@ -12,8 +12,8 @@ import (
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/internal/token"
+	"github.com/verge-id/verge/core/internal/uuid"
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/core/uuid"
 )
 
 // Life is the lifetime of a session from its creation (spec, Limits).

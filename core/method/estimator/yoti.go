@@ -10,9 +10,9 @@ import (
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/internal/strictjson"
+	"github.com/verge-id/verge/core/internal/uuid"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/problem"
-	"github.com/verge-id/verge/core/uuid"
 )
 
 // yoti is Yoti's API for age estimation and anti-spoofing. The picture is sent as base64 in JSON. The request

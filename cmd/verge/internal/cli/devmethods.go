@@ -8,7 +8,6 @@ import (
 	"github.com/verge-id/verge/cmd/verge/internal/config"
 	"github.com/verge-id/verge/cmd/verge/internal/demo"
 	"github.com/verge-id/verge/core/integration"
-	"github.com/verge-id/verge/core/language"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/method/sandbox"
 	"github.com/verge-id/verge/testharness/wallettest"
@@ -103,7 +102,7 @@ func challengeAge(level string) int {
 }
 
 func titleOf(m method.Entry) string {
-	return cmp.Or(m.TitleIn(language.Default), m.Name)
+	return cmp.Or(m.TitleIn(english), m.Name)
 }
 
 // offers returns the integrations as the shop offers them.

@@ -12,11 +12,12 @@ import (
 	"syscall"
 	"text/template"
 
+	"github.com/google/uuid"
+
 	"github.com/verge-id/verge/cmd/verge/internal/config"
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/keyring"
-	"github.com/verge-id/verge/core/uuid"
 
 	_ "embed"
 )
@@ -119,7 +120,7 @@ func (c *initCmd) files(p *program) ([]firstFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	id, err := uuid.New(p.Random)
+	id, err := uuid.NewRandomFromReader(p.Random)
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +128,7 @@ func (c *initCmd) files(p *program) ([]firstFile, error) {
 	err = firstTemplate.Execute(&config, map[string]string{
 		"BaseURL": c.BaseURL, "KV": "bolt:" + filepath.Join(c.Data, "verge.db"),
 		"Keyring": filepath.Join(c.Dir, "keyring.json"), "Token": filepath.Join(c.Dir, "operator-token"),
-		"Secret": filepath.Join(c.Dir, "webhook-secret"), "Integration": id, "Dir": c.Dir,
+		"Secret": filepath.Join(c.Dir, "webhook-secret"), "Integration": id.String(), "Dir": c.Dir,
 	})
 	if err != nil {
 		return nil, err

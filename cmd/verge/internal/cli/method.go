@@ -11,7 +11,6 @@ import (
 
 	"github.com/verge-id/verge/cmd/verge/internal/config"
 	"github.com/verge-id/verge/core/host"
-	"github.com/verge-id/verge/core/language"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/method/estimator"
 	"github.com/verge-id/verge/core/method/oidc"
@@ -72,7 +71,7 @@ func (c *methodListCmd) Run(p *program) error {
 	}
 	all := []listedMethod{}
 	for _, e := range pl.methods() {
-		all = append(all, listedMethod{e.Name, e.Kind, e.Level, e.TitleIn(language.Default), e.Titles,
+		all = append(all, listedMethod{e.Name, e.Kind, e.Level, e.TitleIn(english), e.Titles,
 			pl.offering(e.Name)})
 	}
 	if c.JSON {

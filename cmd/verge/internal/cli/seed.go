@@ -19,6 +19,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/spf13/afero"
 
 	"github.com/verge-id/verge/cmd/verge/internal/config"
@@ -26,7 +27,6 @@ import (
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/keyring"
 	"github.com/verge-id/verge/core/method/sandbox"
-	"github.com/verge-id/verge/core/uuid"
 	"github.com/verge-id/verge/testharness/wallettest"
 )
 
@@ -115,7 +115,9 @@ func (s *seedFile) complete(random io.Reader, methods []string) error {
 
 	inventID := func(id *string) {
 		if *id == "" && err == nil {
-			*id, err = uuid.New(random)
+			var made uuid.UUID
+			made, err = uuid.NewRandomFromReader(random)
+			*id = made.String()
 		}
 	}
 	inventID(&s.IntegrationID)

@@ -9,18 +9,17 @@ import (
 	"unicode/utf8"
 
 	"github.com/verge-id/verge/cmd/verge/internal/words"
-	"github.com/verge-id/verge/core/timestamp"
+	"github.com/verge-id/verge/core/web"
 )
 
 // printJSON prints the response of the API on one line, with times as in the API.
 func printJSON(p *program, v any) error {
-	text, err := timestamp.JSON(v)
-	if err != nil {
-		return err
-	}
-	_, err = p.stdout.Write(append(text, '\n'))
+	_, err := p.stdout.Write(append(web.JSON(200, v).Body, '\n'))
 	return err
 }
+
+// english is the language of the command line, for texts that have translations.
+const english = "en"
 
 // maxCell is the maximum width of a cell. --json has the whole text.
 const maxCell = 96

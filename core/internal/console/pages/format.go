@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/internal/timestamp"
 	"github.com/verge-id/verge/core/operate"
-	"github.com/verge-id/verge/core/timestamp"
 )
 
 // at writes a time for people, to the second.

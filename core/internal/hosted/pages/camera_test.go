@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/net/html"
 
-	"github.com/verge-id/verge/core/language"
+	"github.com/verge-id/verge/core/internal/language"
 )
 
 // cameraPage returns the form of the camera page in a language.

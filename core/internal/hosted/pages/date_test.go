@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-id/verge/core/language"
+	"github.com/verge-id/verge/core/internal/language"
 )
 
 func TestDay(t *testing.T) {

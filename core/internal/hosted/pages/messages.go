@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"sync"
 
-	"github.com/verge-id/verge/core/language"
+	"github.com/verge-id/verge/core/internal/language"
 )
 
 // The texts of a language are one flat JSON object in messages/<lang>.json. A test sees to it that all

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/verge-id/verge/core/language"
+	"github.com/verge-id/verge/core/internal/language"
 )
 
 var placeholder = regexp.MustCompile(`\{[^}]*\}`)

@@ -31,7 +31,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/verge-id/verge/core/language"
+	"github.com/verge-id/verge/core/internal/language"
 )
 
 //go:generate go run ../../../../cmd/generate/pages

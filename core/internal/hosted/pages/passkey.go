@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/verge-id/verge/core/internal/language"
 	"github.com/verge-id/verge/core/internal/weburl"
-	"github.com/verge-id/verge/core/language"
 )
 
 // The script of pages on which a passkey is created or used. Browsers offer passkeys to scripts alone. The
