@@ -10,7 +10,7 @@ import (
 // Contract 3: a request body with a content coding is 415, and the response names the accepted coding (RFC
 // 9110, 15.5.16).
 func TestRequest_ContentEncoding(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	page := web.Header{"Accept": {"text/html"}, "Content-Type": {"application/x-www-form-urlencoded"}}
 	for _, c := range []struct {
 		rule, path string

@@ -16,7 +16,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/verge-id/verge/testharness/kit"
+	"github.com/verge-id/verge/testharness/testenv"
 )
 
 const module = "github.com/verge-id/verge"
@@ -170,7 +170,7 @@ func goList(t *testing.T, patterns ...string) map[string]listed {
 	if err != nil {
 		t.Skip("there is no go command to ask for imports")
 	}
-	kit.Source(t)
+	testenv.Source(t)
 	args := append([]string{"list", "-deps", "-json=ImportPath,Name,Standard,Imports,Deps"}, patterns...)
 	cmd := exec.Command(goCommand, args...)
 	cmd.Dir = ".."
@@ -511,7 +511,7 @@ func TestCore_BuildsForWASM(t *testing.T) {
 	if err != nil {
 		t.Skip("there is no go command to build with")
 	}
-	kit.Source(t)
+	testenv.Source(t)
 	// -trimpath, as the module is built, so that Go finds most of it in its cache.
 	cmd := exec.Command(goCommand, "build", "-trimpath", "./core/...")
 	cmd.Dir = ".."

@@ -18,7 +18,7 @@ func TestSecurityText(t *testing.T) {
 		{"contract 22: no contact", "", 404},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := newWorld(t, func(cfg *Config) { cfg.SecurityContact = c.contact })
+			w := newFixture(t, func(cfg *Config) { cfg.SecurityContact = c.contact })
 			w.Clock.Advance(7 * time.Hour)
 			resp := w.Handle(ctx, &web.Request{Method: "GET", Path: "/.well-known/security.txt"})
 			if resp.Status != c.status {

@@ -39,17 +39,17 @@ var ctx = context.Background()
 // real is a kind of method that acts as the sandbox does and is not one.
 var real = method.Kind{Name: "real", Level: "L2", Open: sandbox.Kind.Open}
 
-// world is a Service on a test's host, with a log that has Debug, too.
-type world struct {
+// fixture is a Service on a test's host, with a log that has Debug, too.
+type fixture struct {
 	*Service
 	*testhost.Host
 	status int // of the webhook receiver
 	posts  []string
 }
 
-func newWorld(t testing.TB, configure func(*Config)) *world {
+func newFixture(t testing.TB, configure func(*Config)) *fixture {
 	t.Helper()
-	w := &world{Host: testhost.New(t), status: 200}
+	w := &fixture{Host: testhost.New(t), status: 200}
 	w.Host.Fetch = w
 	w.Host.Log = slog.New(slog.NewTextHandler(&w.Logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	cfg := good()
@@ -73,7 +73,7 @@ func good() Config {
 }
 
 // Fetch implements host.Fetcher.
-func (w *world) Fetch(_ context.Context, req host.FetchRequest) (host.FetchResponse, error) {
+func (w *fixture) Fetch(_ context.Context, req host.FetchRequest) (host.FetchResponse, error) {
 	var e webhook.Event
 	if err := json.Unmarshal(req.Body, &e); err != nil {
 		return host.FetchResponse{}, err
@@ -83,7 +83,7 @@ func (w *world) Fetch(_ context.Context, req host.FetchRequest) (host.FetchRespo
 }
 
 // begin starts a session in a partition. That makes an event that is due, and a timer.
-func (w *world) begin(t testing.TB, partition session.Partition) lifecycle.Session {
+func (w *fixture) begin(t testing.TB, partition session.Partition) lifecycle.Session {
 	t.Helper()
 	id, err := session.NewID(w.Host.Random, testUUID, session.L1, 25, w.Clock.Now(), partition)
 	coretest.Must(t, err)
@@ -96,7 +96,7 @@ func (w *world) begin(t testing.TB, partition session.Partition) lifecycle.Sessi
 	return s
 }
 
-func (w *world) ask(method, path string, header web.Header, body string) *web.Response {
+func (w *fixture) ask(method, path string, header web.Header, body string) *web.Response {
 	if header == nil {
 		header = web.Header{}
 	}
@@ -107,7 +107,7 @@ func (w *world) ask(method, path string, header web.Header, body string) *web.Re
 
 // TestRoutes asks for every path with every method.
 func TestRoutes(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	sid := w.begin(t, 0).Text
 	methods := []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT",
 		"PROPFIND", "get", ""}
@@ -185,7 +185,7 @@ func TestRoutes(t *testing.T) {
 }
 
 func TestCorrelationID(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	for _, c := range []struct {
 		name, id string
 		echoed   bool
@@ -233,7 +233,7 @@ func TestCorrelationID(t *testing.T) {
 }
 
 func TestService_StoreFails(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	sk, _, err := w.Directory().CreateKey(ctx, "pub_a", "", nil)
 	coretest.Must(t, err)
 	w.Clock.Advance(5 * time.Second) // the caches have expired
@@ -275,7 +275,7 @@ func TestService_UnreadableRecord(t *testing.T) {
 		{"a key that is awaited", "newest key of its key ring", host.ErrKeyAwaited},
 		{"a planted record", "cannot trust the store's data", token.ErrRecord},
 	} {
-		w := newWorld(t, nil)
+		w := newFixture(t, nil)
 		router := web.Router{Host: w.host, Explain: explain, Routes: web.Table{{Methods: get,
 			Pattern: "/api/x", Handle: func(context.Context, *web.Call) (*web.Response, error) {
 				return nil, fmt.Errorf("reading c:c/int/x: %w", c.err)
@@ -290,7 +290,7 @@ func TestService_UnreadableRecord(t *testing.T) {
 }
 
 func TestService_NoRandomness(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	h := w.Host.Host
 	h.Random = bytes.NewReader(nil)
 	s, err := New(good(), h)
@@ -302,7 +302,7 @@ func TestService_NoRandomness(t *testing.T) {
 }
 
 func TestRunDue(t *testing.T) {
-	w := newWorld(t, func(c *Config) { c.Partitions = 3 })
+	w := newFixture(t, func(c *Config) { c.Partitions = 3 })
 	if next, err := w.RunDue(ctx); err != nil || !next.IsZero() {
 		t.Errorf("nothing is scheduled: next %v, %v", next, err)
 	}
@@ -331,7 +331,7 @@ func TestRunDue(t *testing.T) {
 }
 
 func TestRunDueReturnsTheNextAttempt(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	w.status = 503
 	w.begin(t, 0)
 	next, err := w.RunDue(ctx)
@@ -352,7 +352,7 @@ func TestRunDueReturnsTheNextAttempt(t *testing.T) {
 
 // If the integration is gone, its session's timer ends the session and makes no event.
 func TestTimer_DeletedIntegration(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	s := w.begin(t, 0)
 	_, err := w.RunDue(ctx)
 	coretest.Must(t, err)
@@ -371,7 +371,7 @@ func TestTimer_DeletedIntegration(t *testing.T) {
 // A lease ends by the clock that other claimants have. A monotonic reading would make it seem to hold after
 // the clock was set ahead, or after the machine has slept.
 func TestLease_WallClock(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	w.begin(t, session.Partition(0))
 	off := time.Until(w.Clock.Now())
 	w.host.Now = func() time.Time { return time.Now().Add(off) }
@@ -389,7 +389,7 @@ func TestLease_WallClock(t *testing.T) {
 
 func TestClaimIsOfOnePartition(t *testing.T) {
 	const partitions, each = 4, 8
-	w := newWorld(t, func(c *Config) { c.Partitions = partitions })
+	w := newFixture(t, func(c *Config) { c.Partitions = partitions })
 	for p := range partitions {
 		for range each {
 			w.begin(t, session.Partition(p))
@@ -418,7 +418,7 @@ func TestClaimIsOfOnePartition(t *testing.T) {
 
 // A backlog in one partition does not keep the others waiting.
 func TestRunDueTakesAFewOfEachPartition(t *testing.T) {
-	w := newWorld(t, func(c *Config) { c.Partitions = 2 })
+	w := newFixture(t, func(c *Config) { c.Partitions = 2 })
 	var claimed []kv.Partition
 	w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
 		if c.Method == "Claim" {
@@ -440,7 +440,7 @@ func TestRunDueTakesAFewOfEachPartition(t *testing.T) {
 
 // Tasks of the partitions that answer run, even if another partition does not answer.
 func TestRunDueRunsTheOtherPartitionsBesideAnError(t *testing.T) {
-	w := newWorld(t, func(c *Config) { c.Partitions = 2 })
+	w := newFixture(t, func(c *Config) { c.Partitions = 2 })
 	w.begin(t, 0)
 	w.begin(t, 1)
 	w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
@@ -458,7 +458,7 @@ func TestRunDueRunsTheOtherPartitionsBesideAnError(t *testing.T) {
 }
 
 func TestTimersHaveNoDestination(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	w.begin(t, 0)
 	w.Clock.Advance(session.Life)
 	jobs, _, err := w.Claim(ctx, "p0", 10)
@@ -475,7 +475,7 @@ func TestTimersHaveNoDestination(t *testing.T) {
 }
 
 func TestDeferGivesAJobBack(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	w.begin(t, 0)
 	jobs, _, err := w.Claim(ctx, "p0", 1)
 	coretest.Must(t, err)
@@ -488,7 +488,7 @@ func TestDeferGivesAJobBack(t *testing.T) {
 }
 
 func TestTask_Unreadable(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	coretest.Must(t, w.Memory.Commit(ctx, kv.Tx{ID: "x", Partition: "p0", Schedule: []kv.Task{
 		{ID: "damaged", Due: w.Clock.Now().Add(-time.Second), Payload: []byte("?")},
 		{ID: "x/forged", Due: w.Clock.Now().Add(-time.Second),
@@ -514,7 +514,7 @@ func TestTask_Unreadable(t *testing.T) {
 
 // A rejected user sees the reason, in their language (contract 22, 30).
 func TestPagesOverTheirRateAreRejectedWithAPage(t *testing.T) {
-	w := newWorld(t, func(c *Config) { c.Limits.PagesPerIP = ratelimit.PerMinute(4) })
+	w := newFixture(t, func(c *Config) { c.Limits.PagesPerIP = ratelimit.PerMinute(4) })
 	german := web.Header{
 		"Accept":          {"text/html"},
 		"Accept-Language": {"de"},
@@ -563,7 +563,7 @@ func (m *shared) Spend(
 
 // A reader of the store finds no client's address in it (contract 13).
 func TestCountersNameNoClientAddress(t *testing.T) {
-	w := newWorld(t, nil)
+	w := newFixture(t, nil)
 	m := &shared{KV: w.Store, Store: ratelimit.NewLocal(0)}
 	w.Host.KV = m
 	var err error

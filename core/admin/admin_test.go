@@ -47,8 +47,8 @@ var (
 		Role: operate.RoleOperator}
 )
 
-// world is an Admin, on a store and with a receiver that do as the test says.
-type world struct {
+// fixture is an Admin, on a store and with a receiver that do as the test says.
+type fixture struct {
 	*Admin
 	*testhost.Host
 	answer func(host.FetchRequest) (int, error)
@@ -62,10 +62,10 @@ var trustList = method.TrustList{
 	Grace:  time.Hour,
 }
 
-func newWorld(t testing.TB) *world {
+func newFixture(t testing.TB) *fixture {
 	t.Helper()
 	h := testhost.New(t)
-	w := &world{Host: h}
+	w := &fixture{Host: h}
 	h.Fetch = w
 	kind := sandbox.Kind
 	kind.Lists = func(method.Config) []method.TrustList { return []method.TrustList{trustList} }
@@ -99,7 +99,7 @@ func newWorld(t testing.TB) *world {
 }
 
 // receiver verifies signatures, as publishers do.
-func (w *world) receiver(req host.FetchRequest) (int, error) {
+func (w *fixture) receiver(req host.FetchRequest) (int, error) {
 	header := map[string][]string{}
 	for name, value := range req.Header {
 		header[name] = []string{value}
@@ -111,7 +111,7 @@ func (w *world) receiver(req host.FetchRequest) (int, error) {
 }
 
 // Fetch implements host.Fetcher.
-func (w *world) Fetch(_ context.Context, req host.FetchRequest) (host.FetchResponse, error) {
+func (w *fixture) Fetch(_ context.Context, req host.FetchRequest) (host.FetchResponse, error) {
 	status, err := w.answer(req)
 	return host.FetchResponse{Status: status}, err
 }
@@ -120,7 +120,7 @@ func (w *world) Fetch(_ context.Context, req host.FetchRequest) (host.FetchRespo
 var routes = (*Admin)(nil).Routes()
 
 // Handle returns the result of the handler of a request.
-func (w *world) Handle(ctx context.Context, req *web.Request) (resp *web.Response, err error) {
+func (w *fixture) Handle(ctx context.Context, req *web.Request) (resp *web.Response, err error) {
 	keep := func(handle web.Handler) web.Handler {
 		return func(ctx context.Context, c *web.Call) (*web.Response, error) {
 			resp, err = handle(ctx, c)
@@ -142,7 +142,7 @@ type question struct {
 }
 
 // send sends a request and returns the response. It compares the response with the description.
-func (w *world) send(t testing.TB, q question) (*web.Response, *web.Error) {
+func (w *fixture) send(t testing.TB, q question) (*web.Response, *web.Error) {
 	t.Helper()
 	path, query, _ := strings.Cut(q.path, "?")
 	req := &web.Request{Method: q.method, Path: path, Query: query, Body: []byte(q.body), Client: from,
@@ -167,7 +167,7 @@ func (w *world) send(t testing.TB, q question) (*web.Response, *web.Error) {
 
 // ask sends a request with the operator token, for whatever version there is. The body of a 200 goes into
 // into.
-func (w *world) ask(t testing.TB, method, path, body string, into any) *web.Error {
+func (w *fixture) ask(t testing.TB, method, path, body string, into any) *web.Error {
 	t.Helper()
 	resp, e := w.send(t, question{operator, method, path, body, "*"})
 	if e != nil {
@@ -183,14 +183,14 @@ func (w *world) ask(t testing.TB, method, path, body string, into any) *web.Erro
 }
 
 // must is ask, where an error ends the test.
-func (w *world) must(t testing.TB, method, path, body string, into any) {
+func (w *fixture) must(t testing.TB, method, path, body string, into any) {
 	t.Helper()
 	if e := w.ask(t, method, path, body, into); e != nil {
 		t.Fatalf("%s %s: %v %v", method, path, e, e.Details)
 	}
 }
 
-func (w *world) rejected(t testing.TB, code web.Code, method, path, body string) *web.Error {
+func (w *fixture) rejected(t testing.TB, code web.Code, method, path, body string) *web.Error {
 	t.Helper()
 	e := w.ask(t, method, path, body, nil)
 	if e == nil || e.Code != code {
@@ -200,7 +200,7 @@ func (w *world) rejected(t testing.TB, code web.Code, method, path, body string)
 }
 
 func TestOperatorToken_Required(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	sk, _, err := w.Operations.Directory.CreateKey(ctx, "pub_a", "", nil)
 	coretest.Must(t, err)
 	calls := w.Store.Calls()
@@ -231,7 +231,7 @@ func TestOperatorToken_Required(t *testing.T) {
 
 // Contract 30: after 20 wrong tokens of an address, no token of it is checked until the minute ends.
 func TestWrongTokens_LockTheAddress(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.Guard.Limit = ratelimit.PerMinute(20)
 	w.Clock.Advance(time.Minute - w.Clock.Now().Sub(w.Clock.Now().Truncate(time.Minute)) + 10*time.Second)
 	ask := func(token, from string) (web.Code, int) {
@@ -318,7 +318,7 @@ func TestWrongTokens_LockTheAddress(t *testing.T) {
 }
 
 func TestIndex(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	calls := w.Store.Calls()
 	resp, err := w.Handle(ctx, &web.Request{Method: "GET", Path: "/", Header: web.Header{}})
 	coretest.Must(t, err)
@@ -347,7 +347,7 @@ func TestIndex(t *testing.T) {
 }
 
 func TestRoutes(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	event := "evt_" + testUUID
 	for path, want := range map[string][]string{
 		"/admin/v1/publishers":                         {"GET", "HEAD", "POST"},
@@ -387,7 +387,7 @@ func TestRoutes(t *testing.T) {
 
 // A body with another content type than JSON is rejected, as in the publishers' API.
 func TestBody_ContentType(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	event := "/admin/v1/deliveries/evt_" + testUUID + "/resend"
 	const key = `{"publisher_id":"pub_a"}`
 	for _, c := range []struct {

@@ -23,13 +23,13 @@ type eventPage[T any] struct {
 }
 
 // bury makes n dead events of a partition.
-func (w *world) bury(t testing.TB, p kv.Partition, n int) (ids []string) {
+func (w *fixture) bury(t testing.TB, p kv.Partition, n int) (ids []string) {
 	t.Helper()
 	return w.try(t, p, n, func(host.FetchRequest) (int, error) { return 400, nil })
 }
 
 // try makes n events of a partition and attempts each of them once.
-func (w *world) try(t testing.TB, p kv.Partition, n int, answer func(host.FetchRequest) (int, error)) (
+func (w *fixture) try(t testing.TB, p kv.Partition, n int, answer func(host.FetchRequest) (int, error)) (
 	ids []string) {
 	t.Helper()
 	w.answer = answer
@@ -57,7 +57,7 @@ func TestDeliveriesArePagedOverPartitions(t *testing.T) {
 	for _, counts := range [][3]int{{0, 0, 0}, {1, 2, 3}, {200, 0, 1}, {200, 200, 0}, {0, 201, 0},
 		{150, 100, 199}, {0, 0, 200}} {
 		t.Run(fmt.Sprintf("contract 27: %v dead events", counts), func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			want := map[string]bool{}
 			for n, count := range counts {
 				for _, id := range w.bury(t, w.Operations.Partitions[n], count) {
@@ -98,7 +98,7 @@ func TestDeliveriesArePagedOverPartitions(t *testing.T) {
 }
 
 func TestEventsThatWaitAreListedApartFromTheDead(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	dead := w.bury(t, "p0", 2)
 	waiting := map[string]kv.Partition{}
 	for _, p := range []kv.Partition{"p0", "p2"} {
@@ -132,7 +132,7 @@ func TestEventsThatWaitAreListedApartFromTheDead(t *testing.T) {
 
 // Operators learn whose events have not arrived, counted over all partitions.
 func TestUndeliveredIsCounted(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	var none operate.Undelivered
 	if e := w.ask(t, "GET", operate.ListUndelivered.Path, "", &none); e != nil || none.Publishers == nil ||
 		len(none.Publishers) > 0 {
@@ -154,7 +154,7 @@ func TestUndeliveredIsCounted(t *testing.T) {
 }
 
 func TestResend(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	id := w.bury(t, "p2", 1)[0]
 	path := "/admin/v1/deliveries/" + id + "/resend"
 	w.Store.Decide = func(c kvtest.Call) kvtest.Fault {

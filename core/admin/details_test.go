@@ -119,7 +119,7 @@ const inSite = `{"id":"694069ac-4d4e-475f-906b-2f11c5eca7bd","publisher":"pub_a"
 
 // Contract 5: an error lists all invalid fields of a body, and the request has no effect.
 func TestBody_AllFieldErrors(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	named := w.sample(t)
 	before := w.stored(t)
 	for name, r := range rows {

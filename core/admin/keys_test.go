@@ -13,7 +13,7 @@ import (
 )
 
 func TestKeysAreMadeListedAndRevoked(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	var made operate.CreatedKey
 	if e := w.ask(t, "POST", operate.ListKeys.Path, `{"publisher_id":"pub_a"}`, &made); e != nil {
 		t.Fatal(e)
@@ -55,7 +55,7 @@ func TestKeysAreMadeListedAndRevoked(t *testing.T) {
 }
 
 func TestCreateKey_NullField(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	var made operate.CreatedKey
 	const body = `{"publisher_id":"pub_a","integration_id":null,"expires":null}`
 	if e := w.ask(t, "POST", operate.ListKeys.Path, body, &made); e != nil {
@@ -68,7 +68,7 @@ func TestCreateKey_NullField(t *testing.T) {
 
 // A response must never contain a key with more rights than requested.
 func TestKey_RequestedRights(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	now := w.Clock.Now().Format(time.RFC3339)
 	for _, c := range []struct {
 		name, body string
@@ -104,7 +104,7 @@ func TestKey_RequestedRights(t *testing.T) {
 // Anybody can read a public key, and who chooses the callback gets the result token.
 func TestNoPublicKeyWithoutCallbackOrigins(t *testing.T) {
 	for _, dev := range []bool{false, true} {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.Operations.Dev = dev
 		i, err := w.Operations.Directory.Integration(ctx, testUUID)
 		coretest.Must(t, err)

@@ -224,7 +224,7 @@ func TestOpenAPIExamplesFitTheirSchemas(t *testing.T) {
 
 // Like the public description, it needs no token and does not read the store.
 func TestOpenAPI_Served(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	calls := w.Store.Calls()
 	resp, err := w.Handle(ctx, &web.Request{Method: "GET", Path: openAPIPath, Header: web.Header{}})
 	coretest.Must(t, err)

@@ -19,7 +19,7 @@ import (
 )
 
 // sample returns the values of the placeholders in the paths and bodies of the table of all routes.
-func (w *world) sample(t testing.TB) *strings.Replacer {
+func (w *fixture) sample(t testing.TB) *strings.Replacer {
 	t.Helper()
 	k, err := w.Operations.CreateKey(ctx, root, operate.KeyInput{Publisher: "pub_a"})
 	coretest.Must(t, err)
@@ -232,7 +232,7 @@ func TestRights_Table(t *testing.T) {
 	for name, r := range rows {
 		for _, role := range []operate.Role{operate.RoleOperator, operate.RoleViewer} {
 			t.Run(fmt.Sprintf("%s as %s", name, role), func(t *testing.T) {
-				w := newWorld(t)
+				w := newFixture(t)
 				named := w.sample(t)
 				made, err := w.Operations.CreateOperatorToken(ctx, root, "Olga", role, nil)
 				coretest.Must(t, err)
@@ -257,7 +257,7 @@ func TestRights_Table(t *testing.T) {
 }
 
 // stored returns the content of the store without the audit.
-func (w *world) stored(t testing.TB) string {
+func (w *fixture) stored(t testing.TB) string {
 	t.Helper()
 	var all []string
 	for _, p := range append([]kv.Partition{"c"}, w.Operations.Partitions...) {
@@ -274,7 +274,7 @@ func (w *world) stored(t testing.TB) string {
 
 // The error names the missing item.
 func TestNotFound_NamesItem(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	for request, want := range map[string]string{
 		"GET passkeys?publisher_id=pub_none":               "There is no such publisher.",
 		"POST passkeys/end":                                "There is no such publisher.",
@@ -331,7 +331,7 @@ func TestIfMatch_Header(t *testing.T) {
 		{operate.ListIntegrations.Path + "/" + testUUID + "/rotate", "", "POST"},
 	} {
 		t.Run(c.action+" "+c.path, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			thing := strings.Join(strings.Split(c.path, "/")[:5], "/")
 			ask := func(match string) (*web.Response, *web.Error) {
 				return w.send(t, question{operator, c.action, c.path, c.body, match})
@@ -374,7 +374,7 @@ func TestIfMatch_Header(t *testing.T) {
 
 // Contract 42: every list is shown whole, page by page.
 func TestCursors(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	const n = 13
 	for i := range n {
 		name := fmt.Sprintf("%02d", i)
@@ -444,7 +444,7 @@ func TestCursors(t *testing.T) {
 // Contract 13: the secret part of a key, token, link or webhook secret is in one response, and never again in
 // a response or in the log.
 func TestSecretsAreToldOnce(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	named := w.sample(t)
 	var secrets []string
 	member := func(path, body, name string) {
@@ -499,7 +499,7 @@ func TestSecretsAreToldOnce(t *testing.T) {
 
 // A test of a webhook, an event and a session that are sent by way of the API.
 func TestTrialsOverTheAPI(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	var report operate.TestReport
 	w.must(t, "POST", testPath, "", &report)
 	if !report.Ready || len(report.Probes) != 5 {
@@ -554,7 +554,7 @@ func TestTrialsOverTheAPI(t *testing.T) {
 
 // Contract 42: a caller can read the name and the rights of its token.
 func TestToken_Rights(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	made, err := w.Operations.CreateOperatorToken(ctx, root, "Olga", operate.RoleViewer, nil)
 	coretest.Must(t, err)
 	rejected, _ := w.send(t,
@@ -583,7 +583,7 @@ func TestToken_Rights(t *testing.T) {
 
 // Contract 42: the use of a token is in the audit, once an hour and address.
 func TestToken_UseIsAudited(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	uses := func() (n int) {
 		page, err := w.Operations.Audit(ctx, root, "", operate.Cursor{})
 		coretest.Must(t, err)
@@ -621,7 +621,7 @@ func TestToken_UseIsAudited(t *testing.T) {
 
 // Contract 3, 5: a body that is not an object is rejected, and one error lists all invalid fields.
 func TestHostileBodies(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	named := w.sample(t)
 	before := w.stored(t)
 	for name, r := range rows {
@@ -689,7 +689,7 @@ func TestHostileBodies(t *testing.T) {
 
 // For any request, the response is described in openapi.yaml and is never an internal error.
 func FuzzRequests(f *testing.F) {
-	w := newWorld(f)
+	w := newFixture(f)
 	named := w.sample(f)
 	for name, r := range rows {
 		method, _, _ := strings.Cut(name, " ")

@@ -22,7 +22,7 @@ func logoFile(t *testing.T, width int) []byte {
 }
 
 // brands saves a publisher with that file as its logo.
-func (w *world) brands(t *testing.T, file []byte) Publisher {
+func (w *fixture) brands(t *testing.T, file []byte) Publisher {
 	t.Helper()
 	old, err := w.ReadPublisher(ctx, "pub_a")
 	if err != nil && !errors.Is(err, ErrNotFound) {
@@ -42,7 +42,7 @@ func (w *world) brands(t *testing.T, file []byte) Publisher {
 }
 
 func TestLogo_StoredUnderItsHash(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	first := w.brands(t, logoFile(t, 64))
 	if l := first.Logo; l.Width != 64 || l.Height != 32 || l.ContentType() != "image/png" {
 		t.Errorf("contract 52: the logo is %+v, %s", l, l.ContentType())
@@ -71,7 +71,7 @@ func TestLogo_StoredUnderItsHash(t *testing.T) {
 }
 
 func TestLogo_AnotherContent(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	p := w.brands(t, logoFile(t, 64))
 	coretest.Must(t, kv.CommitSurely(ctx, w.Memory, kv.Tx{ID: "forged", Partition: Partition,
 		Puts: []kv.Put{{Name: logoItems + p.Logo.Name, Value: logoFile(t, 65)}}}))
@@ -92,7 +92,7 @@ func TestLogo_AnotherContent(t *testing.T) {
 }
 
 func TestSite_Brand(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	site := Site{
 		Publishers: []SitePublisher{{ID: "pub_a", Name: "A", Accent: "#1f5c4d", Logo: logoFile(t, 64)}},
 	}

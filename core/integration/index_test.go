@@ -19,7 +19,7 @@ func numbered(n int, publisher string) Integration {
 }
 
 // forget removes the index, as if an earlier release had written the store.
-func (w *world) forget(t testing.TB) {
+func (w *fixture) forget(t testing.TB) {
 	t.Helper()
 	var names []string
 	coretest.Must(t, w.each(ctx, "c/of/", func(it kv.Item) error {
@@ -54,7 +54,7 @@ func pages[T any](t testing.TB, list func(after string, n int) ([]T, string, err
 }
 
 func TestLists(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	var ofA, ofB []string
 	for n, publisher := range []string{"pub_a", "pub_b", "pub_a", "pub_ab", "pub_a", "pub_b", "pub_a"} {
 		coretest.Must(t, w.PutPublisher(ctx, Publisher{ID: publisher}))
@@ -138,7 +138,7 @@ func TestLists(t *testing.T) {
 // Contract 42: an entry of the index counts only if the record agrees. An attacker who can write to the store
 // cannot show a publisher another's data.
 func TestIndex_OtherPublishers(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.seed(t)
 	coretest.Must(t, w.PutPublisher(ctx, Publisher{ID: "pub_b"}))
 	text, _, err := w.CreateKey(ctx, "pub_a", "", nil)
@@ -158,7 +158,7 @@ func TestIndex_OtherPublishers(t *testing.T) {
 
 // Items that this service did not write are omitted, and a failing store is an error, not an empty list.
 func TestIndex_ForgedRecord(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	bound(t, w)
 	w.seed(t)
 	forged := numbered(1, "pub_a")
@@ -186,7 +186,7 @@ func TestIndex_ForgedRecord(t *testing.T) {
 // earlier release's store is made in one pass.
 func TestTenThousandIntegrations(t *testing.T) {
 	const all, publishers = 10_000, 100
-	w := newWorld(t)
+	w := newFixture(t)
 	for n := range all {
 		coretest.Must(t, w.PutIntegration(ctx, numbered(n, fmt.Sprintf("pub_%d", n%publishers)), ""))
 	}
@@ -238,7 +238,7 @@ func TestTenThousandIntegrations(t *testing.T) {
 // An instance of an earlier release in the same fleet writes no index. The next start of this release does. A
 // lost reply makes no difference.
 func TestIndex_EarlierRelease(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.seed(t)
 	_, key, err := w.CreateKey(ctx, "pub_a", "", nil)
 	coretest.Must(t, err)

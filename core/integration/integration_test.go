@@ -25,24 +25,24 @@ const (
 
 var ctx = context.Background()
 
-// world is a directory on a store that counts its calls, with a clock that the test moves.
-type world struct {
+// fixture is a directory on a store that counts its calls, with a clock that the test moves.
+type fixture struct {
 	*Directory
 	*testhost.Host
 	gets  atomic.Int64
 	lists atomic.Int64
 }
 
-func newWorld(t testing.TB) *world {
+func newFixture(t testing.TB) *fixture {
 	t.Helper()
-	w := &world{Host: testhost.New(t)}
+	w := &fixture{Host: testhost.New(t)}
 	w.Store.Decide = w.count
 	w.Host.Sealer = ring(t, 0)
 	w.Directory = NewDirectory(w.Host.Host)
 	return w
 }
 
-func (w *world) count(c kvtest.Call) kvtest.Fault {
+func (w *fixture) count(c kvtest.Call) kvtest.Fault {
 	switch c.Method {
 	case "Get":
 		w.gets.Add(1)
@@ -53,7 +53,7 @@ func (w *world) count(c kvtest.Call) kvtest.Fault {
 }
 
 // another is a second instance on the same store.
-func (w *world) another() *Directory { return NewDirectory(w.Host.Host) }
+func (w *fixture) another() *Directory { return NewDirectory(w.Host.Host) }
 
 // ring returns a ring with its keys in the given order: 0 is the first key, 1 the second.
 func ring(t testing.TB, order ...int) *token.Ring {
@@ -86,13 +86,13 @@ func sample() Integration {
 }
 
 // seed puts a publisher with an integration.
-func (w *world) seed(t testing.TB) {
+func (w *fixture) seed(t testing.TB) {
 	t.Helper()
 	coretest.Must(t, w.PutPublisher(ctx, Publisher{ID: "pub_a", Name: "A"}))
 	coretest.Must(t, w.PutIntegration(ctx, sample(), secret))
 }
 
-func (w *world) integration(t testing.TB, d *Directory) *Integration {
+func (w *fixture) integration(t testing.TB, d *Directory) *Integration {
 	t.Helper()
 	i, err := d.Integration(ctx, testUUID)
 	coretest.Must(t, err)
@@ -137,7 +137,7 @@ func TestKey_Form(t *testing.T) {
 }
 
 func TestKey_Mistyped(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.seed(t)
 	key, _, err := w.CreateKey(ctx, "pub_a", "", nil)
 	coretest.Must(t, err)
@@ -182,7 +182,7 @@ func TestKey_Mistyped(t *testing.T) {
 
 // The record decides what a key may do, not only the prefix that its holder writes.
 func TestRecord_OtherKind(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.seed(t)
 	text, err := GenerateKey(SecretPrefix, w.Host.Random)
 	coretest.Must(t, err)
@@ -198,7 +198,7 @@ func TestRecord_OtherKind(t *testing.T) {
 }
 
 func TestCreateKey(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.seed(t)
 	coretest.Must(t, w.PutPublisher(ctx, Publisher{ID: "pub_b"}))
 	expires := w.Clock.Now().Add(time.Hour)
@@ -231,7 +231,7 @@ func TestCreateKey(t *testing.T) {
 }
 
 func TestKey_TwoValid(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.seed(t)
 	old, oldKey, err := w.CreateKey(ctx, "pub_a", "", nil)
 	coretest.Must(t, err)
@@ -250,7 +250,7 @@ func TestKey_TwoValid(t *testing.T) {
 }
 
 func TestRevocation_WithinFiveSeconds(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.seed(t)
 	text, key, err := w.CreateKey(ctx, "pub_a", "", nil)
 	coretest.Must(t, err)
@@ -298,7 +298,7 @@ func TestRevocation_WithinFiveSeconds(t *testing.T) {
 }
 
 func TestCache_Life(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.seed(t)
 	d := w.another()
 	reads := func() int64 {
@@ -338,7 +338,7 @@ func TestCache_Life(t *testing.T) {
 // While nothing changes, the generation is the only item that an instance reads again. Any change is noticed
 // within 5 seconds of it, and at the first read after them.
 func TestCache_Generation(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.seed(t)
 	d := w.another()
 	look := func() (gets, lists int64) {
@@ -384,7 +384,7 @@ func TestCache_Generation(t *testing.T) {
 
 // A record whose key was retired is rejected within 5 seconds, even if the store did not change.
 func TestCache_RetiredKey(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.seed(t)
 	d := w.another()
 	w.integration(t, d)
@@ -397,7 +397,7 @@ func TestCache_RetiredKey(t *testing.T) {
 
 // A writer to the store who restores the generation hides a revocation for a minute at most.
 func TestCache_GenerationRestored(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.seed(t)
 	d := w.another()
 	text, key, err := w.CreateKey(ctx, "pub_a", "", nil)
@@ -419,7 +419,7 @@ func TestCache_GenerationRestored(t *testing.T) {
 
 // Another instance notices a webhook whose test has failed.
 func TestCache_Readiness(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.seed(t)
 	d := w.another()
 	secret, err := w.WebhookSecret(w.integration(t, w.Directory))
@@ -436,7 +436,7 @@ func TestCache_Readiness(t *testing.T) {
 // If a record was signed again, an instance that has only its old signature must read it immediately. The
 // generation that it knows may be older than the new signature.
 func TestCache_SignedAgain(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.seed(t)
 	d := w.another()
 	publisher := func() error {
@@ -457,7 +457,7 @@ func TestCache_SignedAgain(t *testing.T) {
 
 // A change between the reads of the generation and of a record must not leave the old record valid.
 func TestCache_ChangeBetweenReads(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.seed(t)
 	for _, name := range []string{generationItem, publisherItems + "pub_a"} {
 		d := w.another()
@@ -484,7 +484,7 @@ func TestCache_ChangeBetweenReads(t *testing.T) {
 
 // The age of an answer counts from when its read was sent, so that a slow read is not used for longer.
 func TestRevocation_SlowRead(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.seed(t)
 	d := w.another()
 	w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
@@ -502,7 +502,7 @@ func TestRevocation_SlowRead(t *testing.T) {
 }
 
 func TestDirectory_StoreFails(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.seed(t)
 	text, key, err := w.CreateKey(ctx, "pub_a", "", nil)
 	coretest.Must(t, err)
@@ -527,7 +527,7 @@ func TestDirectory_StoreFails(t *testing.T) {
 }
 
 // dump returns everything that a reader of the store can see.
-func (w *world) dump(t testing.TB) string {
+func (w *fixture) dump(t testing.TB) string {
 	t.Helper()
 	items, err := w.Store.List(ctx, kv.Key{Partition: Partition}, "", 1000)
 	coretest.Must(t, err)
@@ -539,7 +539,7 @@ func (w *world) dump(t testing.TB) string {
 }
 
 func TestRecord_NoSecrets(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.seed(t)
 	sk, _, err := w.CreateKey(ctx, "pub_a", "", nil)
 	coretest.Must(t, err)
@@ -569,7 +569,7 @@ func TestRecord_NoSecrets(t *testing.T) {
 }
 
 func TestSecret_BoundToRecord(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.seed(t)
 	i := w.integration(t, w.Directory)
 	if got, err := w.WebhookSecret(i); err != nil || got != secret {
@@ -604,7 +604,7 @@ func TestSecret_BoundToRecord(t *testing.T) {
 }
 
 func TestPutIntegrationKeepsTheSecretAndSealsItAgain(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.seed(t)
 	before := w.integration(t, w.Directory).Webhook.Sealed
 
@@ -652,7 +652,7 @@ func TestPutIntegrationKeepsTheSecretAndSealsItAgain(t *testing.T) {
 }
 
 func TestResealLeavesNothingToAnOldKey(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.seed(t)
 	lost, none := sample(), sample()
 	lost.ID, none.ID = "11111111-1111-4111-8111-111111111111", otherUUID
@@ -680,7 +680,7 @@ func TestResealLeavesNothingToAnOldKey(t *testing.T) {
 }
 
 func TestSecret_Limit(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.seed(t)
 	if err := w.PutIntegration(ctx, sample(), strings.Repeat("s", maxSecret)); err != nil {
 		t.Error(err)
@@ -691,7 +691,7 @@ func TestSecret_Limit(t *testing.T) {
 }
 
 func TestReadiness(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.seed(t)
 	ready := func(d *Directory) bool {
 		t.Helper()
@@ -761,7 +761,7 @@ func TestFingerprint_URLAndSecret(t *testing.T) {
 }
 
 func TestBrowserOrigin(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.seed(t)
 	other := sample()
 	other.ID, other.BrowserOrigins = otherUUID, []string{"https://app.publisher.example:8443"}
@@ -809,7 +809,7 @@ func TestBrowserOrigin(t *testing.T) {
 }
 
 func TestListsReadAllPages(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.seed(t)
 	const n = 401
 	for range n {
@@ -828,7 +828,7 @@ func TestListsReadAllPages(t *testing.T) {
 }
 
 func TestRecord_Damaged(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	coretest.Must(t, w.Store.Commit(ctx, kv.Tx{ID: "x", Partition: Partition,
 		Puts: []kv.Put{{Name: "c/int/" + testUUID, Value: []byte("{")}}}))
 	_, err1 := w.Integration(ctx, testUUID)
@@ -842,7 +842,7 @@ func TestRecord_Damaged(t *testing.T) {
 
 // A commit that made a key and arrives late must not revive the key after it was revoked.
 func TestRevocation_DelayedCreation(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.seed(t)
 	delayed := false
 	w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
@@ -865,7 +865,7 @@ func TestRevocation_DelayedCreation(t *testing.T) {
 // Two operators write at the same time. The one who leaves the secret as it is must not restore an old
 // one.
 func TestKeepingTheSecretDoesNotUndoAChangeOfIt(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.seed(t)
 	other := w.another()
 	once := false
@@ -887,7 +887,7 @@ func TestKeepingTheSecretDoesNotUndoAChangeOfIt(t *testing.T) {
 
 // An opened secret is kept as long as a read is, and no longer.
 func TestSecret_Cache(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	opened := 0
 	on := w.Host.Host
 	on.Sealer = countingSealer{on.Sealer, &opened}

@@ -14,9 +14,9 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// bound gives the world a ring whose keys are this release's, so that nothing without a MAC is
+// bound gives the fixture a ring whose keys are this release's, so that nothing without a MAC is
 // accepted.
-func bound(t *testing.T, w *world) keyring.File {
+func bound(t *testing.T, w *fixture) keyring.File {
 	t.Helper()
 	kr, err := keyring.Generate(w.Host.Random, w.Clock.Now())
 	coretest.Must(t, err)
@@ -24,7 +24,7 @@ func bound(t *testing.T, w *world) keyring.File {
 	return kr
 }
 
-func (w *world) use(t *testing.T, kr keyring.File) {
+func (w *fixture) use(t *testing.T, kr keyring.File) {
 	t.Helper()
 	ring, err := kr.Ring("verify.verge.example", w.Host.Random, w.Clock.Now)
 	coretest.Must(t, err)
@@ -32,14 +32,14 @@ func (w *world) use(t *testing.T, kr keyring.File) {
 	w.Directory = NewDirectory(w.Host.Host)
 }
 
-func (w *world) raw(t *testing.T, name string) kv.Item {
+func (w *fixture) raw(t *testing.T, name string) kv.Item {
 	t.Helper()
 	it, err := w.Store.Get(ctx, kv.Key{Partition: Partition, Name: name})
 	coretest.Must(t, err)
 	return it
 }
 
-func (w *world) plant(t *testing.T, name string, value []byte) {
+func (w *fixture) plant(t *testing.T, name string, value []byte) {
 	t.Helper()
 	coretest.Must(t, w.Store.Commit(ctx, kv.Tx{ID: "forger", Partition: Partition,
 		Puts: []kv.Put{{Name: name, Value: value}}}))
@@ -50,7 +50,7 @@ func (w *world) plant(t *testing.T, name string, value []byte) {
 // change a key or an integration.
 func TestRecord_StoreWriter(t *testing.T) {
 	t.Run("contract 19: their own key", func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		bound(t, w)
 		text, err := GenerateKey(SecretPrefix, w.Host.Random)
 		coretest.Must(t, err)
@@ -66,7 +66,7 @@ func TestRecord_StoreWriter(t *testing.T) {
 		}
 	})
 	t.Run("contract 19: another's record under the hash of their own key", func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		bound(t, w)
 		coretest.Must(t, w.PutPublisher(ctx, Publisher{ID: "pub_a"}))
 		theirs, _, err := w.CreateKey(ctx, "pub_a", "", nil)
@@ -79,7 +79,7 @@ func TestRecord_StoreWriter(t *testing.T) {
 		}
 	})
 	t.Run("contract 19: an integration with another URL", func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		bound(t, w)
 		w.seed(t)
 		it := w.raw(t, "c/int/"+testUUID)
@@ -102,7 +102,7 @@ func TestRecord_StoreWriter(t *testing.T) {
 // TestRecord_StoreReader: contract 19. The store holds in clear neither the URL nor anything that would
 // confirm a guess of the secret.
 func TestRecord_StoreReader(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	bound(t, w)
 	w.seed(t)
 	i, err := w.Integration(ctx, testUUID)
@@ -131,7 +131,7 @@ func TestRecord_StoreReader(t *testing.T) {
 // TestRecord_EarlierRelease: items of an earlier release are read. They are written again once a bound
 // key seals. Some minutes later nothing without a MAC is accepted.
 func TestRecord_EarlierRelease(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	legacy := keyring.File{Keys: []token.RingKey{{Key: token.Key{ID: "9f02ab31", Secret: make([]byte, 32),
 		Created: w.Clock.Now()}}}}
 	w.use(t, legacy)
@@ -198,7 +198,7 @@ func TestRecord_EarlierRelease(t *testing.T) {
 
 // TestReadinessUnderAMACIsResetToo: contract 29, with keys of this release.
 func TestReadinessUnderAMACIsResetToo(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	bound(t, w)
 	w.seed(t)
 	i, err := w.Integration(ctx, testUUID)

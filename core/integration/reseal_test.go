@@ -16,7 +16,7 @@ import (
 )
 
 // keep puts a signed item, as other packages do.
-func (w *world) keep(t testing.TB, name, object string, expires time.Time) {
+func (w *fixture) keep(t testing.TB, name, object string, expires time.Time) {
 	t.Helper()
 	value, err := token.SignRecord(w.Host.Sealer, itemKey(name).String(), []byte(object))
 	coretest.Must(t, err)
@@ -29,7 +29,7 @@ func (w *world) keep(t testing.TB, name, object string, expires time.Time) {
 // Contract 16: items that a superseded key has signed stay unchanged, so that a later key does not make them
 // valid.
 func TestResealSignsNothingOfASupersededKey(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	keys := bound(t, w)
 	var names []string
 	for _, prefix := range slices.Concat(resigned, history) {
@@ -54,7 +54,7 @@ func TestResealSignsNothingOfASupersededKey(t *testing.T) {
 
 // Contract 16: Reseal signs what other packages keep in the partition, too. Only the signature changes.
 func TestResealSignsWhatOthersKeep(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	keys := bound(t, w)
 	expires := w.Clock.Now().Add(48 * time.Hour).Truncate(time.Second)
 	var names []string

@@ -16,7 +16,7 @@ import (
 )
 
 // entry returns the audit entry that is written with a change.
-func (w *world) entry(t testing.TB, operation string) []kv.Put {
+func (w *fixture) entry(t testing.TB, operation string) []kv.Put {
 	t.Helper()
 	puts, err := audit.Entry{Actor: audit.Actor{Kind: audit.Operator}, Publisher: "pub_a",
 		Operation: operation}.Puts(w.Host.Sealer, w.Host.Random, w.Clock.Now())
@@ -25,7 +25,7 @@ func (w *world) entry(t testing.TB, operation string) []kv.Put {
 }
 
 // audited returns the entries of the audit, the newest first.
-func (w *world) audited(t testing.TB) []audit.Entry {
+func (w *fixture) audited(t testing.TB) []audit.Entry {
 	t.Helper()
 	all, _, err := audit.List(ctx, w.Memory, w.Host.Sealer, "", "", 1000)
 	coretest.Must(t, err)
@@ -33,7 +33,7 @@ func (w *world) audited(t testing.TB) []audit.Entry {
 }
 
 // made creates a publisher and an integration as an operator does, and returns the integration.
-func (w *world) made(t testing.TB) Versioned[Integration] {
+func (w *fixture) made(t testing.TB) Versioned[Integration] {
 	t.Helper()
 	_, err := w.SavePublisher(ctx, Publisher{ID: "pub_a", Name: "A"}, "")
 	coretest.Must(t, err)
@@ -44,7 +44,7 @@ func (w *world) made(t testing.TB) Versioned[Integration] {
 }
 
 // now returns the current integration.
-func (w *world) now(t testing.TB) Versioned[Integration] {
+func (w *fixture) now(t testing.TB) Versioned[Integration] {
 	t.Helper()
 	v, err := w.ReadIntegration(ctx, testUUID)
 	coretest.Must(t, err)
@@ -52,7 +52,7 @@ func (w *world) now(t testing.TB) Versioned[Integration] {
 }
 
 func TestSavePublisher(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	version, err := w.SavePublisher(ctx, Publisher{ID: "pub_a", Name: "A", Managed: true}, "",
 		w.entry(t, "x")...)
 	coretest.Must(t, err)
@@ -91,7 +91,7 @@ func TestSavePublisher(t *testing.T) {
 
 // Two people change one integration. The second save fails, and shows the first change.
 func TestNoUpdateIsLost(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	v := w.made(t)
 	first, second := v.Value, v.Value
 	first.Name, second.ChallengeAge = "First", 40
@@ -133,7 +133,7 @@ func TestNoUpdateIsLost(t *testing.T) {
 }
 
 func TestSaveIntegrationKeepsSecrets(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	bound(t, w)
 	v := w.made(t)
 	i := v.Value
@@ -163,7 +163,7 @@ func TestSaveIntegrationKeepsSecrets(t *testing.T) {
 }
 
 func TestSaveIntegrationRejects(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	v := w.made(t)
 	change := func(change func(*Integration)) Integration {
 		i := v.Value
@@ -204,7 +204,7 @@ func TestSaveIntegrationRejects(t *testing.T) {
 
 // Contract 46: an archived record cannot be changed until it is restored.
 func TestArchive(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	v := w.made(t)
 	at := w.Clock.Now().Add(time.Hour) // the directory's own clock counts
 	i := v.Value
@@ -261,7 +261,7 @@ func TestArchive(t *testing.T) {
 
 // An integration whose secret no key of the ring opens can be archived. That does not delete its secret.
 func TestSave_LostSecret(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	v := w.made(t)
 	sealed := w.Host.Sealer
 	claims := []byte(`{"int":"` + testUUID + `","sec":"x"}`)
@@ -299,7 +299,7 @@ func TestSave_LostSecret(t *testing.T) {
 
 // Contract 46: what the file manages is changed by the file alone.
 func TestManaged_ReadOnly(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	coretest.Must(t, w.Put(ctx, aSite(), KeepRemoved, nil))
 	v := w.now(t)
 	p, err := w.ReadPublisher(ctx, "pub_shop")
@@ -342,67 +342,67 @@ func TestManaged_ReadOnly(t *testing.T) {
 func TestLostReplies(t *testing.T) {
 	at := time.Unix(1_800_000_000, 0)
 	for name, c := range map[string]struct {
-		prepare func(*testing.T, *world)
-		do      func(*testing.T, *world) error
-		done    func(*testing.T, *world) bool
+		prepare func(*testing.T, *fixture)
+		do      func(*testing.T, *fixture) error
+		done    func(*testing.T, *fixture) bool
 	}{
-		"SavePublisher makes one": {nil, func(t *testing.T, w *world) error {
+		"SavePublisher makes one": {nil, func(t *testing.T, w *fixture) error {
 			_, err := w.SavePublisher(ctx, Publisher{ID: "pub_new"}, "", w.entry(t, "x")...)
 			return err
-		}, func(_ *testing.T, w *world) bool {
+		}, func(_ *testing.T, w *fixture) bool {
 			_, err := w.ReadPublisher(ctx, "pub_new")
 			return err == nil
 		}},
-		"SavePublisher changes one": {nil, func(t *testing.T, w *world) error {
+		"SavePublisher changes one": {nil, func(t *testing.T, w *fixture) error {
 			p, err := w.ReadPublisher(ctx, "pub_a")
 			coretest.Must(t, err)
 			_, err = w.SavePublisher(ctx, Publisher{ID: "pub_a", Archived: &at}, p.Version,
 				w.entry(t, "x")...)
 			return err
-		}, func(_ *testing.T, w *world) bool {
+		}, func(_ *testing.T, w *fixture) bool {
 			archived, err := w.PublisherArchived(ctx, "pub_a")
 			return archived && err == nil
 		}},
-		"SaveIntegration": {nil, func(t *testing.T, w *world) error {
+		"SaveIntegration": {nil, func(t *testing.T, w *fixture) error {
 			v := w.now(t)
 			v.Value.Name = "Other"
 			_, err := w.SaveIntegration(ctx, v.Value, Secrets{}, v.Version, w.entry(t, "x")...)
 			return err
-		}, func(t *testing.T, w *world) bool { return w.now(t).Value.Name == "Other" }},
-		"CreateKey": {nil, func(t *testing.T, w *world) error {
+		}, func(t *testing.T, w *fixture) bool { return w.now(t).Value.Name == "Other" }},
+		"CreateKey": {nil, func(t *testing.T, w *fixture) error {
 			_, _, err := w.CreateKey(ctx, "pub_a", "", nil, w.entry(t, "x")...)
 			return err
-		}, func(_ *testing.T, w *world) bool {
+		}, func(_ *testing.T, w *fixture) bool {
 			all, _, err := w.ListKeys(ctx, "pub_a", "", 10)
 			return len(all) == 1 && err == nil
 		}},
-		"RevokeKey": {func(t *testing.T, w *world) {
+		"RevokeKey": {func(t *testing.T, w *fixture) {
 			_, _, err := w.CreateKey(ctx, "pub_a", "", nil)
 			coretest.Must(t, err)
-		}, func(t *testing.T, w *world) error {
+		}, func(t *testing.T, w *fixture) error {
 			all, err := w.Keys(ctx)
 			coretest.Must(t, err)
 			_, err = w.RevokeKey(ctx, all[0].ID, w.entry(t, "x")...)
 			return err
-		}, func(t *testing.T, w *world) bool {
+		}, func(t *testing.T, w *fixture) bool {
 			all, err := w.Keys(ctx)
 			coretest.Must(t, err)
 			k, err := w.FindKey(ctx, all[0].ID)
 			return k.Revoked != nil && err == nil
 		}},
-		"Promote": {func(t *testing.T, w *world) { w.stage(t, "https://new.example/", "whsec_staged") },
-			func(t *testing.T, w *world) error {
+		"Promote": {func(t *testing.T, w *fixture) { w.stage(t, "https://new.example/", "whsec_staged") },
+			func(t *testing.T, w *fixture) error {
 				_, err := w.Promote(ctx, w.now(t), w.entry(t, "x")...)
 				return err
-			}, func(t *testing.T, w *world) bool {
+			}, func(t *testing.T, w *fixture) bool {
 				v := w.now(t)
 				ready, err := w.Ready(ctx, &v.Value)
 				return v.Value.Webhook.URL == "https://new.example/" && v.Value.Staged == nil && ready &&
 					err == nil
 			}},
-		"Put": {nil, func(_ *testing.T, w *world) error {
+		"Put": {nil, func(_ *testing.T, w *fixture) error {
 			return w.Put(ctx, Site{Publishers: []SitePublisher{{ID: "pub_file"}}}, KeepRemoved, nil)
-		}, func(_ *testing.T, w *world) bool {
+		}, func(_ *testing.T, w *fixture) bool {
 			p, err := w.ReadPublisher(ctx, "pub_file")
 			return p.Value.Managed && err == nil
 		}},
@@ -410,7 +410,7 @@ func TestLostReplies(t *testing.T) {
 		for _, fault := range []kvtest.Fault{kvtest.LoseReply, kvtest.LoseRequest, kvtest.Delay,
 			kvtest.Reject} {
 			t.Run(fmt.Sprintf("%s, %s", name, fault), func(t *testing.T) {
-				w := newWorld(t)
+				w := newFixture(t)
 				w.made(t)
 				if c.prepare != nil {
 					c.prepare(t, w)
@@ -442,7 +442,7 @@ func TestLostReplies(t *testing.T) {
 
 // A save with an unknown outcome returns that error, and is not reported as another actor's change.
 func TestSave_UnknownOutcome(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	v := w.made(t)
 	w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
 		if c.Method == "Commit" {

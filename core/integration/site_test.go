@@ -108,7 +108,7 @@ func TestSiteValidate(t *testing.T) {
 
 // The host decides the order of a site's writes, and how many run in parallel. No write depends on another.
 func TestPut(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	backwards := func(writes []func() error) error {
 		if len(writes) != 2 {
 			t.Errorf("%d writes for a publisher and an integration", len(writes))
@@ -152,7 +152,7 @@ func TestPut(t *testing.T) {
 // Contract 46: the site that was applied last is not applied again. A site with any difference is. Removed
 // integrations continue to work: a deployment of the Worker does not archive.
 func TestApply(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	writes := 0
 	w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
 		if c.Method == "Commit" {
@@ -211,7 +211,7 @@ func TestApply(t *testing.T) {
 
 // A site that was applied in part does not count as applied.
 func TestApplyThatFails(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
 		if c.Method == "Commit" {
 			if c.Tx.Puts[0].Name == "c/int/"+testUUID {
@@ -233,7 +233,7 @@ func TestApplyThatFails(t *testing.T) {
 }
 
 // kept returns the site's publisher and integration from the store.
-func (w *world) kept(t *testing.T) (Publisher, Integration) {
+func (w *fixture) kept(t *testing.T) (Publisher, Integration) {
 	t.Helper()
 	p, err := w.ReadPublisher(ctx, "pub_shop")
 	coretest.Must(t, err)
@@ -245,7 +245,7 @@ func (w *world) kept(t *testing.T) (Publisher, Integration) {
 // Contract 46: a start and SIGHUP never archive. Removed publishers and integrations are marked, logged at
 // each start, and work as before.
 func TestPut_KeepRemoved(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	var logs bytes.Buffer
 	host := w.Host.Host
 	host.Log = slog.New(slog.NewTextHandler(&logs, nil))
@@ -299,7 +299,7 @@ func TestPut_KeepRemoved(t *testing.T) {
 
 // Contract 46: what the file no longer contains can be changed by hand, and is then independent of the file.
 func TestPut_RemovedChangedByHand(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	coretest.Must(t, w.Put(ctx, aSite(), KeepRemoved, nil))
 	coretest.Must(t, w.Put(ctx, Site{}, KeepRemoved, nil))
 	p, err := w.ReadPublisher(ctx, "pub_shop")
@@ -319,7 +319,7 @@ func TestPut_RemovedChangedByHand(t *testing.T) {
 
 // Contract 46: archived = true archives at a start, too. The other settings then do not matter.
 func TestPut_ArchivedInTheFile(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	site := Site{Publishers: []SitePublisher{{ID: "pub_shop", Archived: true}},
 		Integrations: []SiteIntegration{{ID: testUUID, Publisher: "pub_shop", Archived: true}}}
 	coretest.Must(t, site.Validate(testCatalog, false))
@@ -365,7 +365,7 @@ func TestPut_ArchivedInTheFile(t *testing.T) {
 // Contract 46: verge apply archives removed publishers and integrations, only if the file managed them. If
 // the file adds them again, they are restored, with the secret of the file.
 func TestPut_ArchiveRemoved(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	own := sample()
 	own.ID, own.PublisherID = otherUUID, "pub_a"
 	coretest.Must(t, w.PutPublisher(ctx, Publisher{ID: "pub_a"}))
@@ -416,7 +416,7 @@ func TestPut_ArchiveRemoved(t *testing.T) {
 // Contract 46: a start with the same file makes no changes, so that versions stay and the audit lists only
 // changes.
 func TestPutWritesOnlyWhatChanged(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	bound(t, w)
 	coretest.Must(t, w.Put(ctx, aSite(), KeepRemoved, nil))
 	if got := w.audited(t); len(got) != 2 {
@@ -464,7 +464,7 @@ func TestPutWritesOnlyWhatChanged(t *testing.T) {
 
 // Contract 46: what Plan says is what Put does, and Plan does nothing.
 func TestPlan(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	show := func(s Site) (got []string) {
 		t.Helper()
 		before := w.dump(t)
@@ -522,7 +522,7 @@ func TestPlan(t *testing.T) {
 
 // Contract 46: the file takes over manual and damaged records.
 func TestSite_FileTakesOver(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	bound(t, w)
 	coretest.Must(t, w.PutPublisher(ctx, Publisher{ID: "pub_shop", Name: "By hand"}))
 	byHand := aSite().Integrations[0].integration()
@@ -552,7 +552,7 @@ func TestSite_FileTakesOver(t *testing.T) {
 // Contract 46: several instances start with the same file at the same time. Each change is made and reported
 // once.
 func TestInstancesThatStartTogether(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	coretest.Must(t, w.Put(ctx, aSite(), KeepRemoved, nil))
 	renamed := aSite()
 	renamed.Publishers[0].Name, renamed.Integrations[0].Name = "Store", "Till"
@@ -590,7 +590,7 @@ func TestInstancesThatStartTogether(t *testing.T) {
 
 // Seeds can be changed: they are not managed and not in the audit, and a start does not archive.
 func TestSeed(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	coretest.Must(t, w.Seed(ctx, aSite(), nil))
 	v := w.now(t)
 	if v.Value.Managed || len(w.audited(t)) != 0 {
@@ -613,7 +613,7 @@ func TestSeed(t *testing.T) {
 
 // An instance of the previous release can read this release's records, including unknown fields.
 func TestSite_EarlierRelease(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	bound(t, w)
 	coretest.Must(t, w.Put(ctx, aSite(), KeepRemoved, nil))
 	coretest.Must(t, w.Put(ctx, Site{}, KeepRemoved, nil))

@@ -12,7 +12,7 @@ import (
 )
 
 // stage stages a URL and a secret. "" keeps the current one.
-func (w *world) stage(t testing.TB, url, staged string) Versioned[Integration] {
+func (w *fixture) stage(t testing.TB, url, staged string) Versioned[Integration] {
 	t.Helper()
 	v := w.now(t)
 	i := v.Value
@@ -27,14 +27,14 @@ func (w *world) stage(t testing.TB, url, staged string) Versioned[Integration] {
 }
 
 // readied creates an integration whose webhook is ready.
-func (w *world) readied(t testing.TB) Versioned[Integration] {
+func (w *fixture) readied(t testing.TB) Versioned[Integration] {
 	t.Helper()
 	v := w.made(t)
 	coretest.Must(t, w.RecordReadiness(ctx, &v.Value, secret, true))
 	return v
 }
 
-func (w *world) ready(t testing.TB, d *Directory) bool {
+func (w *fixture) ready(t testing.TB, d *Directory) bool {
 	t.Helper()
 	ok, err := d.Ready(ctx, w.integration(t, d))
 	coretest.Must(t, err)
@@ -52,7 +52,7 @@ func TestStage_Webhook(t *testing.T) {
 		{"the secret alone", "", "whsec_staged", sample().Webhook.URL, "whsec_staged"},
 	} {
 		t.Run("contract 25: "+c.name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			bound(t, w)
 			w.readied(t)
 			v := w.stage(t, c.url, c.staged)
@@ -93,7 +93,7 @@ func TestStage_Webhook(t *testing.T) {
 }
 
 func TestPromoteRejects(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	v := w.readied(t)
 	if _, err := w.Promote(ctx, v); !errors.Is(err, errNotStaged) {
 		t.Errorf("nothing is staged: %v", err)
@@ -121,7 +121,7 @@ func TestPromoteRejects(t *testing.T) {
 
 // Contract 25: an unstaged change resets readiness, even next to a staged change.
 func TestStage_Unstaged(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.readied(t)
 	v := w.stage(t, "https://new.example/", "whsec_staged")
 	v.Value.Webhook.URL = "https://elsewhere.example/"
@@ -145,7 +145,7 @@ func TestStage_Unstaged(t *testing.T) {
 // Instances that have not read the integration again, or not the readiness, still start sessions. Without
 // that a change that was staged to avoid a gap would make one of five seconds.
 func TestNoInstanceIsUnreadyWhileAChangeTakesItsPlace(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.readied(t)
 	oldIntegration, oldReadiness := w.another(), w.another()
 	v := w.stage(t, "https://new.example/", "whsec_staged")
@@ -171,7 +171,7 @@ func TestNoInstanceIsUnreadyWhileAChangeTakesItsPlace(t *testing.T) {
 
 // A webhook that was not ready does not become ready by being replaced.
 func TestStage_ReplacedBeforeReady(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.made(t)
 	v := w.stage(t, "https://new.example/", "whsec_staged")
 	old := v.Value
@@ -184,7 +184,7 @@ func TestStage_ReplacedBeforeReady(t *testing.T) {
 
 // The test of the earlier webhook ends after the staged one replaced it. Its result is ignored.
 func TestStage_LateResult(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	old := w.readied(t)
 	v := w.stage(t, "https://new.example/", "whsec_staged")
 	_, err := w.Promote(ctx, v)
@@ -199,7 +199,7 @@ func TestStage_LateResult(t *testing.T) {
 
 // Contract 19: a sealed secret opens in its own place alone.
 func TestStage_SecretBoundToRecord(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.made(t)
 	v := w.stage(t, "https://new.example/", "whsec_staged")
 	moved := v.Value
@@ -234,7 +234,7 @@ func TestStage_SecretBoundToRecord(t *testing.T) {
 
 // Contract 16: after a rotation and Reseal no old key is needed, not even for a staged secret.
 func TestResealKeepsAStagedSecret(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	keys := bound(t, w)
 	w.readied(t)
 	w.stage(t, "https://new.example/", "whsec_staged")

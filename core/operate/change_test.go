@@ -20,7 +20,7 @@ import (
 
 // Contract 42: of two who change the same version, the second learns that it is no longer that.
 func TestChange_LostUpdate(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	seen, err := w.Integration(ctx, admin, intA)
 	coretest.Must(t, err)
 	_, err = w.ChangeIntegration(ctx, admin, intA, seen.Version, IntegrationInput{Name: text("First")})
@@ -37,23 +37,23 @@ func TestChange_LostUpdate(t *testing.T) {
 // Contract 42: If-Match with "*" changes any version, even during concurrent changes. A named version is
 // rejected then.
 func TestAnyVersionIsChangedWhateverOthersDo(t *testing.T) {
-	for what, change := range map[string]func(w *world, version string) error{
-		"an integration": func(w *world, version string) error {
+	for what, change := range map[string]func(w *fixture, version string) error{
+		"an integration": func(w *fixture, version string) error {
 			_, err := w.ChangeIntegration(ctx, admin, intA, version, IntegrationInput{Name: text("Mine")})
 			return err
 		},
-		"a secret": func(w *world, version string) error {
+		"a secret": func(w *fixture, version string) error {
 			_, err := w.RotateSecret(ctx, admin, intA, version, true)
 			return err
 		},
-		"a publisher": func(w *world, version string) error {
+		"a publisher": func(w *fixture, version string) error {
 			_, err := w.ChangePublisher(ctx, admin, pubA, version, PublisherInput{Name: text("Mine")})
 			return err
 		},
 	} {
 		for _, named := range []bool{false, true} {
 			t.Run(fmt.Sprint(what, ", a version is named: ", named), func(t *testing.T) {
-				w := newWorld(t)
+				w := newFixture(t)
 				version := ""
 				if named {
 					i, err := w.Integration(ctx, admin, intA)
@@ -99,7 +99,7 @@ func TestWebhookSecretIsOneLine(t *testing.T) {
 		good + "\t":     "not printable ASCII",
 		"größe" + good:  "not printable ASCII",
 	} {
-		w := newWorld(t)
+		w := newFixture(t)
 		i := &WebhookInput{URL: text("https://hooks.shop.example/a"), Secret: &given}
 		age := 25
 		_, created := w.CreateIntegration(ctx, admin, IntegrationInput{Publisher: pubA, Name: text("Shop"),
@@ -122,7 +122,7 @@ func TestWebhookSecretIsOneLine(t *testing.T) {
 
 // Origins are kept as browsers write them (contract 32).
 func TestOriginsAreKeptAsBrowsersWriteThem(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	typed := []string{"https://Shop.example:443", "https://shop.example:8443"}
 	age := 25
 	made, err := w.CreateIntegration(ctx, admin, IntegrationInput{Publisher: pubA, Name: text("Shop"),
@@ -147,7 +147,7 @@ func TestOriginsAreKeptAsBrowsersWriteThem(t *testing.T) {
 
 // All wrong values are reported together (contract 5), by their names in forms and the API.
 func TestChange_WrongValues(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	age, attempts := 120, 99
 	_, err := w.CreateIntegration(ctx, admin, IntegrationInput{Publisher: pubA, Name: text(" "),
 		Level: text("L9"), ChallengeAge: &age, Attempts: &attempts, Methods: &[]string{"nothing"},
@@ -172,7 +172,7 @@ func TestChange_WrongValues(t *testing.T) {
 
 // Contract 25: a staged change leaves the old address and secret at work until the staged ones are Ready.
 func TestStagedChange_Ready(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.answer = w.verifying(secret)
 	report, err := w.TestWebhook(ctx, developer, intA, false)
 	coretest.Must(t, err)
@@ -203,7 +203,7 @@ func TestStagedChange_Ready(t *testing.T) {
 
 // A new address with the same secret can be staged, too.
 func TestStagedChange_AddressOnly(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	_, err := w.StageWebhook(ctx, admin, intA, "",
 		WebhookInput{URL: text("https://new.publisher.example/hook")})
 	coretest.Must(t, err)
@@ -215,7 +215,7 @@ func TestStagedChange_AddressOnly(t *testing.T) {
 
 // Contract 46: what the configuration file names is changed there.
 func TestManaged_ReadOnly(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	site := fmt.Sprintf(
 		`{"publishers":[{"id":"pub_f","name":"File"}],"integrations":[{"id":%q,"publisher":"pub_f",
 		"name":"Shop","level":"L1","challenge_age":25,"method":"sandbox","webhook_off":true}]}`,
@@ -250,7 +250,7 @@ func TestManaged_ReadOnly(t *testing.T) {
 
 // Contract 42: the audit has every change, and no secret, key, token or link, nor does the log.
 func TestAudit_NoSecrets(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	var secrets []string
 	made, err := w.CreateIntegration(ctx, admin, IntegrationInput{Publisher: pubA, Name: text("New"),
 		WebhookInput: &WebhookInput{URL: text("https://h.example/path?token=canary-token")}})
@@ -317,7 +317,7 @@ func TestAudit_SameCommit(t *testing.T) {
 	for name, fault := range map[string]kvtest.Fault{"the commit fails": kvtest.Reject,
 		"the reply is lost": kvtest.LoseReply} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			failed := false
 			w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
 				if c.Method != "Commit" || failed {
@@ -341,7 +341,7 @@ func TestAudit_SameCommit(t *testing.T) {
 
 // A publisher's first page lists the remaining steps and the completed ones.
 func TestOverview_GoLive(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	p, err := w.CreatePublisher(ctx, operator, PublisherInput{Name: text("New")})
 	coretest.Must(t, err)
 	done := func() string {
@@ -394,7 +394,7 @@ func TestOverview_GoLive(t *testing.T) {
 }
 
 func TestOverview_UnknownPublisher(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	if o, err := w.Overview(ctx, operator, "pub_nobody"); !errors.Is(err, web.ErrNotFound) {
 		t.Errorf("contract 5, 404: the overview of a missing publisher: %+v, %v", o, err)
 	}
@@ -402,7 +402,7 @@ func TestOverview_UnknownPublisher(t *testing.T) {
 
 // A search compares names and ids, continues where a response ends, and finds all matches.
 func TestSearchByName(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	const many = 2*MaxLimit + 7
 	for n := range many {
 		name := fmt.Sprintf("Shop %03d", n)
@@ -448,7 +448,7 @@ func TestSearchByName(t *testing.T) {
 // The step session links to an integration for a test session, if there is one.
 func TestOverview_TestSession(t *testing.T) {
 	const first = "00000000-0000-4000-8000-000000000001"
-	w := newWorld(t)
+	w := newFixture(t)
 	coretest.Must(t, w.Directory.PutIntegration(ctx, integration.Integration{ID: first, PublisherID: pubA,
 		Name: "First", Level: "L1", ChallengeAge: 25, Method: "sandbox", Methods: []string{"sandbox", "bank"},
 		Webhook: integration.Webhook{Off: true}}, ""))
@@ -473,7 +473,7 @@ func TestOverview_TestSession(t *testing.T) {
 
 // An archived integration cannot be changed or tested, and starts no test session.
 func TestArchive_KeepsRecords(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	i, err := w.ArchiveIntegration(ctx, admin, intA, "")
 	coretest.Must(t, err)
 	if i.Archived == nil {
@@ -504,7 +504,7 @@ func TestArchive_KeepsRecords(t *testing.T) {
 
 // The integrations of an archived publisher start no session, not even one to try things out.
 func TestArchive_NoTests(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	start := func() error {
 		_, err := w.StartTestSession(ctx, admin, intA, "https://www.publisher.example/")
 		return err
@@ -522,7 +522,7 @@ func TestArchive_NoTests(t *testing.T) {
 
 // A cursor that no list gave is the caller's mistake, in every list, and no failure of the service.
 func TestList_ForeignCursor(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	c := Cursor{After: "c/of/" + pubB + "/~"}
 	for list, ask := range map[string]func() error{
 		"publishers": func() error { _, err := w.Publishers(ctx, operator, Search{Cursor: c}); return err },
@@ -559,7 +559,7 @@ func TestList_ForeignCursor(t *testing.T) {
 
 // Such characters would hide the reading direction or the end of a name.
 func TestName_InvisibleCharacters(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	for _, name := range []string{"a\u202eb", "a\u2028b", "a\u200bb", "a\nb", "a\x00b", "a\xff"} {
 		_, err := w.CreatePublisher(ctx, operator, PublisherInput{Name: text(name)})
 		var wrong *web.Error

@@ -14,7 +14,7 @@ import (
 
 // Contract 61: operators and members see since when deliveries fail, and the latest alert.
 func TestIntegration_Failing(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	coretest.Must(t, w.Directory.PutIntegration(ctx, integration.Integration{ID: intA, PublisherID: pubA,
 		Name: "Shop", Level: "L1", ChallengeAge: 25, Method: "sandbox",
 		Webhook:  integration.Webhook{URL: "https://hooks.publisher.example/"},
@@ -53,7 +53,7 @@ func TestIntegration_Failing(t *testing.T) {
 }
 
 // deliver schedules an event and makes one attempt to deliver it.
-func (w *world) deliver(t testing.TB, id string) {
+func (w *fixture) deliver(t testing.TB, id string) {
 	t.Helper()
 	now := w.Clock.Now()
 	e := webhook.Started(webhook.Head{ID: webhook.NewID(w.Host.Random), CreatedAt: now, PublisherID: pubA,

@@ -49,18 +49,18 @@ var (
 	stranger  = Actor{Kind: KindMember, ID: "mem_4", Name: "Sam", Role: RoleAdmin, Publisher: pubB}
 )
 
-// world is a Operations with two publishers and a receiver that does as the test says.
-type world struct {
+// fixture is a Operations with two publishers and a receiver that does as the test says.
+type fixture struct {
 	*Operations
 	*testhost.Host
 	answer func(host.FetchRequest) (int, error)
 	says   string // the body of every answer
 }
 
-func newWorld(t testing.TB) *world {
+func newFixture(t testing.TB) *fixture {
 	t.Helper()
 	h := testhost.New(t)
-	w := &world{Host: h, answer: func(host.FetchRequest) (int, error) { return 200, nil }}
+	w := &fixture{Host: h, answer: func(host.FetchRequest) (int, error) { return 200, nil }}
 	h.Fetch = w
 	register := sandbox.Kind // a method that verifies people, as far as package operate can tell
 	register.Name, register.Sandbox = "register", false
@@ -105,13 +105,13 @@ func newWorld(t testing.TB) *world {
 const secret = "whsec_only_for_tests"
 
 // Fetch implements host.Fetcher.
-func (w *world) Fetch(_ context.Context, req host.FetchRequest) (host.FetchResponse, error) {
+func (w *fixture) Fetch(_ context.Context, req host.FetchRequest) (host.FetchResponse, error) {
 	status, err := w.answer(req)
 	return host.FetchResponse{Status: status, Body: []byte(w.says)}, err
 }
 
 // verifying is a receiver that checks signatures, as publishers do.
-func (w *world) verifying(secret string) func(host.FetchRequest) (int, error) {
+func (w *fixture) verifying(secret string) func(host.FetchRequest) (int, error) {
 	return func(req host.FetchRequest) (int, error) {
 		header := map[string][]string{}
 		for name, value := range req.Header {
@@ -131,7 +131,7 @@ type sample struct {
 	key, member, second, invitation, session, token string
 }
 
-func (w *world) sample(t *testing.T) (s sample) {
+func (w *fixture) sample(t *testing.T) (s sample) {
 	t.Helper()
 	k, err := w.CreateKey(ctx, operator, KeyInput{Publisher: pubA})
 	coretest.Must(t, err)
@@ -152,84 +152,84 @@ func (w *world) sample(t *testing.T) (s sample) {
 type row struct {
 	operation Operation
 	may       string // of operator, overseer, admin, developer, viewer: the first letters
-	call      func(w *world, who Actor, s sample) error
+	call      func(w *fixture, who Actor, s sample) error
 	missing   bool // the target is missing, so authorized actors get web.ErrNotFound
 }
 
 // calls has every function of Operations, by its name.
 var calls = map[string]row{
-	"Publishers": {publisherList, "o v", func(w *world, who Actor, _ sample) error {
+	"Publishers": {publisherList, "o v", func(w *fixture, who Actor, _ sample) error {
 		_, err := w.Publishers(ctx, who, Search{})
 		return err
 	}, false},
-	"Publisher": {publisherRead, "o v a d r", func(w *world, who Actor, _ sample) error {
+	"Publisher": {publisherRead, "o v a d r", func(w *fixture, who Actor, _ sample) error {
 		_, err := w.Publisher(ctx, who, pubA)
 		return err
 	}, false},
-	"CreatePublisher": {publisherCreate, "o", func(w *world, who Actor, _ sample) error {
+	"CreatePublisher": {publisherCreate, "o", func(w *fixture, who Actor, _ sample) error {
 		_, err := w.CreatePublisher(ctx, who, PublisherInput{Name: text("New")})
 		return err
 	}, false},
-	"ChangePublisher": {publisherChange, "o a", func(w *world, who Actor, _ sample) error {
+	"ChangePublisher": {publisherChange, "o a", func(w *fixture, who Actor, _ sample) error {
 		_, err := w.ChangePublisher(ctx, who, pubA, "", PublisherInput{Name: text("Other")})
 		return err
 	}, false},
-	"ArchivePublisher": {publisherArchive, "o", func(w *world, who Actor, _ sample) error {
+	"ArchivePublisher": {publisherArchive, "o", func(w *fixture, who Actor, _ sample) error {
 		_, err := w.ArchivePublisher(ctx, who, pubA, "")
 		return err
 	}, false},
-	"Passkeys": {passkeysCount, "o v a d r", func(w *world, who Actor, _ sample) error {
+	"Passkeys": {passkeysCount, "o v a d r", func(w *fixture, who Actor, _ sample) error {
 		_, err := w.Passkeys(ctx, who, pubA, passkey.MaxCount)
 		return err
 	}, false},
-	"EndPasskeys": {passkeysEnd, "o", func(w *world, who Actor, _ sample) error {
+	"EndPasskeys": {passkeysEnd, "o", func(w *fixture, who Actor, _ sample) error {
 		_, err := w.EndPasskeys(ctx, who, pubA)
 		return err
 	}, false},
-	"Integrations": {integrationList, "o v a d r", func(w *world, who Actor, _ sample) error {
+	"Integrations": {integrationList, "o v a d r", func(w *fixture, who Actor, _ sample) error {
 		_, err := w.Integrations(ctx, who, pubA, Search{})
 		return err
 	}, false},
-	"Integration": {integrationRead, "o v a d r", func(w *world, who Actor, _ sample) error {
+	"Integration": {integrationRead, "o v a d r", func(w *fixture, who Actor, _ sample) error {
 		_, err := w.Integration(ctx, who, intA)
 		return err
 	}, false},
-	"CreateIntegration": {integrationCreate, "o a d", func(w *world, who Actor, _ sample) error {
+	"CreateIntegration": {integrationCreate, "o a d", func(w *fixture, who Actor, _ sample) error {
 		_, err := w.CreateIntegration(ctx, who, IntegrationInput{Publisher: pubA, Name: text("New")})
 		return err
 	}, false},
-	"ChangeIntegration": {integrationChange, "o a d", func(w *world, who Actor, _ sample) error {
+	"ChangeIntegration": {integrationChange, "o a d", func(w *fixture, who Actor, _ sample) error {
 		_, err := w.ChangeIntegration(ctx, who, intA, "", IntegrationInput{Name: text("Other")})
 		return err
 	}, false},
-	"ArchiveIntegration": {integrationArchive, "o a", func(w *world, who Actor, _ sample) error {
+	"ArchiveIntegration": {integrationArchive, "o a", func(w *fixture, who Actor, _ sample) error {
 		_, err := w.ArchiveIntegration(ctx, who, intA, "")
 		return err
 	}, false},
-	"StageWebhook": {webhookChange, "o a d", func(w *world, who Actor, _ sample) error {
+	"StageWebhook": {webhookChange, "o a d", func(w *fixture, who Actor, _ sample) error {
 		_, err := w.StageWebhook(ctx, who, intA, "", WebhookInput{NewSecret: true})
 		return err
 	}, false},
-	"DropStaged": {webhookChange, "o a d", func(w *world, who Actor, _ sample) error {
+	"DropStaged": {webhookChange, "o a d", func(w *fixture, who Actor, _ sample) error {
 		if _, err := w.StageWebhook(ctx, operator, intA, "", WebhookInput{NewSecret: true}); err != nil {
 			return err
 		}
 		_, err := w.DropStaged(ctx, who, intA, "")
 		return err
 	}, false},
-	"RotateSecret": {webhookChange, "o a d", func(w *world, who Actor, _ sample) error {
+	"RotateSecret": {webhookChange, "o a d", func(w *fixture, who Actor, _ sample) error {
 		_, err := w.RotateSecret(ctx, who, intA, "", false)
 		return err
 	}, false},
-	"TestWebhook": {webhookTest, "o a d", func(w *world, who Actor, _ sample) error {
+	"TestWebhook": {webhookTest, "o a d", func(w *fixture, who Actor, _ sample) error {
 		_, err := w.TestWebhook(ctx, who, intA, false)
 		return err
 	}, false},
-	"SendTestEvent": {webhookTest, "o a d", func(w *world, who Actor, _ sample) error {
+	"SendTestEvent": {webhookTest, "o a d", func(w *fixture, who Actor, _ sample) error {
 		_, err := w.SendTestEvent(ctx, who, intA, webhook.TypeCompleted)
 		return err
 	}, false},
-	"StartTestSession": {sessionTest, "o a d", func(w *world, who Actor, _ sample) error {
+	"StartTestSession": {sessionTest, "o a d", func(w *fixture, who Actor, _ sample) error {
 		w.answer = w.verifying(secret)
 		if _, err := w.TestWebhook(ctx, operator, intA, false); err != nil {
 			return err
@@ -237,152 +237,152 @@ var calls = map[string]row{
 		_, err := w.StartTestSession(ctx, who, intA, "https://www.publisher.example/back")
 		return err
 	}, false},
-	"Keys": {keyList, "o v a d r", func(w *world, who Actor, _ sample) error {
+	"Keys": {keyList, "o v a d r", func(w *fixture, who Actor, _ sample) error {
 		_, err := w.Keys(ctx, who, pubA, Cursor{})
 		return err
 	}, false},
-	"CreateKey": {keyCreate, "o a d", func(w *world, who Actor, _ sample) error {
+	"CreateKey": {keyCreate, "o a d", func(w *fixture, who Actor, _ sample) error {
 		_, err := w.CreateKey(ctx, who, KeyInput{Publisher: pubA})
 		return err
 	}, false},
-	"RevokeKey": {keyRevoke, "o a d", func(w *world, who Actor, s sample) error {
+	"RevokeKey": {keyRevoke, "o a d", func(w *fixture, who Actor, s sample) error {
 		_, err := w.RevokeKey(ctx, who, s.key)
 		return err
 	}, false},
-	"Deliveries": {deliveryList, "o v a d r", func(w *world, who Actor, _ sample) error {
+	"Deliveries": {deliveryList, "o v a d r", func(w *fixture, who Actor, _ sample) error {
 		_, err := w.Deliveries(ctx, who, DeliveryQuery{Integration: intA})
 		return err
 	}, false},
-	"Delivery": {deliveryList, "o v a d r", func(w *world, who Actor, _ sample) error {
+	"Delivery": {deliveryList, "o v a d r", func(w *fixture, who Actor, _ sample) error {
 		_, err := w.Delivery(ctx, who, intA, "no-place")
 		return err
 	}, true},
-	"Resend": {deliveryResend, "o a d", func(w *world, who Actor, _ sample) error {
+	"Resend": {deliveryResend, "o a d", func(w *fixture, who Actor, _ sample) error {
 		_, err := w.Resend(ctx, who, intA, "no-place")
 		return err
 	}, true},
-	"ResendEvent": {deliveryResend, "o", func(w *world, who Actor, _ sample) error {
+	"ResendEvent": {deliveryResend, "o", func(w *fixture, who Actor, _ sample) error {
 		return w.ResendEvent(ctx, who, "evt_"+intA)
 	}, true},
-	"Dead": {deliveryList, "o v", func(w *world, who Actor, _ sample) error {
+	"Dead": {deliveryList, "o v", func(w *fixture, who Actor, _ sample) error {
 		_, err := w.Dead(ctx, who, Cursor{})
 		return err
 	}, false},
-	"Waiting": {deliveryList, "o v", func(w *world, who Actor, _ sample) error {
+	"Waiting": {deliveryList, "o v", func(w *fixture, who Actor, _ sample) error {
 		_, err := w.Waiting(ctx, who, Cursor{})
 		return err
 	}, false},
-	"Undelivered": {deliveryList, "o v", func(w *world, who Actor, _ sample) error {
+	"Undelivered": {deliveryList, "o v", func(w *fixture, who Actor, _ sample) error {
 		_, err := w.Undelivered(ctx, who)
 		return err
 	}, false},
-	"TellUse": {operatorUse, "o v a d r s", func(w *world, who Actor, _ sample) error {
+	"TellUse": {operatorUse, "o v a d r s", func(w *fixture, who Actor, _ sample) error {
 		w.TellUse(ctx, who, netip.MustParseAddr("192.0.2.1")) // the caller has let them in
 		return nil
 	}, false},
-	"TellWrongToken": {operatorRejected, "o v a d r s", func(w *world, _ Actor, _ sample) error {
+	"TellWrongToken": {operatorRejected, "o v a d r s", func(w *fixture, _ Actor, _ sample) error {
 		w.TellWrongToken(ctx, netip.MustParseAddr("192.0.2.1"))
 		return nil
 	}, false},
-	"TellDone": {BackupMake, "o v a d r s", func(w *world, who Actor, _ sample) error {
+	"TellDone": {BackupMake, "o v a d r s", func(w *fixture, who Actor, _ sample) error {
 		w.TellDone(ctx, who, BackupMake, "/var/lib/x") // Authorize has let them in
 		return nil
 	}, false},
-	"Session": {sessionRead, "o v a d r", func(w *world, who Actor, s sample) error {
+	"Session": {sessionRead, "o v a d r", func(w *fixture, who Actor, s sample) error {
 		_, err := w.Session(ctx, who, s.session)
 		return err
 	}, false},
-	"FinishedSessions": {sessionRead, "o v a d r", func(w *world, who Actor, _ sample) error {
+	"FinishedSessions": {sessionRead, "o v a d r", func(w *fixture, who Actor, _ sample) error {
 		_, err := w.FinishedSessions(ctx, who, pubA, FinishedQuery{})
 		return err
 	}, false},
-	"PublisherUsage": {usageRead, "o v a d r", func(w *world, who Actor, _ sample) error {
+	"PublisherUsage": {usageRead, "o v a d r", func(w *fixture, who Actor, _ sample) error {
 		_, _, err := w.PublisherUsage(ctx, who, pubA, "", "")
 		return err
 	}, false},
-	"Usage": {usageRead, "o v a d r", func(w *world, who Actor, _ sample) error {
+	"Usage": {usageRead, "o v a d r", func(w *fixture, who Actor, _ sample) error {
 		_, err := w.Usage(ctx, who, intA, "", "")
 		return err
 	}, false},
-	"Report": {reportRead, "o a", func(w *world, who Actor, _ sample) error {
+	"Report": {reportRead, "o a", func(w *fixture, who Actor, _ sample) error {
 		_, err := w.Report(ctx, who, ReportQuery{Publisher: pubA})
 		return err
 	}, false},
-	"Overview": {publisherRead, "o v a d r", func(w *world, who Actor, _ sample) error {
+	"Overview": {publisherRead, "o v a d r", func(w *fixture, who Actor, _ sample) error {
 		_, err := w.Overview(ctx, who, pubA)
 		return err
 	}, false},
-	"Members": {memberList, "o v a d r", func(w *world, who Actor, _ sample) error {
+	"Members": {memberList, "o v a d r", func(w *fixture, who Actor, _ sample) error {
 		_, err := w.Members(ctx, who, pubA, Cursor{})
 		return err
 	}, false},
-	"Invite": {memberInvite, "o a", func(w *world, who Actor, _ sample) error {
+	"Invite": {memberInvite, "o a", func(w *fixture, who Actor, _ sample) error {
 		_, err := w.Invite(ctx, who, pubA, "Ida", RoleAdmin)
 		return err
 	}, false},
-	"Invitations": {memberList, "o v a d r", func(w *world, who Actor, _ sample) error {
+	"Invitations": {memberList, "o v a d r", func(w *fixture, who Actor, _ sample) error {
 		_, err := w.Invitations(ctx, who, pubA, Cursor{})
 		return err
 	}, false},
-	"WithdrawInvitation": {memberInvite, "o a", func(w *world, who Actor, s sample) error {
+	"WithdrawInvitation": {memberInvite, "o a", func(w *fixture, who Actor, s sample) error {
 		return w.WithdrawInvitation(ctx, who, pubA, s.invitation)
 	}, false},
-	"ChangeRole": {memberChange, "o a", func(w *world, who Actor, s sample) error {
+	"ChangeRole": {memberChange, "o a", func(w *fixture, who Actor, s sample) error {
 		_, err := w.ChangeRole(ctx, who, s.member, RoleViewer)
 		return err
 	}, true},
-	"SignOutMember": {memberChange, "o a", func(w *world, who Actor, s sample) error {
+	"SignOutMember": {memberChange, "o a", func(w *fixture, who Actor, s sample) error {
 		_, err := w.SignOutMember(ctx, who, s.member)
 		return err
 	}, true},
-	"RemoveMember": {memberRemove, "o a", func(w *world, who Actor, s sample) error {
+	"RemoveMember": {memberRemove, "o a", func(w *fixture, who Actor, s sample) error {
 		return w.RemoveMember(ctx, who, s.member)
 	}, true},
-	"CreateLink": {linkCreate, "o", func(w *world, who Actor, _ sample) error {
+	"CreateLink": {linkCreate, "o", func(w *fixture, who Actor, _ sample) error {
 		_, err := w.CreateLink(ctx, who, pubA, "Lea", RoleDeveloper)
 		return err
 	}, false},
-	"OperatorTokens": {operatorList, "o v", func(w *world, who Actor, _ sample) error {
+	"OperatorTokens": {operatorList, "o v", func(w *fixture, who Actor, _ sample) error {
 		_, err := w.OperatorTokens(ctx, who, Cursor{})
 		return err
 	}, false},
-	"CreateOperatorToken": {operatorCreate, "o", func(w *world, who Actor, _ sample) error {
+	"CreateOperatorToken": {operatorCreate, "o", func(w *fixture, who Actor, _ sample) error {
 		_, err := w.CreateOperatorToken(ctx, who, "Oda", RoleViewer, nil)
 		return err
 	}, false},
-	"RevokeOperatorToken": {operatorRevoke, "o", func(w *world, who Actor, s sample) error {
+	"RevokeOperatorToken": {operatorRevoke, "o", func(w *fixture, who Actor, s sample) error {
 		_, err := w.RevokeOperatorToken(ctx, who, s.token)
 		return err
 	}, false},
-	"Audit": {auditRead, "o v a d r", func(w *world, who Actor, _ sample) error {
+	"Audit": {auditRead, "o v a d r", func(w *fixture, who Actor, _ sample) error {
 		_, err := w.Audit(ctx, who, pubA, Cursor{})
 		return err
 	}, false},
-	"Methods": {methodList, "o v a d r s", func(w *world, who Actor, _ sample) error {
+	"Methods": {methodList, "o v a d r s", func(w *fixture, who Actor, _ sample) error {
 		_, err := w.Methods(ctx, who)
 		return err
 	}, false},
-	"TrustLists": {trustListRead, "o v", func(w *world, who Actor, _ sample) error {
+	"TrustLists": {trustListRead, "o v", func(w *fixture, who Actor, _ sample) error {
 		_, err := w.TrustLists(ctx, who)
 		return err
 	}, false},
-	"LoadTrustList": {trustListLoad, "o", func(w *world, who Actor, _ sample) error {
+	"LoadTrustList": {trustListLoad, "o", func(w *fixture, who Actor, _ sample) error {
 		_, err := w.LoadTrustList(ctx, who, w.listInput(1))
 		return err
 	}, false},
-	"Authorize": {BackupMake, "o", func(w *world, who Actor, _ sample) error {
+	"Authorize": {BackupMake, "o", func(w *fixture, who Actor, _ sample) error {
 		return w.Authorize(who, BackupMake)
 	}, false},
-	"WithMisread": {publisherCreate, "o", func(w *world, who Actor, _ sample) error { // that misses nothing
+	"WithMisread": {publisherCreate, "o", func(w *fixture, who Actor, _ sample) error { // that misses nothing
 		name := "Penny"
 		_, err := w.WithMisread(nil).CreatePublisher(ctx, who, PublisherInput{Name: &name})
 		return err
 	}, false},
-	"PlanSite": {siteApply, "o", func(w *world, who Actor, _ sample) error {
+	"PlanSite": {siteApply, "o", func(w *fixture, who Actor, _ sample) error {
 		_, err := w.PlanSite(ctx, who, []byte(`{"publishers":[],"integrations":[]}`))
 		return err
 	}, false},
-	"ApplySite": {siteApply, "o", func(w *world, who Actor, _ sample) error {
+	"ApplySite": {siteApply, "o", func(w *fixture, who Actor, _ sample) error {
 		_, err := w.ApplySite(ctx, who, []byte(`{"publishers":[],"integrations":[]}`))
 		return err
 	}, false},
@@ -398,7 +398,7 @@ func TestRights_Table(t *testing.T) {
 	for name, c := range calls {
 		for _, actor := range actors {
 			t.Run(name+" by "+actor.Name, func(t *testing.T) {
-				w := newWorld(t)
+				w := newFixture(t)
 				err := c.call(w, actor.Actor, w.sample(t))
 				forbidden := (*missingRight)(nil)
 				may := slices.Contains(strings.Fields(c.may), actor.letter)
@@ -421,7 +421,7 @@ func TestRights_Table(t *testing.T) {
 
 // Permission is checked before the values of the request.
 func TestRights_BeforeValues(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	d := w.WithMisread([]web.FieldError{{Field: "type", Code: "type", Message: "Must be a string."}})
 	for name, ask := range map[string]func() error{
 		"a test event": func() error { _, err := d.SendTestEvent(ctx, viewer, intA, ""); return err },
@@ -453,9 +453,9 @@ func isInvalid(err error) bool {
 // judged are the operations that the core's host carries out, and who may do them.
 var judged = map[Operation]string{ModuleRead: "o v", ModuleActivate: "o", BackupMake: "o"}
 
-// TestRights_HostOperations: no role at a publisher has a right on the service.
+// TestRights_HostOperations: no member of a publisher does anything to the service, whatever their role there.
 func TestRights_HostOperations(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	for op, may := range judged {
 		for letter, who := range map[string]Actor{"o": operator, "v": overseer, "a": admin, "d": developer,
 			"r": viewer} {

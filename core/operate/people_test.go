@@ -13,7 +13,7 @@ import (
 // Actors who may sign a member out see in how many browsers the member is signed in, and the last use
 // (contract 43). Others do not.
 func TestAdminsSeeTheSessionsOfMembers(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	rp, err := webauthn.NewRelyingParty("verify.verge.example", "Verge", w.BaseURL)
 	coretest.Must(t, err)
 	w.People = member.New(w.Host.Host, member.Config{OperatorToken: "op_only_for_tests_long_enough",
@@ -54,7 +54,7 @@ func TestAdminsSeeTheSessionsOfMembers(t *testing.T) {
 // A list of members asks the store for so many sessions and no more, whatever the members do. Who follows
 // Next sees every member once.
 func TestMembers_Limit(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	rp, err := webauthn.NewRelyingParty("verify.verge.example", "Verge", w.BaseURL)
 	coretest.Must(t, err)
 	w.People = member.New(w.Host.Host, member.Config{OperatorToken: "op_only_for_tests_long_enough",
@@ -96,7 +96,7 @@ func TestMembers_Limit(t *testing.T) {
 }
 
 // signsIn opens a session.
-func (w *world) signsIn(t *testing.T, device *passkeytest.Authenticator) {
+func (w *fixture) signsIn(t *testing.T, device *passkeytest.Authenticator) {
 	t.Helper()
 	ceremony, err := w.People.BeginSignIn()
 	coretest.Must(t, err)
@@ -107,7 +107,7 @@ func (w *world) signsIn(t *testing.T, device *passkeytest.Authenticator) {
 }
 
 // enrols makes a member of publisher A who has that device, and a session.
-func (w *world) enrols(t *testing.T, device *passkeytest.Authenticator) {
+func (w *fixture) enrols(t *testing.T, device *passkeytest.Authenticator) {
 	t.Helper()
 	secret, _, err := w.People.Invite(ctx, member.Actor(operator), pubA, "Ina", RoleViewer, nil)
 	coretest.Must(t, err)

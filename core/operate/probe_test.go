@@ -19,10 +19,10 @@ import (
 )
 
 func TestWebhookTest_Outcomes(t *testing.T) {
-	bad := func(probe string, status int) func(*world) func(host.FetchRequest) (int, error) {
+	bad := func(probe string, status int) func(*fixture) func(host.FetchRequest) (int, error) {
 		n := slices.Index([]string{webhook.ProbeGood, webhook.ProbeBadSignature, webhook.ProbeStaleTimestamp,
 			webhook.ProbeDifferingTimestamp, webhook.ProbeAlteredBody}, probe)
-		return func(w *world) func(host.FetchRequest) (int, error) {
+		return func(w *fixture) func(host.FetchRequest) (int, error) {
 			at := 0
 			return func(req host.FetchRequest) (int, error) {
 				if at++; at == n+1 {
@@ -34,10 +34,10 @@ func TestWebhookTest_Outcomes(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name   string
-		answer func(*world) func(host.FetchRequest) (int, error)
+		answer func(*fixture) func(host.FetchRequest) (int, error)
 		reason string // in the one reason, "" for Ready
 	}{
-		{"a receiver that verifies", func(w *world) func(host.FetchRequest) (int, error) {
+		{"a receiver that verifies", func(w *fixture) func(host.FetchRequest) (int, error) {
 			return w.verifying(secret)
 		}, ""},
 		{"rejects the good one", bad(webhook.ProbeGood, 401), webhook.ProbeGood},
@@ -50,7 +50,7 @@ func TestWebhookTest_Outcomes(t *testing.T) {
 		{"takes an altered body", bad(webhook.ProbeAlteredBody, 204), webhook.ProbeAlteredBody},
 	} {
 		t.Run("contract 29: "+c.name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			w.answer = c.answer(w)
 			report, err := w.TestWebhook(ctx, developer, intA, false)
 			coretest.Must(t, err)
@@ -72,7 +72,7 @@ func TestWebhookTest_Outcomes(t *testing.T) {
 
 // A developer who fixes a receiver sees its request and its response.
 func TestWebhookTest_ShowsRequestAndResponse(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	for says, want := range map[string]struct {
 		body string
 		cut  bool
@@ -109,7 +109,7 @@ func TestWebhookTest_NoResponse(t *testing.T) {
 	for _, reason := range []string{host.FetchBlocked, host.FetchTimeout, host.FetchDNS, host.FetchRefused,
 		host.FetchTLS, host.FetchNetwork, host.FetchStatusLine, host.FetchHeaderLine, host.FetchHeaderSize,
 		host.FetchCut, host.FetchMalformed} {
-		w := newWorld(t)
+		w := newFixture(t)
 		sent := 0
 		w.answer = func(host.FetchRequest) (int, error) {
 			sent++
@@ -132,7 +132,7 @@ func TestWebhookTest_NoResponse(t *testing.T) {
 
 // A receiver that fails after the first probe gets the other probes, too.
 func TestWebhookTest_ContinuesAfterResponse(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	sent := 0
 	w.answer = func(req host.FetchRequest) (int, error) {
 		if sent++; sent > 1 {
@@ -149,7 +149,7 @@ func TestWebhookTest_ContinuesAfterResponse(t *testing.T) {
 
 // A ready integration is no longer ready after a failed test.
 func TestWebhookTest_FailureEndsReadiness(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	for _, want := range []bool{true, false, true} {
 		w.answer = w.verifying(secret)
 		if !want {
@@ -168,7 +168,7 @@ func TestWebhookTest_FailureEndsReadiness(t *testing.T) {
 }
 
 func TestWebhookTest_NoWebhook(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	var rejected *web.Error
 	for _, hook := range []integration.Webhook{{}, {Off: true}, {URL: "https://hooks.publisher.example/"}} {
 		const id = "22222222-4d4e-475f-906b-2f11c5eca7bd"
@@ -190,7 +190,7 @@ func TestWebhookTest_NoWebhook(t *testing.T) {
 
 // TestLinesNameThePublisher: contract 48. A line of the log that names an integration names its publisher.
 func TestLinesNameThePublisher(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	_, err := w.TestWebhook(ctx, developer, intA, false)
 	coretest.Must(t, err)
 	const noSecret = "22222222-4d4e-475f-906b-2f11c5eca7bd"
@@ -217,7 +217,7 @@ func TestLinesNameThePublisher(t *testing.T) {
 
 // To a receiver the event looks like any other, but its session does not exist.
 func TestWebhookTest_EventWithoutSession(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	var bodies [][]byte
 	w.answer = func(req host.FetchRequest) (int, error) {
 		bodies = append(bodies, req.Body)

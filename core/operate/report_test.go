@@ -37,7 +37,7 @@ func verifies(t *testing.T, r signedReport, text, signature string) bool {
 
 // TestReport_Content has a month with 1,000 sessions, changes of settings and names of persons.
 func TestReport_Content(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	today := host.DayOf(w.Clock.Now())
 	coretest.Must(t, w.Counted.Record(ctx, host.Totals{Days: []host.DayTotal{
 		{Integration: intA, Instance: "one", Day: today - 2, Counts: host.Counts{600, 500, 60, 30, 5, 3, 2}},
@@ -109,7 +109,7 @@ func TestReport_Content(t *testing.T) {
 
 // TestReport_Period reports a change in the period alone.
 func TestReport_Period(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	age := 30
 	_, err := w.ChangeIntegration(ctx, reporter, intA, "", IntegrationInput{ChallengeAge: &age})
 	coretest.Must(t, err)
@@ -136,7 +136,7 @@ func TestReport_Period(t *testing.T) {
 
 // TestReport_Rejected has requests that get no report.
 func TestReport_Rejected(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	today := host.DayOf(w.Clock.Now())
 	admin := Actor{Kind: KindMember, ID: "mem_1", Publisher: pubA, Role: RoleAdmin}
 	for _, c := range []struct {

@@ -19,7 +19,7 @@ var registerList = method.TrustList{Name: "main", URL: "https://lists.example/eu
 	Signers: [][]byte{[]byte("signer")}, Grace: 7 * 24 * time.Hour}
 
 // listInput returns a list with that number, with a usable certificate and an unusable one.
-func (w *world) listInput(sequence int) TrustListInput {
+func (w *fixture) listInput(sequence int) TrustListInput {
 	now := w.Clock.Now()
 	encoded := func(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
 	return TrustListInput{Method: "register", Name: "main", Configuration: registerList.Digest(),
@@ -29,7 +29,7 @@ func (w *world) listInput(sequence int) TrustListInput {
 }
 
 func TestLoadTrustList_Views(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	first := func() TrustList {
 		t.Helper()
 		all, err := w.TrustLists(ctx, overseer)
@@ -90,7 +90,7 @@ func TestLoadTrustList_Rejects(t *testing.T) {
 		{"an empty certificate", func(in *TrustListInput) { in.Certificates[0] = "" }, "not valid"},
 	} {
 		t.Run("contract 53: "+c.name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			_, err := w.LoadTrustList(ctx, operator, w.listInput(5))
 			coretest.Must(t, err)
 			in := w.listInput(5)
@@ -107,7 +107,7 @@ func TestLoadTrustList_Rejects(t *testing.T) {
 			}
 		})
 	}
-	w := newWorld(t)
+	w := newFixture(t)
 	for _, change := range []func(in *TrustListInput){
 		func(in *TrustListInput) { in.Method = "sandbox" }, func(in *TrustListInput) { in.Method = "none" },
 		func(in *TrustListInput) { in.Name = "other" },
@@ -123,7 +123,7 @@ func TestLoadTrustList_Rejects(t *testing.T) {
 
 // A host that fetches lists is the only one that loads them.
 func TestLoadTrustList_HostFetches(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.HostFetchesLists = true
 	var invalid *web.Error
 	if _, err := w.LoadTrustList(ctx, operator, w.listInput(1)); !errors.As(err, &invalid) ||
@@ -137,7 +137,7 @@ func TestLoadTrustList_HostFetches(t *testing.T) {
 
 // The audit has one entry for each change of a list, and none for a list that was fetched again.
 func TestLoadTrustList_Audit(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	for _, sequence := range []int{1, 1, 2} {
 		_, err := w.LoadTrustList(ctx, operator, w.listInput(sequence))
 		coretest.Must(t, err)
@@ -154,7 +154,7 @@ func TestLoadTrustList_Audit(t *testing.T) {
 
 // The operators' API reads the same input as a client encodes.
 func TestLoadTrustList_Request(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	in := w.listInput(2)
 	r, path, err := LoadTrustList.Request(in)
 	coretest.Must(t, err)

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/verge-id/verge/testharness/kit"
+	"github.com/verge-id/verge/testharness/testenv"
 )
 
 const receiver = `package main
@@ -32,8 +32,8 @@ func main() {
 // empty module cache, so not even the go.mod of a library is fetched, and it links our packages and the
 // standard library.
 func TestImports_OfPublishers(t *testing.T) {
-	goCommand := kit.Program(t, "go")
-	kit.Source(t)
+	goCommand := testenv.Program(t, "go")
+	testenv.Source(t)
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)

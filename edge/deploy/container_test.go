@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/long"
+	"github.com/verge-id/verge/testharness/testenv"
 )
 
 // TestBuild_Static: an image from scratch has no loader and no library.
@@ -30,7 +30,7 @@ func TestBuild_Static(t *testing.T) {
 // TestImage_Runs builds the image and runs it, as the user that it names.
 func TestImage_Runs(t *testing.T) {
 	long.Skip(t, "TestImage_Runs")
-	buildah := kit.Program(t, "buildah")
+	buildah := testenv.Program(t, "buildah")
 	dir := t.TempDir()
 	binary := filepath.Join(dir, "verge")
 	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", binary, "./cmd/verge")

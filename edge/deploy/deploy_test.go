@@ -14,8 +14,8 @@ import (
 	"testing"
 
 	"github.com/verge-id/verge/testharness"
-	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/long"
+	"github.com/verge-id/verge/testharness/testenv"
 )
 
 func read(t *testing.T, path string) string {
@@ -30,7 +30,7 @@ func read(t *testing.T, path string) string {
 // promtool runs promtool and returns its output. It fails the test if promtool reports an error.
 func promtool(t *testing.T, input string, args ...string) string {
 	t.Helper()
-	c := exec.Command(kit.Program(t, "promtool"), args...)
+	c := exec.Command(testenv.Program(t, "promtool"), args...)
 	c.Stdin = strings.NewReader(input)
 	out, err := c.CombinedOutput()
 	if err != nil {
@@ -207,8 +207,8 @@ func TestExpressionsOfTheDashboard(t *testing.T) {
 // another type, fails.
 func TestDashboard_Grafana(t *testing.T) {
 	const modules = "/usr/local/lib/grafana/node_modules"
-	kit.Program(t, "node") // the compiler is a script of Node's
-	compiler := kit.File(t, modules+"/.bin/tsc")
+	testenv.Program(t, "node") // the compiler is a script of Node's
+	compiler := testenv.File(t, modules+"/.bin/tsc")
 	dir := t.TempDir()
 	if err := os.Symlink(modules, filepath.Join(dir, "node_modules")); err != nil {
 		t.Fatal(err)

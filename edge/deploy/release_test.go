@@ -11,8 +11,8 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
-	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/long"
+	"github.com/verge-id/verge/testharness/testenv"
 )
 
 // TestRelease_Reproducible reads the configuration of releases, and holds it against what
@@ -89,7 +89,7 @@ func TestRelease_Reproducible(t *testing.T) {
 // cmd/generate/sbom tests the content of the list.
 func makesAList(t *testing.T, name string, args []string) {
 	t.Helper()
-	kit.Source(t)
+	testenv.Source(t)
 	dir := t.TempDir()
 	binary, document := filepath.Join(dir, "postlink"), filepath.Join(dir, "postlink.cdx.json")
 	build := exec.Command("go", "build", "-o", binary, "../../cmd/generate/postlink")
@@ -110,7 +110,7 @@ func makesAList(t *testing.T, name string, args []string) {
 // TestRelease_Signature runs the command of a release that signs the checksums, as goreleaser does. minisign
 // accepts the signature of that file and key alone, and the trusted comment has the version.
 func TestRelease_Signature(t *testing.T) {
-	minisign := kit.Program(t, "minisign")
+	minisign := testenv.Program(t, "minisign")
 	var release struct {
 		Checksum struct {
 			Name string `yaml:"name_template"`

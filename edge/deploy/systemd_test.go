@@ -7,14 +7,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/verge-id/verge/testharness/kit"
+	"github.com/verge-id/verge/testharness/testenv"
 )
 
 // TestSystemd_Unit makes systemd read the unit and rate its exposure. It also reads the drop-in next to it
 // and the settings in its comments.
 func TestSystemd_Unit(t *testing.T) {
 	t.Parallel()
-	analyze := kit.Program(t, "systemd-analyze")
+	analyze := testenv.Program(t, "systemd-analyze")
 	unit := read(t, "systemd/verge.service")
 	here, err := os.Executable()
 	if err != nil {

@@ -30,8 +30,8 @@ import (
 	"github.com/verge-id/verge/edge/otlp"
 	"github.com/verge-id/verge/edge/wasmhost"
 	"github.com/verge-id/verge/kvadapters/memory"
-	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/long"
+	"github.com/verge-id/verge/testharness/testenv"
 	"github.com/verge-id/verge/testharness/wait"
 	"github.com/verge-id/verge/wasm/settings"
 )
@@ -200,7 +200,7 @@ func must(t *testing.T, err error) {
 func TestSpans(t *testing.T) {
 	engines := map[string][]byte{"native": nil}
 	if long.Run(t, "TestSpans") {
-		engines["wasm"] = kit.Module(t)
+		engines["wasm"] = testenv.Module(t)
 	}
 	for name, module := range engines {
 		t.Run(name, func(t *testing.T) {

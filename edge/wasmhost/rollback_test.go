@@ -15,14 +15,14 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/edge/wasmhost"
-	"github.com/verge-id/verge/testharness/kit"
+	"github.com/verge-id/verge/testharness/testenv"
 	"github.com/verge-id/verge/testharness/wait"
 	"github.com/verge-id/verge/wasm/abi"
 )
 
 // version returns the guest with another digest: it has another, meaningless section.
 func version(t testing.TB, pkg string, n byte) []byte {
-	return append(bytes.Clone(kit.Build(t, pkg)), 0, 3, 1, 'v', n)
+	return append(bytes.Clone(testenv.Build(t, pkg)), 0, 3, 1, 'v', n)
 }
 
 // observed is an Observer that records its events.

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/verge-id/verge/testharness/kit"
+	"github.com/verge-id/verge/testharness/testenv"
 )
 
 const header = "\x00asm\x01\x00\x00\x00"
@@ -59,7 +59,7 @@ func TestCheckShape_Limits(t *testing.T) {
 			}
 		}
 	}
-	if err := checkShape(kit.Module(t)); err != nil {
+	if err := checkShape(testenv.Module(t)); err != nil {
 		t.Errorf("the guest that is built from this source: %v", err)
 	}
 }

@@ -12,8 +12,8 @@ import (
 
 	"github.com/verge-id/verge/edge/wasmhost"
 	"github.com/verge-id/verge/testharness/guestcode"
-	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/long"
+	"github.com/verge-id/verge/testharness/testenv"
 	"github.com/verge-id/verge/testharness/wait"
 )
 
@@ -150,7 +150,7 @@ func TestClose_WhileActivating(t *testing.T) {
 	e := start(t, config(t, goodGuest))
 	done := make(chan error, 1)
 	go func() {
-		done <- e.Activate(t.Context(), append(bytes.Clone(kit.Module(t)), 0, 3, 1, 'v',
+		done <- e.Activate(t.Context(), append(bytes.Clone(testenv.Module(t)), 0, 3, 1, 'v',
 			byte(rand.IntN(256))))
 	}()
 	time.Sleep(50 * time.Millisecond) // compiling takes longer than that
@@ -160,7 +160,7 @@ func TestClose_WhileActivating(t *testing.T) {
 	if err := wait.For(done); !errors.Is(err, wasmhost.ErrClosed) {
 		t.Errorf("the activation: %v", err)
 	}
-	if err := e.Activate(t.Context(), kit.Build(t, badGuest)); !errors.Is(err, wasmhost.ErrClosed) {
+	if err := e.Activate(t.Context(), testenv.Build(t, badGuest)); !errors.Is(err, wasmhost.ErrClosed) {
 		t.Errorf("an activation afterwards: %v", err)
 	}
 	wait.Until(t, "no guest is left", func() bool {

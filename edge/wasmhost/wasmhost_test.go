@@ -20,7 +20,7 @@ import (
 	"github.com/verge-id/verge/edge/wasmhost"
 	"github.com/verge-id/verge/kvadapters/memory"
 	"github.com/verge-id/verge/testharness/guestcode"
-	"github.com/verge-id/verge/testharness/kit"
+	"github.com/verge-id/verge/testharness/testenv"
 	"github.com/verge-id/verge/testharness/wait"
 	"github.com/verge-id/verge/wasm/settings"
 )
@@ -32,7 +32,7 @@ const (
 
 // config returns a working configuration of a guest with its own keys.
 func config(t testing.TB, pkg string) wasmhost.Config {
-	module := kit.Build(t, pkg)
+	module := testenv.Build(t, pkg)
 	return wasmhost.Config{
 		Module: module,
 		Guest: settings.Config{
@@ -88,7 +88,7 @@ func TestEngine_CoreResponds(t *testing.T) {
 // shared returns a module that the tests of a process compile once.
 func shared(t testing.TB, pkg string) *wasmhost.Module {
 	t.Helper()
-	module := kit.Build(t, pkg)
+	module := testenv.Build(t, pkg)
 	m, err := wasmhost.Compile(t.Context(), module, wasmhost.CompileConfig{Cache: guestcode.Cache(t, module)})
 	if err != nil {
 		t.Fatal(err)
@@ -338,7 +338,7 @@ func TestModule_Rejected(t *testing.T) {
 			c.Module = ofVersion(5)
 		}, "the guest speaks version 5 of the ABI, this host 4"},
 		{"a guest that accepts a rejected signature", func(c *wasmhost.Config) {
-			c.Module, c.Guest.Host = kit.Build(t, badGuest), "misled.example"
+			c.Module, c.Guest.Host = testenv.Build(t, badGuest), "misled.example"
 		}, "misreads the status of an unknown key"},
 		{"a clock that is off", func(c *wasmhost.Config) {
 			c.Clock.Wall = moving(-2 * time.Second)

@@ -30,8 +30,8 @@ import (
 	"github.com/verge-id/verge/edge/wasmhost"
 	"github.com/verge-id/verge/kvadapters/memory"
 	"github.com/verge-id/verge/testharness/estimatortest"
-	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/long"
+	"github.com/verge-id/verge/testharness/testenv"
 	"github.com/verge-id/verge/testharness/wait"
 	"github.com/verge-id/verge/testharness/workerd"
 	"github.com/verge-id/verge/wasm/settings"
@@ -52,7 +52,7 @@ func TestPicture_Largest(t *testing.T) {
 			t.Parallel()
 			p := newWalks(t)
 			client, key := open(p, t)
-			picture := kit.Picture(method.MaxFile)
+			picture := testenv.Picture(method.MaxFile)
 			for range 3 {
 				p.verify(t, client, key, "", picture)
 			}
@@ -128,7 +128,7 @@ func (p walks) sign(t *testing.T) func(context.Context, string, string, []byte) 
 func (p walks) natively(t *testing.T) (*http.Client, string) { return p.here(t, nil) }
 
 func (p walks) inGuests(t *testing.T) (*http.Client, string) {
-	module := kit.Module(t)
+	module := testenv.Module(t)
 	return p.here(t, func(ctx context.Context, at edge.Setup) (engine.Engine, error) {
 		return wasmhost.New(ctx, wasmhost.Config{Host: at.Host, Module: module,
 			Guest: settings.Config{Config: at.Core}, Meter: ratelimit.NewLocal(0).Meter()})
@@ -169,7 +169,7 @@ func (p walks) here(t *testing.T, runs func(context.Context, edge.Setup) (engine
 }
 
 func (p walks) onWorkerd(t *testing.T) (*http.Client, string) {
-	kit.Program(t, "workerd")
+	testenv.Program(t, "workerd")
 	guest := settings.Config{Config: p.config, Host: walkHost}
 	var err error
 	if guest.Keyring, err = p.ring.Marshal(); err != nil {
@@ -215,7 +215,7 @@ func (p walks) verify(t *testing.T, client *http.Client, key, outcome string, pi
 	}
 	post(t, client, key, web.StartPath, map[string]string{"integration_id": integrationID,
 		"callback_url": "https://shop.example/return", "state": "s-1234567890"}, &started)
-	b := kit.Browser{Client: client}
+	b := testenv.Browser{Client: client}
 	back, err := b.Verify(started.Redirect, "https://shop.example/return", outcome, picture)
 	if err != nil {
 		t.Error(err)

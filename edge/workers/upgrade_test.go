@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/method"
-	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/long"
+	"github.com/verge-id/verge/testharness/testenv"
 	"github.com/verge-id/verge/testharness/wait"
 	"github.com/verge-id/verge/testharness/workerd"
 )
@@ -62,12 +62,12 @@ func TestModuleUpgrade(t *testing.T) {
 
 // sameModule is the module with other bytes: a custom section of one name follows.
 func sameModule(t *testing.T) ([]byte, []method.Config) {
-	return append(slices.Clone(kit.Module(t)), 0, 2, 1, 'n'), nil
+	return append(slices.Clone(testenv.Module(t)), 0, 2, 1, 'n'), nil
 }
 
 // largerModule is a module with one more kind, and a method of that kind. The module of before would reject
 // the method.
 func largerModule(t *testing.T) ([]byte, []method.Config) {
-	return kit.ModuleWith(t, "github.com/verge-id/verge/testharness/courier"),
+	return testenv.ModuleWith(t, "github.com/verge-id/verge/testharness/courier"),
 		[]method.Config{{Name: "sandbox", Kind: "sandbox"}, {Name: "post", Kind: "courier"}}
 }

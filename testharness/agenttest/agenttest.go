@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-id/verge/testharness/kit"
+	"github.com/verge-id/verge/testharness/testenv"
 	"github.com/verge-id/verge/testharness/wait"
 )
 
@@ -30,7 +30,7 @@ type Agent struct {
 func Start(t testing.TB) *Agent {
 	t.Helper()
 	for _, program := range []string{"ssh-agent", "ssh-add", "ssh-keygen"} {
-		kit.Program(t, program)
+		testenv.Program(t, program)
 	}
 	dir, err := os.MkdirTemp("", "agent") // a socket's path has at most 107 bytes
 	if err != nil {
@@ -83,7 +83,7 @@ func (a *Agent) Continue() { a.cmd.Process.Signal(syscall.SIGCONT) }
 // Run runs a program with the agent's environment, and returns its output.
 func (a *Agent) Run(program string, args ...string) string {
 	a.t.Helper()
-	cmd := exec.Command(kit.Program(a.t, program), args...)
+	cmd := exec.Command(testenv.Program(a.t, program), args...)
 	cmd.Env = a.env
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -112,7 +112,7 @@ const module = "/usr/lib/softhsm/libsofthsm2.so"
 // generated in the token, and cannot be exported. It returns the key's name in settings.
 func (a *Agent) AddToken() (reference string) {
 	a.t.Helper()
-	kit.File(a.t, module)
+	testenv.File(a.t, module)
 	tokens := filepath.Join(a.dir, "tokens")
 	for name, text := range map[string]string{
 		"softhsm2.conf": "directories.tokendir = " + tokens + "\nobjectstore.backend = file\n",

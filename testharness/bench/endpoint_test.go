@@ -18,8 +18,8 @@ import (
 	"github.com/verge-id/verge/kvadapters/memory"
 	"github.com/verge-id/verge/kvadapters/postgres"
 	"github.com/verge-id/verge/testharness/guestcode"
-	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/stores"
+	"github.com/verge-id/verge/testharness/testenv"
 	"github.com/verge-id/verge/wasm/settings"
 )
 
@@ -150,7 +150,7 @@ func BenchmarkEndpointWasm(b *testing.B) {
 // guests runs the core in guests, with changes of their host's configuration.
 func guests(b *testing.B, changes ...func(*wasmhost.Config)) func(*edge.Config) {
 	b.Helper()
-	module := kit.Module(b)
+	module := testenv.Module(b)
 	cache := guestcode.Cache(b, module)
 	return func(c *edge.Config) {
 		c.Engine = func(ctx context.Context, at edge.Setup) (engine.Engine, error) {

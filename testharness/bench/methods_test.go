@@ -28,9 +28,9 @@ import (
 	"github.com/verge-id/verge/edge"
 	"github.com/verge-id/verge/edge/signing"
 	"github.com/verge-id/verge/testharness/estimatortest"
-	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/oidctest"
 	"github.com/verge-id/verge/testharness/passkeytest"
+	"github.com/verge-id/verge/testharness/testenv"
 	"github.com/verge-id/verge/testharness/wallettest"
 )
 
@@ -209,7 +209,8 @@ func newMethodService(b *testing.B, other providers, changes ...func(*edge.Confi
 	if err != nil {
 		b.Fatal(err)
 	}
-	s := &methodService{other: other, picture: kit.Picture(pictureSize), integrations: map[string]string{}}
+	s := &methodService{other: other, picture: testenv.Picture(pictureSize),
+		integrations: map[string]string{}}
 	s.service = newService(b, onMemory(b), "", append(changes, func(c *edge.Config) {
 		c.Core.Methods, c.Sign = other.configs(), signer.Sign
 	})...)
@@ -256,7 +257,7 @@ func walks(name, outcome string) func(*methodService, *testing.B) work {
 				if err != nil {
 					return err
 				}
-				b := kit.Browser{Client: s.client}
+				b := testenv.Browser{Client: s.client}
 				back, err := b.Verify(redirect, methodCallback, outcome, nil)
 				if err != nil {
 					return err
@@ -354,7 +355,7 @@ func (s *methodService) expect(want int, request func() (*http.Request, error)) 
 }
 
 // open starts a session and returns its first page.
-func (s *methodService) open(b *kit.Browser, name string) (*kit.Shown, error) {
+func (s *methodService) open(b *testenv.Browser, name string) (*testenv.Shown, error) {
 	redirect, err := s.start(name)
 	if err != nil {
 		return nil, err
@@ -377,7 +378,7 @@ func formRequest(address string, form url.Values) func() (*http.Request, error) 
 func pictures(name string) func(*methodService, *testing.B) work {
 	return func(s *methodService, b *testing.B) work {
 		return s.prepared(b, http.StatusSeeOther, func() (func() (*http.Request, error), error) {
-			page, err := s.open(&kit.Browser{Client: s.client}, name)
+			page, err := s.open(&testenv.Browser{Client: s.client}, name)
 			return func() (*http.Request, error) { return page.Picture(s.picture) }, err
 		})
 	}
@@ -404,7 +405,7 @@ func barePicture(s *methodService, b *testing.B) work {
 			w.WriteHeader(http.StatusBadGateway)
 		}
 	})
-	form := &kit.Shown{URL: "http://" + addr + "/",
+	form := &testenv.Shown{URL: "http://" + addr + "/",
 		Body: `<form data-step="camera" action="/"><input type="hidden" name="flow" value="` +
 			strings.Repeat("x", 1000) + `"/></form>`}
 	return func(from, to int) error {
@@ -418,7 +419,7 @@ func barePicture(s *methodService, b *testing.B) work {
 func wallets(name string) func(*methodService, *testing.B) work {
 	return func(s *methodService, b *testing.B) work {
 		return s.prepared(b, http.StatusOK, func() (func() (*http.Request, error), error) {
-			browser := kit.Browser{Client: s.client}
+			browser := testenv.Browser{Client: s.client}
 			page, err := s.open(&browser, name)
 			if err == nil {
 				page, err = browser.Submit(page, "begin")
@@ -458,7 +459,7 @@ func bareForm(size int) func(*methodService, *testing.B) work {
 // one passkey without a counter, like the passkeys of phones.
 func (s *methodService) passkeys(b *testing.B) work {
 	device := passkeytest.New("https://" + benchHost)
-	browser := kit.Browser{Client: s.client}
+	browser := testenv.Browser{Client: s.client}
 	page, err := s.open(&browser, passkeyUse)
 	if err == nil {
 		page, err = browser.Submit(page, "approve")
@@ -474,7 +475,7 @@ func (s *methodService) passkeys(b *testing.B) work {
 		b.Fatalf("creating a passkey: %v", err)
 	}
 	return s.prepared(b, http.StatusSeeOther, func() (func() (*http.Request, error), error) {
-		page, err := s.open(&kit.Browser{Client: s.client}, passkeyUse)
+		page, err := s.open(&testenv.Browser{Client: s.client}, passkeyUse)
 		if err != nil {
 			return nil, err
 		}
@@ -484,7 +485,7 @@ func (s *methodService) passkeys(b *testing.B) work {
 
 // passkeyForm returns the request that the page's script posts, with a device's response to its options.
 func passkeyForm(
-	page *kit.Shown, respond func(options []byte) (passkeytest.Answer, error),
+	page *testenv.Shown, respond func(options []byte) (passkeytest.Answer, error),
 ) (func() (*http.Request, error), error) {
 	action, fields, options, err := page.Passkey()
 	if err != nil {

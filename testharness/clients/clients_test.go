@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/testharness"
-	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/long"
+	"github.com/verge-id/verge/testharness/testenv"
 )
 
 // tools is where .ci/install puts the npm packages of this test.
@@ -64,9 +64,9 @@ func write(t *testing.T, path, text string) {
 
 func TestLintersFindNothing(t *testing.T) {
 	long.Skip(t, "TestLintersFindNothing")
-	kit.Program(t, "node") // both are scripts of Node's
-	redocly := kit.File(t, filepath.Join(tools, ".bin/redocly"))
-	spectral := kit.File(t, filepath.Join(tools, ".bin/spectral"))
+	testenv.Program(t, "node") // both are scripts of Node's
+	redocly := testenv.File(t, filepath.Join(tools, ".bin/redocly"))
+	spectral := testenv.File(t, filepath.Join(tools, ".bin/spectral"))
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "openapi.yaml"), description(t))
 	write(t, filepath.Join(dir, "rules.yaml"), "extends: [\"spectral:oas\"]\n")
@@ -81,7 +81,7 @@ func TestLintersFindNothing(t *testing.T) {
 
 func TestClient_Go(t *testing.T) {
 	long.Skip(t, "TestClient_Go")
-	oapi := kit.Program(t, "oapi-codegen")
+	oapi := testenv.Program(t, "oapi-codegen")
 	dir := copied(t, "go")
 	if err := os.Mkdir(filepath.Join(dir, "verge"), 0o700); err != nil {
 		t.Fatal(err)
@@ -93,9 +93,9 @@ func TestClient_Go(t *testing.T) {
 
 func TestClient_TypeScript(t *testing.T) {
 	long.Skip(t, "TestClient_TypeScript")
-	node := kit.Program(t, "node")
-	generate := kit.File(t, filepath.Join(tools, ".bin/openapi-typescript"))
-	tsc := kit.File(t, filepath.Join(tools, ".bin/tsc"))
+	node := testenv.Program(t, "node")
+	generate := testenv.File(t, filepath.Join(tools, ".bin/openapi-typescript"))
+	tsc := testenv.File(t, filepath.Join(tools, ".bin/tsc"))
 	dir := copied(t, "ts")
 	if err := os.Symlink(tools, filepath.Join(dir, "node_modules")); err != nil {
 		t.Fatal(err)

@@ -25,8 +25,8 @@ import (
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/testharness"
-	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/long"
+	"github.com/verge-id/verge/testharness/testenv"
 )
 
 // nodeClient is a running program in Node.js that is an OpenID client. It prints a line for each line that it
@@ -63,7 +63,7 @@ func (c *nodeClient) ask(line string) (a clientAnswer) {
 func startNode(t *testing.T, client, modules string, files map[string]string, settings map[string]any,
 ) *nodeClient {
 	t.Helper()
-	node := kit.Program(t, "node")
+	node := testenv.Program(t, "node")
 	dir := t.TempDir()
 	script, err := os.ReadFile(filepath.Join("testdata/openid", client))
 	if err != nil {
@@ -183,7 +183,7 @@ const openIDModules = "/usr/local/lib/openid/node_modules"
 func TestOpenIDClient(t *testing.T) {
 	long.Skip(t, "TestOpenIDClient")
 	const redirect = "https://shop.example/oidc"
-	kit.File(t, filepath.Join(openIDModules, "openid-client/package.json"))
+	testenv.File(t, filepath.Join(openIDModules, "openid-client/package.json"))
 	h := newOpenIDProvider(t, redirect)
 	for _, auth := range []string{"basic", "post"} {
 		client := startNode(t, "client.mjs", openIDModules, nil, map[string]any{"issuer": h.BaseURL + "/oidc",

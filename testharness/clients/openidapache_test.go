@@ -15,9 +15,9 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/testharness"
-	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/long"
 	"github.com/verge-id/verge/testharness/stores"
+	"github.com/verge-id/verge/testharness/testenv"
 	"github.com/verge-id/verge/testharness/wait"
 )
 
@@ -53,8 +53,8 @@ func freeAddress(t *testing.T) string {
 // startApache runs Apache with mod_auth_openidc in front of a static site.
 func startApache(t *testing.T, h *testharness.Harness, address string) {
 	t.Helper()
-	apache := kit.Program(t, "apache2")
-	kit.File(t, filepath.Join(apacheModules, "mod_auth_openidc.so"))
+	apache := testenv.Program(t, "apache2")
+	testenv.File(t, filepath.Join(apacheModules, "mod_auth_openidc.so"))
 	dir, err := os.MkdirTemp("", "apache")
 	if err != nil {
 		t.Fatal(err)

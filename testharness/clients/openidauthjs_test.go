@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/long"
+	"github.com/verge-id/verge/testharness/testenv"
 )
 
 // authJSModules is where .ci/install puts @auth/core, the part of NextAuth without a framework.
@@ -19,7 +19,7 @@ func TestOpenIDClient_AuthJS(t *testing.T) {
 	long.Skip(t, "TestOpenIDClient_AuthJS")
 	const origin = "https://shop.example"
 	const redirect = origin + "/api/auth/callback/verge"
-	kit.File(t, filepath.Join(authJSModules, "@auth/core/package.json"))
+	testenv.File(t, filepath.Join(authJSModules, "@auth/core/package.json"))
 	h := newOpenIDProvider(t, redirect)
 	h.AdvanceTo(time.Now()) // Node.js has its own clock
 	const framework = `import NextAuth from "next-auth";`

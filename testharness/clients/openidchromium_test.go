@@ -7,14 +7,14 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/long"
+	"github.com/verge-id/verge/testharness/testenv"
 )
 
 // contract 50: a user with a phone opens a static site behind Apache, is verified and sees the site.
 func TestOpenIDClient_Chromium(t *testing.T) {
 	long.Skip(t, "TestOpenIDClient_Chromium")
-	chromium := kit.Program(t, "chromium", "chromium-browser", "google-chrome")
+	chromium := testenv.Program(t, "chromium", "chromium-browser", "google-chrome")
 	address := freeAddress(t)
 	h := newOpenIDProvider(t, "http://"+address+"/oauth2/callback")
 	h.AdvanceTo(time.Now()) // Apache has its own clock

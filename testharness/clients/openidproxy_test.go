@@ -12,15 +12,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/long"
+	"github.com/verge-id/verge/testharness/testenv"
 )
 
 // contract 50: oauth2-proxy, with the configuration of the console's page, protects a site and shows it to a
 // verified user alone.
 func TestOpenIDClient_OAuth2Proxy(t *testing.T) {
 	long.Skip(t, "TestOpenIDClient_OAuth2Proxy")
-	program := kit.Program(t, "oauth2-proxy")
+	program := testenv.Program(t, "oauth2-proxy")
 	address := freeAddress(t)
 	redirect := "http://" + address + "/oauth2/callback"
 	h := newOpenIDProvider(t, redirect)

@@ -12,8 +12,8 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
-	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/long"
+	"github.com/verge-id/verge/testharness/testenv"
 )
 
 // texts are the inputs for the patterns: examples of each, and characters that regular expressions treat
@@ -79,7 +79,7 @@ func TestPatterns_SameInEachLanguage(t *testing.T) {
 	}
 	for name, args := range matchers {
 		t.Run(name, func(t *testing.T) {
-			cmd := exec.Command(kit.Program(t, name), args...)
+			cmd := exec.Command(testenv.Program(t, name), args...)
 			var wrong bytes.Buffer
 			cmd.Stdin, cmd.Stderr = bytes.NewReader(feed), &wrong
 			out, err := cmd.Output()

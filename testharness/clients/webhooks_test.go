@@ -16,8 +16,8 @@ import (
 	"github.com/verge-id/verge/core/webhook"
 	"github.com/verge-id/verge/testharness"
 	"github.com/verge-id/verge/testharness/internal/standardhooks"
-	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/long"
+	"github.com/verge-id/verge/testharness/testenv"
 )
 
 // standardVectors returns the requests of core/webhook/testdata/standard_vectors.json.
@@ -196,7 +196,7 @@ func main() {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(kit.Program(t, program))
+	cmd := exec.Command(testenv.Program(t, program))
 	cmd.Env, cmd.Stdin = append(os.Environ(), "WEBHOOK_SECRET="+probeSecret), bytes.NewReader(input)
 	out, err := cmd.Output()
 	if err != nil {

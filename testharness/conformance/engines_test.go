@@ -24,9 +24,9 @@ import (
 	"github.com/verge-id/verge/kvadapters/memory"
 	"github.com/verge-id/verge/kvadapters/postgres"
 	"github.com/verge-id/verge/kvadapters/redis"
-	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/long"
 	"github.com/verge-id/verge/testharness/stores"
+	"github.com/verge-id/verge/testharness/testenv"
 	"github.com/verge-id/verge/testharness/wait"
 	"github.com/verge-id/verge/testharness/workerd"
 )
@@ -59,7 +59,7 @@ var engines = []store{
 	{name: "wasm", engine: "wasm", kv: "miniredis"},
 	{name: "workerd", engine: "workerd", program: "workerd",
 		server: func(t *testing.T) (string, func() int64) {
-			kit.Program(t, "workerd")
+			testenv.Program(t, "workerd")
 			return "", func() int64 { return 1 } // the child process starts its own server
 		}},
 	{"redis", "", "redis", "redis-server", func(t *testing.T) (string, func() int64) {

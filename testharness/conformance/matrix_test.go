@@ -119,7 +119,7 @@ var walletProtocolsOfBrowsers = []string{"openid4vp-v1-signed", "openid4vp-v1-un
 // walletCase is a document, and its result for the publisher, the operator and the user.
 type walletCase struct {
 	name            string
-	change          func(w *walletWorld, p *wallettest.Presentation)
+	change          func(w *walletFixture, p *wallettest.Presentation)
 	status, code    string // of the session
 	result          string // of the step; "": success, which is no step of the record
 	reason, setting string
@@ -132,13 +132,13 @@ var walletCases = []walletCase{
 		words: "could not confirm the age that the site asks for"},
 	{name: "revoked", status: "PENDING", result: "attempt_failed", reason: "document_revoked",
 		setting: "revocation", words: "Its issuer has withdrawn it.",
-		change: func(w *walletWorld, p *wallettest.Presentation) { p.Status = w.registry.document(1) }},
+		change: func(w *walletFixture, p *wallettest.Presentation) { p.Status = w.registry.document(1) }},
 	{name: "untrusted", status: "PENDING", result: "attempt_failed", reason: "untrusted",
 		setting: "trust_anchors", words: "Its issuer is not recognised here.",
-		change: func(w *walletWorld, p *wallettest.Presentation) { p.Issuer = w.stranger }},
+		change: func(w *walletFixture, p *wallettest.Presentation) { p.Issuer = w.stranger }},
 	{name: "expired", status: "PENDING", result: "attempt_failed", reason: "mso_expired",
 		words:  "It has expired or is not valid yet.",
-		change: func(_ *walletWorld, p *wallettest.Presentation) { p.ValidUntil = p.Signed.Add(1) }},
+		change: func(_ *walletFixture, p *wallettest.Presentation) { p.ValidUntil = p.Signed.Add(1) }},
 	{name: "younger", status: "PENDING", result: "attempt_failed", setting: "profile"},
 }
 
@@ -156,8 +156,8 @@ func takesCell(turn string, row, n int) bool {
 	return false
 }
 
-// walletWorld is a service that asks for documents of a profile, with their issuer and a wallet.
-type walletWorld struct {
+// walletFixture is a service that asks for documents of a profile, with their issuer and a wallet.
+type walletFixture struct {
 	*testharness.Harness
 	profile  walletProfile
 	registry *registry
@@ -172,7 +172,7 @@ type walletWorld struct {
 func TestWalletMatrix(t *testing.T) {
 	for n, p := range walletProfiles {
 		t.Run(p.title(), func(t *testing.T) {
-			w := openWorld(t, p)
+			w := openFixture(t, p)
 			for m, by := range walletProtocols {
 				if !p.has(by) {
 					continue
@@ -198,9 +198,9 @@ func TestWalletMatrix(t *testing.T) {
 	}
 }
 
-func openWorld(t *testing.T, p walletProfile) *walletWorld {
+func openFixture(t *testing.T, p walletProfile) *walletFixture {
 	t.Helper()
-	w := &walletWorld{profile: p}
+	w := &walletFixture{profile: p}
 	w.stranger = wallettest.NewIssuer(wallettest.IssuerConfig{Now: testharness.Epoch, EKU: p.eku})
 	w.registry = openRegistry(t, wallettest.IssuerConfig{EKU: p.eku, Curve: p.issuer}, []byte{0b10})
 	o := &opts{}
@@ -226,7 +226,7 @@ func openWorld(t *testing.T, p walletProfile) *walletWorld {
 }
 
 // offer has the service ask by a method, for an age that depends on it.
-func (w *walletWorld) offer(name string) walletAge {
+func (w *walletFixture) offer(name string) walletAge {
 	age := w.profile.clear
 	if name == "signed" {
 		age = w.profile.signed
@@ -241,7 +241,7 @@ func (w *walletWorld) offer(name string) walletAge {
 }
 
 // walk is one cell.
-func (w *walletWorld) walk(t *testing.T, by walletProtocol, c walletCase) {
+func (w *walletFixture) walk(t *testing.T, by walletProtocol, c walletCase) {
 	t.Helper()
 	name := by.method
 	if name == "" {
@@ -286,7 +286,7 @@ func (w *walletWorld) walk(t *testing.T, by walletProtocol, c walletCase) {
 }
 
 // answer has the wallet answer, and returns the page that the user sees after it.
-func (w *walletWorld) answer(t *testing.T, page *testharness.Page, by walletProtocol,
+func (w *walletFixture) answer(t *testing.T, page *testharness.Page, by walletProtocol,
 	change func(*wallettest.Presentation)) *testharness.Page {
 	t.Helper()
 	if by.method == "" {
@@ -319,7 +319,7 @@ func (w *walletWorld) answer(t *testing.T, page *testharness.Page, by walletProt
 }
 
 // wantStep checks the reason in the operators' view of a session, and in its log.
-func (w *walletWorld) wantStep(t *testing.T, session, by string, c walletCase, log string) {
+func (w *walletFixture) wantStep(t *testing.T, session, by string, c walletCase, log string) {
 	t.Helper()
 	var shown struct {
 		Status string

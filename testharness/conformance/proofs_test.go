@@ -73,7 +73,7 @@ func TestZeroKnowledge(t *testing.T) {
 		"zero_knowledge": "require", "circuits": circuits, "browser": walletProtocolsOfBrowsers},
 		"private_key", "reader_key")
 	wallet.Prove = prove
-	w := &walletWorld{Harness: h, wallet: wallet}
+	w := &walletFixture{Harness: h, wallet: wallet}
 	version6 := func(task wallettest.ProofTask) ([]byte, error) {
 		task.Circuit = circuit6
 		return prove(task)

@@ -17,8 +17,8 @@ import (
 	"github.com/verge-id/verge/testharness"
 	"github.com/verge-id/verge/testharness/courier"
 	"github.com/verge-id/verge/testharness/guestcode"
-	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/long"
+	"github.com/verge-id/verge/testharness/testenv"
 	"github.com/verge-id/verge/wasm/settings"
 )
 
@@ -60,11 +60,11 @@ var released, withCourier sharedModule
 // compiled returns the module for these kinds.
 func compiled(t testing.TB, kinds []method.Kind) *wasmhost.Module {
 	t.Helper()
-	shared, build := &released, kit.Module
+	shared, build := &released, testenv.Module
 	if slices.ContainsFunc(kinds, func(k method.Kind) bool { return k.Name == courier.Name }) {
 		shared, build = &withCourier, func(t testing.TB) []byte {
 			t.Helper()
-			return kit.ModuleWith(t, "github.com/verge-id/verge/testharness/courier")
+			return testenv.ModuleWith(t, "github.com/verge-id/verge/testharness/courier")
 		}
 	}
 	wasm := build(t)

@@ -6,14 +6,14 @@ import (
 	"github.com/verge-id/verge/edge/transcript"
 	"github.com/verge-id/verge/edge/wasmhost"
 	"github.com/verge-id/verge/testharness/guestcode"
-	"github.com/verge-id/verge/testharness/kit"
+	"github.com/verge-id/verge/testharness/testenv"
 )
 
 // With the clock and the randomness fixed, the core as a guest answers every
 // request of the corpus with the same bytes as natively and asks for the same
 // effects, byte for byte.
 func TestEnginesAreTheSame(t *testing.T) {
-	module := kit.Module(t)
+	module := testenv.Module(t)
 	guest, err := wasmhost.Compile(t.Context(), module,
 		wasmhost.CompileConfig{Cache: guestcode.Cache(t, module)})
 	if err != nil {

@@ -26,9 +26,9 @@ import (
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/webhook"
 	"github.com/verge-id/verge/testharness"
-	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/long"
 	"github.com/verge-id/verge/testharness/stores"
+	"github.com/verge-id/verge/testharness/testenv"
 )
 
 // shop is an example that runs, and a visitor of it.
@@ -131,8 +131,8 @@ func (s *shop) events(n int) []string {
 // shops are the examples with a server, and how each is run.
 var shops = map[string]func(t *testing.T) *shop{
 	"express": func(t *testing.T) *shop {
-		node := kit.Program(t, "node")
-		kit.File(t, filepath.Join(expressModules, "express/package.json"))
+		node := testenv.Program(t, "node")
+		testenv.File(t, filepath.Join(expressModules, "express/package.json"))
 		dir := t.TempDir()
 		if err := os.CopyFS(dir, os.DirFS("express")); err != nil {
 			t.Fatal(err)
@@ -142,7 +142,7 @@ var shops = map[string]func(t *testing.T) *shop{
 		return open(t, dir, nil, node, "shop.mjs")
 	},
 	"flask": func(t *testing.T) *shop {
-		kit.File(t, filepath.Join(debianPackages, "flask/__init__.py"))
+		testenv.File(t, filepath.Join(debianPackages, "flask/__init__.py"))
 		return open(t, "flask", []string{"PYTHONPATH=" + pythonSDK(t)}, debianPython, "shop.py")
 	},
 }
@@ -232,7 +232,7 @@ func (s *shop) hooks(session string) {
 // A page starts with its public key, and a server exchanges the token.
 func TestStaticPage(t *testing.T) {
 	long.Skip(t, "TestStaticPage")
-	chromium := kit.Program(t, "chromium", "chromium-browser", "google-chrome")
+	chromium := testenv.Program(t, "chromium", "chromium-browser", "google-chrome")
 	h := testharness.New(t, nil)
 	page, err := os.ReadFile("static/index.html")
 	if err != nil {
@@ -315,7 +315,7 @@ const axeFile = "/usr/local/lib/axe/node_modules/axe-core/axe.min.js"
 // and it reports an error as a status, in the language of the page.
 func checkButton(t *testing.T, ctx context.Context) {
 	t.Helper()
-	script, err := os.ReadFile(kit.File(t, axeFile))
+	script, err := os.ReadFile(testenv.File(t, axeFile))
 	if err != nil {
 		t.Fatal(err)
 	}

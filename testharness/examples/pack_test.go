@@ -12,7 +12,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/verge-id/verge/testharness/kit"
+	"github.com/verge-id/verge/testharness/testenv"
 )
 
 const (
@@ -32,7 +32,7 @@ var packed string
 var packs = struct{ node, python func() error }{sync.OnceValue(packNode), sync.OnceValue(packPython)}
 
 func TestMain(m *testing.M) {
-	dir, remove, err := kit.Scratch("sdk")
+	dir, remove, err := testenv.Scratch("sdk")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -46,9 +46,9 @@ func TestMain(m *testing.M) {
 // nodeSDK returns the folder of the installed npm package.
 func nodeSDK(t *testing.T) string {
 	t.Helper()
-	kit.Program(t, "node")
-	kit.Program(t, "npm")
-	kit.File(t, filepath.Join(toolModules, "typescript/package.json"))
+	testenv.Program(t, "node")
+	testenv.Program(t, "npm")
+	testenv.File(t, filepath.Join(toolModules, "typescript/package.json"))
 	if err := packs.node(); err != nil {
 		t.Fatal(err)
 	}
@@ -58,9 +58,9 @@ func nodeSDK(t *testing.T) string {
 // pythonSDK returns the folder that the wheel is installed in.
 func pythonSDK(t *testing.T) string {
 	t.Helper()
-	kit.File(t, debianPython)
+	testenv.File(t, debianPython)
 	for _, name := range []string{"pip", "setuptools", "wheel"} {
-		kit.File(t, filepath.Join(debianPackages, name, "__init__.py"))
+		testenv.File(t, filepath.Join(debianPackages, name, "__init__.py"))
 	}
 	if err := packs.python(); err != nil {
 		t.Fatal(err)

@@ -20,8 +20,8 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/verge-id/verge/testharness"
-	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/long"
+	"github.com/verge-id/verge/testharness/testenv"
 	"github.com/verge-id/verge/testharness/wait"
 )
 
@@ -336,7 +336,7 @@ func drive(t *testing.T, cmd *exec.Cmd, cases []sdkCase) driven {
 
 func TestSDK_Node(t *testing.T) {
 	long.Skip(t, "TestSDK_Node")
-	node := kit.Program(t, "node")
+	node := testenv.Program(t, "node")
 	dir := t.TempDir()
 	link(t, nodeSDK(t), filepath.Join(dir, "node_modules/@verge-id/sdk"))
 	if err := os.CopyFS(dir, os.DirFS("testdata")); err != nil {

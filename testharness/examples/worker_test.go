@@ -15,9 +15,9 @@ import (
 
 	"github.com/verge-id/verge/core/webhook"
 	"github.com/verge-id/verge/testharness"
-	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/long"
 	"github.com/verge-id/verge/testharness/stores"
+	"github.com/verge-id/verge/testharness/testenv"
 )
 
 const workerConfig = `using Workerd = import "/workerd/workerd.capnp";
@@ -41,7 +41,7 @@ const publisher :Workerd.Worker = (
 // A publisher on workerd starts a session, validates and reconciles it, and verifies an event.
 func TestSDK_Workerd(t *testing.T) {
 	long.Skip(t, "TestSDK_Workerd")
-	workerd := kit.Program(t, "workerd")
+	workerd := testenv.Program(t, "workerd")
 	sdk := nodeSDK(t)
 	h := testharness.New(t, nil)
 	address := fmt.Sprintf("127.0.0.1:%d", stores.FreePort(t))

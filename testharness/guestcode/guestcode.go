@@ -8,14 +8,14 @@ import (
 
 	"github.com/tetratelabs/wazero"
 
-	"github.com/verge-id/verge/testharness/kit"
+	"github.com/verge-id/verge/testharness/testenv"
 )
 
 // Cache returns a cache that has the machine code of a module. It is for modules that kit's Module,
 // ModuleWith and Build return. A test that makes hundreds of modules keeps their code to itself.
 func Cache(t testing.TB, module []byte) wazero.CompilationCache {
 	t.Helper()
-	dir := kit.CompiledIn(t, module)
+	dir := testenv.CompiledIn(t, module)
 	if dir == "" {
 		return wazero.NewCompilationCache()
 	}

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-id/verge/testharness/kit"
+	"github.com/verge-id/verge/testharness/testenv"
 	"github.com/verge-id/verge/testharness/wallettest"
 )
 
@@ -58,8 +58,8 @@ func (m modules) run(t testing.TB, script string, in, out any) {
 // are copied to a directory with a link to them.
 func (m modules) command(t testing.TB, script string) *exec.Cmd {
 	t.Helper()
-	node := kit.Program(t, "node", "nodejs")
-	kit.File(t, filepath.Join(m.dir, m.one, "package.json"))
+	node := testenv.Program(t, "node", "nodejs")
+	testenv.File(t, filepath.Join(m.dir, m.one, "package.json"))
 	dir := t.TempDir()
 	if err := os.CopyFS(dir, scripts); err != nil {
 		t.Fatal(err)

@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/keyring"
-	"github.com/verge-id/verge/testharness/kit"
+	"github.com/verge-id/verge/testharness/testenv"
 	"github.com/verge-id/verge/testharness/wait"
 )
 
@@ -83,7 +83,7 @@ pages_per_ip = 100000000
 // deploy starts n instances on a store. limits is the configuration's section of limits.
 func deploy(t testing.TB, store, webhookURL, limits string, n int) *deployment {
 	t.Helper()
-	kit.Source(t)
+	testenv.Source(t)
 	d := &deployment{t: t, dir: t.TempDir()}
 	d.config = filepath.Join(d.dir, "verge.toml")
 	keyring, err := keyring.Generate(rand.Reader, time.Now())

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-id/verge/testharness/kit"
+	"github.com/verge-id/verge/testharness/testenv"
 )
 
 // pgBouncer is a PgBouncer in transaction mode, with few connections to its server.
@@ -25,7 +25,7 @@ type pgBouncer struct {
 // StartPgBouncer runs a PgBouncer in front of p. It ends with the test.
 func StartPgBouncer(t testing.TB, p *Postgres) *pgBouncer {
 	t.Helper()
-	program := kit.Program(t, "pgbouncer", "/usr/sbin/pgbouncer")
+	program := testenv.Program(t, "pgbouncer", "/usr/sbin/pgbouncer")
 	b := &pgBouncer{t: t, port: FreePort(t), config: filepath.Join(p.dir, "pgbouncer.ini")}
 	b.write(p)
 	b.cmd = exec.Command(program, "-q", b.config)

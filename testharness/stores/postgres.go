@@ -17,7 +17,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/verge-id/verge/testharness/kit"
+	"github.com/verge-id/verge/testharness/testenv"
 )
 
 // Postgres is a PostgreSQL server on a loopback port. Its superuser "verge" has no password, and it has a
@@ -37,7 +37,7 @@ type Postgres struct {
 // args, which come last on its command line, say otherwise.
 func StartPostgres(t testing.TB, args ...string) *Postgres {
 	t.Helper()
-	return startPostgres(t, kit.Scratch, args)
+	return startPostgres(t, testenv.Scratch, args)
 }
 
 // StartPostgresOnDisk runs a server that writes as PostgreSQL does by default, for measurements.
@@ -67,7 +67,7 @@ func startPostgres(t testing.TB, in scratch, args []string) *Postgres {
 // Replica runs a server that follows p under the given name.
 func (p *Postgres) Replica(name string, args ...string) *Postgres {
 	p.t.Helper()
-	r := newPostgres(p.t, kit.Scratch, args)
+	r := newPostgres(p.t, testenv.Scratch, args)
 	backup := exec.Command(postgresProgram(p.t, "pg_basebackup"), "-D", r.data(), "-R", "-X", "stream",
 		"-c", "fast", "--no-sync", "-d", p.URL("")+"?application_name="+name)
 	backup.SysProcAttr = &syscall.SysProcAttr{Credential: r.as}
@@ -125,7 +125,8 @@ func owned(t testing.TB, dir string, as *syscall.Credential) {
 // postgresProgram finds a program of PostgreSQL. Debian installs most of them only next to the server.
 func postgresProgram(t testing.TB, name string) string {
 	t.Helper()
-	server, err := filepath.EvalSymlinks(kit.Program(t, "postgres", "/usr/lib/postgresql/15/bin/postgres"))
+	program := testenv.Program(t, "postgres", "/usr/lib/postgresql/15/bin/postgres")
+	server, err := filepath.EvalSymlinks(program)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +151,7 @@ func emptyPostgres(t testing.TB, as *syscall.Credential) string {
 	if empty.dir != "" {
 		return filepath.Join(empty.dir, "data")
 	}
-	dir, remove, err := kit.Scratch("postgres")
+	dir, remove, err := testenv.Scratch("postgres")
 	if err != nil {
 		t.Fatal(err)
 	}

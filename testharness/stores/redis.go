@@ -14,7 +14,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/verge-id/verge/testharness/kit"
+	"github.com/verge-id/verge/testharness/testenv"
 	"github.com/verge-id/verge/testharness/wait"
 )
 
@@ -87,7 +87,7 @@ func StartSentinel(t testing.TB, primary *Redis) *Redis {
 // when it answers.
 func (r *Redis) Start() {
 	r.t.Helper()
-	program := kit.Program(r.t, "redis-server")
+	program := testenv.Program(r.t, "redis-server")
 	args := []string{"--port", fmt.Sprint(r.Port), "--bind", "127.0.0.1", "--dir", r.Dir, "--logfile",
 		filepath.Join(r.Dir, "log")}
 	if r.sentinel != "" {

@@ -35,7 +35,7 @@ import (
 
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/edge/workers"
-	"github.com/verge-id/verge/testharness/kit"
+	"github.com/verge-id/verge/testharness/testenv"
 	"github.com/verge-id/verge/wasm/settings"
 )
 
@@ -107,11 +107,11 @@ const Proto = "X-Verge-Proto"
 // Start runs a workerd that ends with the test.
 func Start(t testing.TB, o *Options) *Server {
 	t.Helper()
-	program := kit.Program(t, "workerd")
+	program := testenv.Program(t, "workerd")
 	if o == nil {
 		o = &Options{}
 	}
-	s, err := start(program, kit.Module(t), t.TempDir(), *o)
+	s, err := start(program, testenv.Module(t), t.TempDir(), *o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,12 +128,12 @@ func Start(t testing.TB, o *Options) *Server {
 // with the process, and so does what it kept.
 func Shared(t testing.TB) *Server {
 	t.Helper()
-	program := kit.Program(t, "workerd")
-	module := kit.Module(t)
+	program := testenv.Program(t, "workerd")
+	module := testenv.Module(t)
 	shared.Do(func() {
 		// Durable Objects with SQLite are always files, and every answer waits until they are written.
 		var dir string
-		if dir, _, shared.err = kit.Scratch("workerd"); shared.err == nil { // the process removes it
+		if dir, _, shared.err = testenv.Scratch("workerd"); shared.err == nil { // the process removes it
 			shared.server, shared.err = start(program, module, dir, Options{forget: true})
 		}
 	})
@@ -456,7 +456,7 @@ func (s *Server) kill() {
 func (s *Server) Restart(t testing.TB) {
 	t.Helper()
 	s.kill()
-	if err := s.run(kit.Program(t, "workerd")); err != nil {
+	if err := s.run(testenv.Program(t, "workerd")); err != nil {
 		t.Fatal(err)
 	}
 	s.mu.Lock()
@@ -475,7 +475,7 @@ func (s *Server) Redeploy(t testing.TB, change func(*Worker)) {
 	if err := s.write(); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.run(kit.Program(t, "workerd")); err != nil {
+	if err := s.run(testenv.Program(t, "workerd")); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/verge-id/verge/testharness/kit"
+	"github.com/verge-id/verge/testharness/testenv"
 )
 
 // A Worker gives the guest the functions in wasi.js and no others. An added library must not need files or
@@ -23,7 +23,7 @@ func TestModule_ImportsOfWorkers(t *testing.T) {
 		offered = append(offered, string(m[1]))
 	}
 	imported := 0
-	for _, i := range imports(t, kit.Module(t)) {
+	for _, i := range imports(t, testenv.Module(t)) {
 		if i.module != "wasi_snapshot_preview1" {
 			continue
 		}

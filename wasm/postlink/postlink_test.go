@@ -14,7 +14,7 @@ import (
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 
-	"github.com/verge-id/verge/testharness/kit"
+	"github.com/verge-id/verge/testharness/testenv"
 	"github.com/verge-id/verge/wasm/internal/loopopt"
 	"github.com/verge-id/verge/wasm/postlink"
 )
@@ -117,7 +117,7 @@ func TestModule_DataSections(t *testing.T) {
 
 func build(t *testing.T) []byte {
 	t.Helper()
-	kit.Source(t)
+	testenv.Source(t)
 	module := filepath.Join(t.TempDir(), "trace.wasm")
 	cmd := exec.Command("go", "build", "-ldflags=-s -w", "-o", module, "./testdata/trace")
 	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0")

@@ -16,13 +16,13 @@ import (
 	cdx "github.com/CycloneDX/cyclonedx-go"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"github.com/verge-id/verge/testharness/kit"
+	"github.com/verge-id/verge/testharness/testenv"
 )
 
 // TestList_Binary builds the binary of this source and holds its list against what the go command says.
 func TestList_Binary(t *testing.T) {
 	long.Skip(t, "TestList_Binary")
-	kit.Source(t)
+	testenv.Source(t)
 	dir := t.TempDir()
 	binary := filepath.Join(dir, "verge")
 	goCommand(t, nil, "build", "-o", binary, "../../verge")
@@ -272,7 +272,7 @@ func TestRunRejects(t *testing.T) {
 
 // TestList_Rejected: no list is written that would be incomplete or wrong.
 func TestList_Rejected(t *testing.T) {
-	kit.Source(t)
+	testenv.Source(t)
 	const self = "github.com/verge-id/verge"
 	for _, c := range []struct {
 		name  string

@@ -14,7 +14,7 @@ import (
 )
 
 // archive archives the integration of pub_a, or brings it back.
-func (w *world) archive(t *testing.T, archived bool) {
+func (w *fixture) archive(t *testing.T, archived bool) {
 	t.Helper()
 	v, err := w.Directory.ReadIntegration(ctx, testUUID)
 	coretest.Must(t, err)
@@ -28,7 +28,7 @@ func (w *world) archive(t *testing.T, archived bool) {
 
 // Contract 46: to start, an archived integration does not exist. Its active sessions continue normally.
 func TestStart_ArchivedIntegration(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	page := "https://www.publisher.example"
 	id, result := w.completed(t)
 	text, err := id.Format(w.API.Sealer)
@@ -66,7 +66,7 @@ func TestStart_ArchivedIntegration(t *testing.T) {
 // Contract 46: keys of an archived publisher are rejected, here immediately and on other instances within 5
 // seconds.
 func TestKeysOfAnArchivedPublisher(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	id, result := w.completed(t)
 	text, err := id.Format(w.API.Sealer)
 	coretest.Must(t, err)
@@ -78,7 +78,7 @@ func TestKeysOfAnArchivedPublisher(t *testing.T) {
 	)
 	elsewhere := *w.API
 	elsewhere.Directory = integration.NewDirectory(w.Host.Host)
-	other := &world{API: &elsewhere, Host: w.Host, Limiter: w.Limiter}
+	other := &fixture{API: &elsewhere, Host: w.Host, Limiter: w.Limiter}
 	if _, e := other.ask((*API).Start, web.StartPath, bearer(w.sk), startBody()); e != nil {
 		t.Fatal(e)
 	}
@@ -88,7 +88,7 @@ func TestKeysOfAnArchivedPublisher(t *testing.T) {
 	version, err := w.Directory.SavePublisher(ctx, p.Value, p.Version)
 	coretest.Must(t, err)
 	w.Clock.Advance(5 * time.Second)
-	for name, at := range map[string]*world{"here": w, "elsewhere": other} {
+	for name, at := range map[string]*fixture{"here": w, "elsewhere": other} {
 		_, e := at.ask((*API).Start, web.StartPath, bearer(w.sk), startBody())
 		if code(e) != web.Unauthorized || e.Message != unknown.Message {
 			t.Errorf("contract 46: %s start: %v, with an unknown key: %v", name, e, unknown)
@@ -122,7 +122,7 @@ func TestKeysOfAnArchivedPublisher(t *testing.T) {
 
 // A forged publisher record, which this service did not write, is rejected.
 func TestKey_ForgedPublisherRecord(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	item, err := w.Store.Get(ctx, kv.Key{Partition: integration.Partition, Name: "c/pub/pub_b"})
 	coretest.Must(t, err)
 	coretest.Must(t, w.Store.Commit(ctx, kv.Tx{ID: "forger", Partition: integration.Partition,

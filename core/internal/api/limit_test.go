@@ -42,21 +42,21 @@ func (c *counted) Get(ctx context.Context, key kv.Key) (kv.Item, error) {
 }
 
 // forget empties the directory's cache, as in an instance that has just begun.
-func (c *counted) forget(w *world) {
+func (c *counted) forget(w *fixture) {
 	h := w.Host.Host
 	h.KV = c
 	w.Directory = integration.NewDirectory(h)
 }
 
-// metering is a world whose limits count their steps and reject no request.
+// metering is a fixture whose limits count their steps and reject no request.
 type metering struct {
-	*world
+	*fixture
 	counted *counted
 }
 
 func newMetering(t *testing.T) *metering {
 	t.Helper()
-	w := newWorld(t)
+	w := newFixture(t)
 	many := ratelimit.PerMinute(1000)
 	w.Limits = web.Limits{
 		PublicPerIP:        many,
@@ -190,7 +190,7 @@ func TestLimits_OneStepPerRejectedRequest(t *testing.T) {
 
 // costs sends the request twice.
 func (w *metering) costs(t *testing.T, x charged) {
-	w.counted.forget(w.world)
+	w.counted.forget(w.fixture)
 	for turn, charged := range [][]string{x.fresh, x.later} {
 		w.counted.steps = nil
 		header := x.header
@@ -225,7 +225,7 @@ func (w *metering) costs(t *testing.T, x charged) {
 }
 
 func TestLimit_DenialHasNoEffect(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	c := &counted{Store: w.Limiter.Store, KV: w.Store}
 	w.Limiter = &ratelimit.Limiter{Store: c}
 	w.Limits.PublicPerIP, w.Limits.PublicPerKey = ratelimit.PerMinute(4), ratelimit.PerMinute(2)
@@ -276,7 +276,7 @@ func TestLimit_DenialHasNoEffect(t *testing.T) {
 // TestPreflightsAndPagesAreLimitedByAddress: they come without a key, and each costs the store up to three
 // reads.
 func TestPreflightsAndPagesAreLimitedByAddress(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	c := &counted{Store: w.Limiter.Store, KV: w.Store}
 	served := 0
 	for name, h := range map[string]endpoint{
@@ -322,7 +322,7 @@ func TestPreflightsAndPagesAreLimitedByAddress(t *testing.T) {
 // TestLimits_StaleKeyCache: what the directory read last said that the key would not be
 // counted. That was out of date.
 func TestLimits_StaleKeyCache(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	c := &counted{Store: w.Limiter.Store, KV: w.Store}
 	w.Limiter = &ratelimit.Limiter{Store: c}
 	c.forget(w)
@@ -361,7 +361,7 @@ func TestLimits_StaleKeyCache(t *testing.T) {
 
 // Contract 30: the networks of one IPv6 /48 share a limit, so that no subscriber uses up a key's minute.
 func TestPublicKey_LimitOfNetwork(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.Limits = web.Limits{}.WithDefaults()
 	ask := func(from string) web.Code {
 		_, _, err := w.serve(&web.Request{Method: "POST", Path: web.StartPath, Header: web.Header{},
@@ -392,7 +392,7 @@ func TestPublicKey_LimitOfNetwork(t *testing.T) {
 // Contract 30: starts_per_publisher bounds the sessions of all keys and addresses together, and a start that
 // is rejected charges no other limit.
 func TestStart_LimitOfPublisher(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.Limits = web.Limits{StartsPerPublisher: ratelimit.PerMinute(30)}.WithDefaults()
 	another := w.key(t, "pub_a", testUUID, nil)
 	started := 0

@@ -35,8 +35,8 @@ const (
 	otherUUID = testhost.Other
 )
 
-// world is an API on a test's host, with two publishers and a key of each kind.
-type world struct {
+// fixture is an API on a test's host, with two publishers and a key of each kind.
+type fixture struct {
 	*API
 	*testhost.Host
 
@@ -46,10 +46,10 @@ type world struct {
 	otherSK string // of pub_b, which has otherUUID
 }
 
-func newWorld(t testing.TB) *world {
+func newFixture(t testing.TB) *fixture {
 	t.Helper()
 	h := testhost.New(t)
-	w := &world{Host: h, Limiter: &ratelimit.Limiter{Store: ratelimit.NewLocal(0)}}
+	w := &fixture{Host: h, Limiter: &ratelimit.Limiter{Store: ratelimit.NewLocal(0)}}
 	life := &lifecycle.Lifecycle{Host: h.Host,
 		Attempts:    3,
 		OutcomeLife: 30 * 24 * time.Hour,
@@ -73,7 +73,7 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
-func (w *world) key(t testing.TB, publisher, id string, expires *time.Time) string {
+func (w *fixture) key(t testing.TB, publisher, id string, expires *time.Time) string {
 	t.Helper()
 	text, _, err := w.Directory.CreateKey(ctx, publisher, id, expires)
 	coretest.Must(t, err)
@@ -97,7 +97,7 @@ func with(h web.Header, name, value string) web.Header {
 type endpoint func(*API, context.Context, *web.Call) (*web.Response, error)
 
 // serve returns the result of an endpoint, and the header of the response.
-func (w *world) serve(req *web.Request, h endpoint) (resp *web.Response, header web.Header, err error) {
+func (w *fixture) serve(req *web.Request, h endpoint) (resp *web.Response, header web.Header, err error) {
 	handle := func(ctx context.Context, c *web.Call) (*web.Response, error) {
 		resp, err = h(w.API, ctx, c)
 		return resp, err
@@ -111,7 +111,7 @@ func (w *world) serve(req *web.Request, h endpoint) (resp *web.Response, header 
 }
 
 // ask returns the body of a 200, or the error.
-func (w *world) ask(h endpoint, path string, header web.Header, body string) ([]byte, *web.Error) {
+func (w *fixture) ask(h endpoint, path string, header web.Header, body string) ([]byte, *web.Error) {
 	if header == nil {
 		header = web.Header{}
 	}
@@ -136,7 +136,7 @@ func startBody(members ...string) string {
 }
 
 // complete has a session succeed.
-func (w *world) complete(t testing.TB, id session.ID, text string) {
+func (w *fixture) complete(t testing.TB, id session.ID, text string) {
 	t.Helper()
 	s := lifecycle.Session{ID: id, Text: text, Integration: &integration.Integration{ID: id.Integration}}
 	r, err := w.Lifecycle.Fire(ctx, s, lifecycle.Step{Trigger: session.Succeeded})
@@ -147,7 +147,7 @@ func (w *world) complete(t testing.TB, id session.ID, text string) {
 }
 
 // claims returns the claims of a completed session's result token.
-func (w *world) claims(t testing.TB, id session.ID, text string) token.ResultClaims {
+func (w *fixture) claims(t testing.TB, id session.ID, text string) token.ResultClaims {
 	t.Helper()
 	r, version, err := w.Lifecycle.Load(ctx, id)
 	coretest.Must(t, err)
@@ -155,7 +155,7 @@ func (w *world) claims(t testing.TB, id session.ID, text string) token.ResultCla
 }
 
 // completed makes a completed session and its result token.
-func (w *world) completed(t testing.TB) (session.ID, string) {
+func (w *fixture) completed(t testing.TB) (session.ID, string) {
 	t.Helper()
 	id, err := session.NewID(w.API.Random, testUUID, session.L1, 25, w.Clock.Now(), 1)
 	coretest.Must(t, err)
@@ -178,7 +178,7 @@ type caller struct {
 const ok = web.Code("")
 
 func TestCallers_Rights(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	for _, c := range []caller{
 		{"spec, Authentication 1: a secret key may call everything", bearer(w.sk), "", ok, ok, ok},
 		{"spec, Authentication 1: the scheme may be in lower case",
@@ -199,7 +199,7 @@ func TestCallers_Rights(t *testing.T) {
 }
 
 func TestCallers_Unauthorized(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	later := w.Clock.Now().Add(time.Hour)
 	expired := w.key(t, "pub_a", "", &later)
 	revoked, revokedPK := w.key(t, "pub_a", "", nil), w.key(t, "pub_a", testUUID, nil)
@@ -243,7 +243,7 @@ func TestCallers_Unauthorized(t *testing.T) {
 }
 
 func TestCallers_BrowserPages(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	for _, c := range []caller{
 		{"contract 5, 403: a page may not use a secret key",
 			with(bearer(w.sk), "Origin", "https://www.publisher.example"), "",
@@ -269,7 +269,7 @@ func TestCallers_BrowserPages(t *testing.T) {
 }
 
 // newKey returns a well-formed key that was not issued.
-func (w *world) newKey(t *testing.T, prefix string) string {
+func (w *fixture) newKey(t *testing.T, prefix string) string {
 	t.Helper()
 	text, err := integration.GenerateKey(prefix, w.API.Random)
 	coretest.Must(t, err)
@@ -277,7 +277,7 @@ func (w *world) newKey(t *testing.T, prefix string) string {
 }
 
 // calls starts, validates and reconciles with the caller's credentials.
-func (w *world) calls(t *testing.T, c caller) {
+func (w *fixture) calls(t *testing.T, c caller) {
 	// Contract 30 is not what is asked here.
 	w.Limiter = &ratelimit.Limiter{Store: ratelimit.NewLocal(0)}
 	sid, err := session.NewID(w.API.Random, testUUID, session.L1, 25, w.Clock.Now(), 1)
@@ -308,7 +308,7 @@ func (w *world) calls(t *testing.T, c caller) {
 }
 
 func TestPublicKey_OtherIntegration(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	coretest.Must(t, w.Directory.PutIntegration(ctx,
 		integration.Integration{ID: "22222222-4d4e-475f-906b-2f11c5eca7bd", PublisherID: "pub_a", Level: "L2",
 			ChallengeAge: 18, Method: sandbox.Name, Webhook: integration.Webhook{Off: true}}, ""))
@@ -324,7 +324,7 @@ func TestPublicKey_OtherIntegration(t *testing.T) {
 }
 
 func TestBodies(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	long := startBody(`"x":"` + strings.Repeat("x", web.MaxBody) + `"`)
 	for _, c := range []struct {
 		name, contentType, body string
@@ -366,7 +366,7 @@ func TestBodies(t *testing.T) {
 }
 
 func TestStartNamesEveryBadField(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	for _, c := range []struct {
 		name, body string
 		want       []string // field:code, in any order; none: accepted
@@ -437,7 +437,7 @@ func TestStartNamesEveryBadField(t *testing.T) {
 
 // If public_key is no key, the caller stays unknown. The rest of the body is checked anyway.
 func TestStartNamesEveryBadFieldToUnknownCallersToo(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	_, e := w.ask((*API).Start, web.StartPath, web.Header{"Idempotency-Key": {""}},
 		`{"public_key":5,"callback_url":"x","state":"\n"}`)
 	if code(e) != web.InvalidRequest {
@@ -470,7 +470,7 @@ func TestPrintable(t *testing.T) {
 }
 
 func TestIdempotentStart(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	ask := func(key, idempotency, body string) (string, *web.Error) {
 		t.Helper()
 		b, e := w.ask((*API).Start, web.StartPath, with(bearer(key), "Idempotency-Key", idempotency), body)
@@ -513,7 +513,7 @@ func TestIdempotentStart(t *testing.T) {
 }
 
 func TestIdempotentStartKeepsAFailedInitiation(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	body := startBody(`"external_user_id":"` + "sandbox:init_error" + `"`)
 	h := with(bearer(w.sk), "Idempotency-Key", "k")
 	_, first := w.ask((*API).Start, web.StartPath, h, body)
@@ -526,7 +526,7 @@ func TestIdempotentStartKeepsAFailedInitiation(t *testing.T) {
 
 // The same start, sent 16 times concurrently, creates one session.
 func TestIdempotentStartInParallel(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	bodies := make([]string, 16)
 	var wait sync.WaitGroup
 	for n := range bodies {
@@ -552,7 +552,7 @@ func TestIdempotentStartInParallel(t *testing.T) {
 
 // Between the look-up and the commit the same request may have been answered.
 func TestIdempotentStartThatWasOvertaken(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	h := with(bearer(w.sk), "Idempotency-Key", "k")
 	var quicker []byte
 	overtaken := false
@@ -574,7 +574,7 @@ func TestIdempotentStartThatWasOvertaken(t *testing.T) {
 
 // A stored response is sealed, and opens only under its own name.
 func TestReplay_Sealed(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	h := with(bearer(w.sk), "Idempotency-Key", "k1")
 	first, e := w.ask((*API).Start, web.StartPath, h, startBody(`"state":"the-state-of-the-publisher"`))
 	if e != nil {
@@ -617,7 +617,7 @@ func TestReplay_Sealed(t *testing.T) {
 func TestStartUnderLostReplies(t *testing.T) {
 	for _, fault := range []kvtest.Fault{kvtest.LoseReply, kvtest.LoseRequest, kvtest.Delay} {
 		t.Run(fmt.Sprintf("contract 11: %v", fault), func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			h := with(bearer(w.sk), "Idempotency-Key", "k")
 			commits := 0
 			w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
@@ -639,7 +639,7 @@ func TestStartUnderLostReplies(t *testing.T) {
 }
 
 func TestValidateConsumesOnce(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	id, result := w.completed(t)
 	body := `{"result_token":"` + result + `"}`
 	var oks, used atomic.Int64
@@ -683,7 +683,7 @@ func TestValidateConsumesOnce(t *testing.T) {
 }
 
 func TestIdempotentValidate(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	_, result := w.completed(t)
 	body := `{"result_token":"` + result + `"}`
 	h := with(bearer(w.sk), "Idempotency-Key", "k")
@@ -724,7 +724,7 @@ func TestValidateUnderLostReplies(t *testing.T) {
 		{[]kvtest.Fault{kvtest.Delay, kvtest.Reject}, web.Unavailable, web.AlreadyUsed},
 	} {
 		t.Run(fmt.Sprintf("contract 5, 503: %v", c.faults), func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			_, result := w.completed(t)
 			body := `{"result_token":"` + result + `"}`
 			commits := 0
@@ -749,7 +749,7 @@ func TestValidateUnderLostReplies(t *testing.T) {
 }
 
 func TestErrorsNeverRepeatTheRequest(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	const mark = "REPEATED-BY-MISTAKE"
 	var all []*web.Error
 	add := func(e *web.Error) {
@@ -789,7 +789,7 @@ func TestErrorsNeverRepeatTheRequest(t *testing.T) {
 
 // The address is limited and the body read before any key is known.
 func TestCORS_ErrorsBeforeKey(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	ask := func(origin, body string) (web.Code, web.Header) {
 		_, header, err := w.serve(&web.Request{Method: "POST", Path: web.StartPath,
 			Header: web.Header{"Origin": {origin}}, Body: []byte(body),
@@ -834,7 +834,7 @@ func TestPublicKey_BrowserOrigins(t *testing.T) {
 		{"contract 5, 403: of another one", []string{"https://app.publisher.example"}, web.Forbidden},
 		{"contract 5, 403: none is listed", nil, web.Forbidden},
 	} {
-		w := newWorld(t)
+		w := newFixture(t)
 		coretest.Must(t, w.Directory.PutIntegration(ctx,
 			integration.Integration{ID: testUUID, PublisherID: "pub_a", Level: "L1", ChallengeAge: 25,
 				Method: sandbox.Name, Webhook: integration.Webhook{Off: true}, BrowserOrigins: c.listed,
@@ -873,7 +873,7 @@ func TestStart_PublicKeyWithoutOrigins(t *testing.T) {
 		{"contract 8: outside them", false, []string{page}, "https://evil.example/x", web.InvalidRequest,
 			web.InvalidRequest},
 	} {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.Dev = c.dev
 		coretest.Must(t, w.Directory.PutIntegration(ctx,
 			integration.Integration{ID: testUUID, PublisherID: "pub_a", Level: "L1", ChallengeAge: 25,
@@ -904,7 +904,7 @@ func TestStart_PublicKeyWithoutOrigins(t *testing.T) {
 // Two visitors of one shop have the same public key, and number their orders
 // alike.
 func TestNoIdempotencyKeyWithAPublicKey(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	for _, value := range []string{"order-1001", "", strings.Repeat("x", 256)} {
 		_, e := w.ask((*API).Start, web.StartPath, web.Header{"Idempotency-Key": {value}},
 			startBody(`"public_key":"`+w.pk+`"`))
@@ -916,7 +916,7 @@ func TestNoIdempotencyKeyWithAPublicKey(t *testing.T) {
 }
 
 func TestGuessingCountsAgainstTheAddress(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	unknown, err := integration.GenerateKey(integration.SecretPrefix, w.API.Random)
 	coretest.Must(t, err)
 	for n := range 600 {
@@ -951,44 +951,44 @@ func TestGuessingCountsAgainstTheAddress(t *testing.T) {
 func TestValidate_TokenWithoutCredential(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		claims func(t *testing.T, w *world, id session.ID, text string) token.ResultClaims
+		claims func(t *testing.T, w *fixture, id session.ID, text string) token.ResultClaims
 		want   web.Code
 	}{
 		{"contract 17: a session that was not completed",
-			func(_ *testing.T, w *world, _ session.ID, text string) token.ResultClaims {
+			func(_ *testing.T, w *fixture, _ session.ID, text string) token.ResultClaims {
 				return token.ResultClaims{Session: text, Completed: token.At(w.Clock.Now()),
 					Outcome: "0123456789abcdef0123456789abcdef"}
 			}, web.InvalidToken},
 		{"contract 17: the same, in the form of an earlier release",
-			func(_ *testing.T, w *world, _ session.ID, text string) token.ResultClaims {
+			func(_ *testing.T, w *fixture, _ session.ID, text string) token.ResultClaims {
 				return token.ResultClaims{Session: text, Completed: token.At(w.Clock.Now())}
 			}, web.InvalidToken},
 		{"contract 17: another write than the one that completed it",
-			func(t *testing.T, w *world, id session.ID, text string) token.ResultClaims {
+			func(t *testing.T, w *fixture, id session.ID, text string) token.ResultClaims {
 				w.complete(t, id, text)
 				c := w.claims(t, id, text)
 				c.Outcome = "0123456789abcdef0123456789abcdef"
 				return c
 			}, web.InvalidToken},
 		{"contract 17: a token of an earlier release, of another time",
-			func(t *testing.T, w *world, id session.ID, text string) token.ResultClaims {
+			func(t *testing.T, w *fixture, id session.ID, text string) token.ResultClaims {
 				w.complete(t, id, text)
 				c := w.claims(t, id, text)
 				return token.ResultClaims{Session: text, Completed: c.Completed + 1}
 			}, web.InvalidToken},
 		{"contract 17: a token of an earlier release",
-			func(t *testing.T, w *world, id session.ID, text string) token.ResultClaims {
+			func(t *testing.T, w *fixture, id session.ID, text string) token.ResultClaims {
 				w.complete(t, id, text)
 				return token.ResultClaims{Session: text, Completed: w.claims(t, id, text).Completed}
 			}, ""},
 		{"contract 17: the token of the completed session",
-			func(t *testing.T, w *world, id session.ID, text string) token.ResultClaims {
+			func(t *testing.T, w *fixture, id session.ID, text string) token.ResultClaims {
 				w.complete(t, id, text)
 				return w.claims(t, id, text)
 			}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			id, err := session.NewID(w.API.Random, testUUID, session.L1, 25, w.Clock.Now(), 1)
 			coretest.Must(t, err)
 			text, err := id.Format(w.API.Sealer)

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/verge-id/verge/testharness/kit"
+	"github.com/verge-id/verge/testharness/testenv"
 )
 
 // standIn is a service that takes the calls of the samples.
@@ -60,7 +60,7 @@ func main() {
 }`, "main.go", "go"},
 	} {
 		t.Run(c.file, func(t *testing.T) {
-			program, dir := kit.Program(t, c.program), t.TempDir()
+			program, dir := testenv.Program(t, c.program), t.TempDir()
 			values := sampleValues(standIn(t).URL, Caller{"an-id", "https://shop.example/callback"})
 			files := map[string]string{c.as: values.Replace(sampleCode(c.file)), c.run: c.uses,
 				"go.mod": "module sample\n\ngo 1.24\n"}

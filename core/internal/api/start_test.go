@@ -21,7 +21,7 @@ func TestStart_MethodsRemoved(t *testing.T) {
 		{"contract 33: another method is left", []string{"gone", "sandbox"}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			page := []string{"https://www.publisher.example"}
 			coretest.Must(t, w.Directory.PutIntegration(ctx, integration.Integration{ID: testUUID,
 				PublisherID: "pub_a", Level: "L1", ChallengeAge: 25, Methods: c.methods,

@@ -12,7 +12,7 @@ import (
 // A request records the key that has authenticated it, even if the request fails later. A rejected key is not
 // recorded.
 func TestKey_UseIsRecorded(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	id := func(prefix, text string) string { return integration.Present(prefix, text).ID() }
 	secret, public := id(integration.SecretPrefix, w.sk), id(integration.PublicPrefix, w.pk)
 	for _, c := range []struct {

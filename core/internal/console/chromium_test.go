@@ -17,8 +17,8 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/verge-id/verge/core/web"
-	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/long"
+	"github.com/verge-id/verge/testharness/testenv"
 )
 
 // axeFile is axe-core, which .ci/install installs.
@@ -26,7 +26,7 @@ const axeFile = "/usr/local/lib/axe/node_modules/axe-core/axe.min.js"
 
 // browser is Chromium in front of a console.
 type browser struct {
-	*world
+	*fixture
 	t   *testing.T
 	ctx context.Context
 	url string
@@ -36,12 +36,12 @@ type browser struct {
 
 func newBrowser(t *testing.T) *browser {
 	t.Helper()
-	chromium := kit.Program(t, "chromium", "chromium-browser", "google-chrome")
-	axe, err := os.ReadFile(kit.File(t, axeFile))
+	chromium := testenv.Program(t, "chromium", "chromium-browser", "google-chrome")
+	axe, err := os.ReadFile(testenv.File(t, axeFile))
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &browser{world: newWorld(t), t: t, axe: string(axe)}
+	b := &browser{fixture: newFixture(t), t: t, axe: string(axe)}
 	server := httptest.NewServer(b)
 	t.Cleanup(server.Close)
 	b.url, b.BaseURL = server.URL, server.URL

@@ -107,7 +107,7 @@ func TestPages_AllRoles(t *testing.T) {
 			case has(test.sees, who):
 				want = max(test.status, 200)
 			}
-			resp := newWorld(t).ask("GET", test.path, who, "")
+			resp := newFixture(t).ask("GET", test.path, who, "")
 			if resp.Status != want {
 				t.Errorf("%s for %q: %d, want %d", row.Name, who, resp.Status, want)
 			}
@@ -210,7 +210,7 @@ func TestConsole_FormsByRole(t *testing.T) {
 				path = pageTests[row.Name].path
 			}
 			for _, who := range people {
-				w := newWorld(t)
+				w := newFixture(t)
 				page := w.ask("GET", path, who, "")
 				shown := bytes.Contains(page.Body, []byte(`data-action="`+name+`"`))
 				resp := w.ask("POST", path, who, body(name, test.form, who))
@@ -254,7 +254,7 @@ func TestConsole_OtherPublisher(t *testing.T) {
 		mine + "/deliveries/" + foreignID + "/" + deadID, mine + "/sessions/" + theirsID,
 		theirs + "/sessions/" + theirsID} {
 		for _, who := range []string{"admin", "viewer"} {
-			if got := newWorld(t).ask("GET", path, who, "").Status; got != 404 {
+			if got := newFixture(t).ask("GET", path, who, "").Status; got != 404 {
 				t.Errorf("%s for %s: %d, want 404", path, who, got)
 			}
 		}
@@ -263,7 +263,7 @@ func TestConsole_OtherPublisher(t *testing.T) {
 	for _, path := range []string{mine + "/integrations/" + foreignID,
 		mine + "/integrations/" + foreignID + "/openid", mine + "/sessions/" + theirsID,
 		mine + "/deliveries/" + foreignID + "/" + deadID} {
-		if got := newWorld(t).ask("GET", path, "operator", "").Status; got != 404 {
+		if got := newFixture(t).ask("GET", path, "operator", "").Status; got != 404 {
 			t.Errorf("%s for an operator: %d, want 404", path, got)
 		}
 	}
@@ -279,13 +279,13 @@ func TestConsole_OtherPublisher(t *testing.T) {
 		{mine + "/integrations/" + foreignID + "/webhook", "save-integration",
 			"webhook_url=https://shop.example/hook&version={version}"},
 	} {
-		w := newWorld(t)
+		w := newFixture(t)
 		if got := w.ask("POST", c.path, "admin", body(c.name, c.form, "admin")).Status; got != 404 ||
 			len(w.did()) > 0 {
 			t.Errorf("%s %s: %d, and it did %v; want 404 and nothing", c.name, c.form, got, w.did())
 		}
 	}
-	resp := newWorld(t).ask("POST", mine+"/sessions", "admin",
+	resp := newFixture(t).ask("POST", mine+"/sessions", "admin",
 		body("find-session", "session_id="+theirsID, "admin"))
 	if resp.Status != 422 || !bytes.Contains(resp.Body, []byte("no such session")) {
 		t.Errorf("finding another publisher's session: %d", resp.Status)
@@ -315,7 +315,7 @@ func TestForms_Contract(t *testing.T) {
 		{"invite-member", "admin", mine + "/members", "name role"},
 		{"remove-member", "admin", mine + "/members", ""},
 	} {
-		doc := parse(t, newWorld(t).ask("GET", c.path, c.who, ""))
+		doc := parse(t, newFixture(t).ask("GET", c.path, c.who, ""))
 		form := with(doc, "data-action", c.action)
 		if form == nil {
 			t.Errorf("contract 45: %s has no form %s", c.path, c.action)
@@ -339,19 +339,19 @@ func TestForms_Contract(t *testing.T) {
 
 // A member who signed in long ago must sign in again to add a passkey.
 func TestPasskey_AnotherNeedsFreshSignIn(t *testing.T) {
-	doc := parse(t, newWorld(t).ask("GET", "/console/account", "late", ""))
+	doc := parse(t, newFixture(t).ask("GET", "/console/account", "late", ""))
 	if with(doc, "data-action", "add-passkey") != nil ||
 		with(doc, "href", "/console/sign-in?next=%2Fconsole%2Faccount") == nil {
 		t.Errorf("the page offers another passkey, or no way to sign in again: %s", text(doc))
 	}
-	if doc := parse(t, newWorld(t).ask("GET", "/console/account", "admin", "")); with(doc, "data-action",
+	if doc := parse(t, newFixture(t).ask("GET", "/console/account", "admin", "")); with(doc, "data-action",
 		"add-passkey") == nil {
 		t.Errorf("the page offers no other passkey: %s", text(doc))
 	}
 }
 
 func TestSearchByName(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	for _, c := range []struct{ path, who, name, has, hasNot string }{
 		{"/console/publishers", "operator", "Nordlicht", mineID, "Ahrenfeld"},
 		{mine + "/integrations", "viewer", "Shop", shopID, kioskID},
@@ -375,7 +375,7 @@ func TestSearchByName(t *testing.T) {
 
 // A new integration starts with the sandbox, if the service has it.
 func TestIntegration_NewUsesSandbox(t *testing.T) {
-	doc := parse(t, newWorld(t).ask("GET", mine+"/integrations/new", "developer", ""))
+	doc := parse(t, newFixture(t).ask("GET", mine+"/integrations/new", "developer", ""))
 	form := with(doc, "data-action", "create-integration")
 	for name, want := range map[string]string{"methods_order": "sandbox camera bank", "challenge_age": "25"} {
 		if got := attr(with(form, "name", name), "value"); got != want {
@@ -392,7 +392,7 @@ func TestIntegration_NewUsesSandbox(t *testing.T) {
 }
 
 func TestForms_PassedValues(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	resp := w.ask("POST", shop, "developer", body("save-integration",
 		url.Values{"version": {w.version(shop)}, "name": {" Laden "},
 			"level": {"L2"}, "challenge_age": {"21"}, "minimum_age": {""}, "methods": {""},
@@ -419,7 +419,7 @@ func TestForms_PassedValues(t *testing.T) {
 		t.Errorf("%d: got  %s\nwant %s", resp.Status, got, want)
 	}
 
-	w = newWorld(t)
+	w = newFixture(t)
 	w.ask("POST", mine+"/keys", "developer", body("create-key", "expires=2026-12-24&integration_id="+shopID,
 		"developer"))
 	keys, err := w.Operations.Keys(ctx, w.access.actors["operator"], mineID, operate.Cursor{})
@@ -449,7 +449,7 @@ func TestConsole_RejectedForm(t *testing.T) {
 		{"/console/operators", "operator", "create-operator-token&role=viewer&expires=tomorrow",
 			[]string{"Enter a day", "Name is missing"}},
 	} {
-		w := newWorld(t)
+		w := newFixture(t)
 		do, form, _ := strings.Cut(c.form, "&")
 		resp := w.ask("POST", c.path, c.who, body(do, form, c.who))
 		if did := w.did(); resp.Status != 422 || len(did) > 0 {
@@ -466,7 +466,7 @@ func TestConsole_RejectedForm(t *testing.T) {
 // A day beyond the range of timestamps is rejected like any other invalid day.
 func TestUsage_InvalidDay(t *testing.T) {
 	for _, day := range []string{"9999-12-31", "10000-01-01", "2027-02-30", "tomorrow"} {
-		w := newWorld(t)
+		w := newFixture(t)
 		resp := w.ask("POST", mine+"/keys", "developer", body("create-key", "expires="+day, "developer"))
 		if did := w.did(); resp.Status != 422 || len(did) > 0 {
 			t.Errorf("a key until %s: %d, and it did %v", day, resp.Status, did)
@@ -476,7 +476,7 @@ func TestUsage_InvalidDay(t *testing.T) {
 
 // A rejected form is shown again with its values and errors.
 func TestForms_RejectedKeepsInput(t *testing.T) {
-	resp := newWorld(t).ask("POST", shop, "developer", body("save-integration",
+	resp := newFixture(t).ask("POST", shop, "developer", body("save-integration",
 		"version={version}&name=Laden&challenge_age=old&methods=bank", "developer"))
 	page := string(resp.Body)
 	if resp.Status != 422 || !strings.Contains(page, `value="Laden"`) ||
@@ -500,7 +500,7 @@ func TestForms_RejectedKeepsInput(t *testing.T) {
 		{shop, "save-integration&version={version}", down{err: errors.New("broken inside")}, 503,
 			"temporarily"},
 	} {
-		w := newWorld(t)
+		w := newFixture(t)
 		do, form, _ := strings.Cut(c.form, "&")
 		path, form := w.real(c.path, body(do, form+"&name=Laden", "developer"))
 		if broken, ok := c.store.(down); ok {
@@ -522,7 +522,7 @@ func TestForms_ErrorSentences(t *testing.T) {
 		"methods=a_b": `#save-integration-methods Method is "a_b"; ` +
 			"this service has: camera, bank, sandbox",
 	} {
-		resp := newWorld(t).ask("POST", shop, "developer",
+		resp := newFixture(t).ask("POST", shop, "developer",
 			body("save-integration", "version={version}&"+form, "developer"))
 		field, want, _ := strings.Cut(want, " ")
 		if got := text(with(parse(t, resp), "href", field)); resp.Status != 422 || got != want {
@@ -548,7 +548,7 @@ func TestForms_MissingVersion(t *testing.T) {
 		who := strings.Fields(test.may)[0]
 		for _, version := range []string{"version=", "version=+", "other="} {
 			form := regexp.MustCompile(`version=[^&]*`).ReplaceAllString(test.form, version)
-			w := newWorld(t)
+			w := newFixture(t)
 			action := name[strings.LastIndex(name, " ")+1:]
 			resp := w.ask("POST", path, who, body(action, form, who))
 			if resp.Status != 400 || !strings.Contains(string(resp.Body), "Reload the page") ||
@@ -564,7 +564,7 @@ func TestForms_MissingVersion(t *testing.T) {
 
 // If someone else has changed the item in the meantime, the person sees these changes and can still save.
 func TestConsole_LostUpdate(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	resp := w.ask("POST", shop, "admin", body("save-integration", "version=old&name=Laden", "admin"))
 	doc := parse(t, resp)
 	alert := text(with(doc, "role", "alert"))
@@ -594,7 +594,7 @@ func TestForms_LostUpdate(t *testing.T) {
 		"others, more often than there is room for": {"admin:name admin:level admin:methods admin:passkeys",
 			"name level methods", "passkeys"},
 	} {
-		w := newWorld(t)
+		w := newFixture(t)
 		for _, change := range slices.Backward(strings.Fields(c.changes)) {
 			who, field, _ := strings.Cut(change, ":")
 			w.Clock.Advance(time.Second)
@@ -627,7 +627,7 @@ func TestConsole_SecretShownOnce(t *testing.T) {
 		{mine + "/settings", "operator", "create-link", "role=viewer", "vrg_in_"},
 		{"/console/operators", "operator", "create-operator-token", "name=a&role=viewer", "vrg_op_"},
 	} {
-		w := newWorld(t)
+		w := newFixture(t)
 		resp := w.ask("POST", c.path, c.who, body(c.name, c.form, c.who))
 		to := resp.Header.Get("Location")
 		if resp.Status != 303 || strings.Contains(to, c.begins) || len(resp.Body) > 0 {
@@ -669,7 +669,7 @@ func TestConsole_SecretShownOnce(t *testing.T) {
 
 // If the store does not confirm that the note is deleted, the secret is not shown: it could be shown twice.
 func TestSecret_NoteNotDeleted(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	to := w.ask("POST", mine+"/keys", "developer", body("create-key", "", "developer")).Header.Get("Location")
 	w.Console.Host.KV = down{w.Memory, kv.ErrUnknown}
 	page := string(w.ask("GET", to, "developer", "").Body)
@@ -727,7 +727,7 @@ func TestPostsOfOtherSites(t *testing.T) {
 		{"a damaged form", "developer", "do=%zz", nil, 400},
 		{"too much", "developer", good + "&x=" + strings.Repeat("x", console.MaxBody), nil, 413},
 	} {
-		w := newWorld(t)
+		w := newFixture(t)
 		resp := w.ask("POST", mine+"/keys", c.who, c.body, c.header...)
 		if did := w.did(); resp.Status != c.want || (len(did) > 0) != (c.want == 303) {
 			t.Errorf("%s: %d, and it did %v; want %d", c.rule, resp.Status, did, c.want)
@@ -739,7 +739,7 @@ func TestPostsOfOtherSites(t *testing.T) {
 }
 
 func TestSignIn(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	resp := w.ask("POST", "/console/sign-in", "", "do=sign-in&token=right")
 	want := cookieName + "=operator; Path=/; HttpOnly; SameSite=Strict; Secure; Max-Age=43200"
 	if got := resp.Header.Get("Set-Cookie"); got != want ||
@@ -766,7 +766,7 @@ func TestSignIn(t *testing.T) {
 		"/console/\\evil": "/console/publishers",
 		"/verify":         "/console/publishers", "/console/../verify": "/console/publishers",
 		"/console/%2e%2E/verify": "/console/publishers", "/console/\nx": "/console/publishers"} {
-		resp := newWorld(t).ask("POST", "/console/sign-in", "",
+		resp := newFixture(t).ask("POST", "/console/sign-in", "",
 			"do=sign-in&token=right&next="+url.QueryEscape(next))
 		if got := resp.Header.Get("Location"); !strings.HasPrefix(got, want) {
 			t.Errorf("next %q leads to %q, want %q", next, got, want)
@@ -784,7 +784,7 @@ func TestSignIn(t *testing.T) {
 		[]byte(`role="status"`)) {
 		t.Error("the page after sign-out does not confirm it")
 	}
-	w = newWorld(t)
+	w = newFixture(t)
 	w.BaseURL = "http://localhost:8080"
 	resp = w.ask("POST", "/console/sign-in", "", "do=sign-in&token=right", "Origin", "http://localhost:8080")
 	if got := resp.Header.Get("Set-Cookie"); !strings.HasPrefix(got, "verge-console=") ||
@@ -809,7 +809,7 @@ func TestInvitationsAndLinks(t *testing.T) {
 		{"POST", "/console/link", "do=use-link&token=used", 410},
 		{"POST", "/console/link", "do=use-link&token=vrg_in_good", 303},
 	} {
-		resp := newWorld(t).ask(c.method, c.path, "", c.form)
+		resp := newFixture(t).ask(c.method, c.path, "", c.form)
 		if resp.Status != c.want {
 			t.Errorf("%s %s %s: %d, want %d", c.method, c.path, c.form, resp.Status, c.want)
 		}
@@ -817,7 +817,7 @@ func TestInvitationsAndLinks(t *testing.T) {
 			t.Errorf("contract 22: GET %s signs in", c.path)
 		}
 	}
-	w := newWorld(t)
+	w := newFixture(t)
 	w.access.noKeys = true
 	for _, path := range []string{"/console/sign-in", "/console/invitation?invitation=vrg_inv_good"} {
 		page := string(w.ask("GET", path, "", "").Body)
@@ -826,13 +826,13 @@ func TestInvitationsAndLinks(t *testing.T) {
 			t.Errorf("%s where there are no passkeys:\n%s", path, page)
 		}
 	}
-	w = newWorld(t)
+	w = newFixture(t)
 	w.Dev = true
 	if page := string(w.ask("GET", "/console/link?link=vrg_in_good", "", "").Body); !strings.Contains(page,
 		"data-at-once") {
 		t.Error("in dev a link does not open automatically")
 	}
-	if page := string(newWorld(t).ask("GET", "/console/link?link=vrg_in_good", "",
+	if page := string(newFixture(t).ask("GET", "/console/link?link=vrg_in_good", "",
 		"").Body); strings.Contains(page, "data-at-once") || strings.Contains(page, "<script") {
 		t.Error("outside dev a link opens automatically")
 	}
@@ -841,7 +841,7 @@ func TestInvitationsAndLinks(t *testing.T) {
 // Contract 41: the console of a service in development does not claim that its methods verify people.
 func TestMethodsPage_Dev(t *testing.T) {
 	for dev, want := range map[bool]string{true: "No one, in development", false: "People"} {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.Dev = dev
 		page := string(w.ask("GET", "/console/methods", "operator", "").Body)
 		if got := strings.Contains(page, "</svg>People"); !strings.Contains(page, want) || dev && got {
@@ -853,7 +853,7 @@ func TestMethodsPage_Dev(t *testing.T) {
 // Contract 53: the page of the methods has the state of each trusted list. A catalog without lists has no
 // table.
 func TestMethodsPage_TrustLists(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	list := method.TrustList{Name: "eu", URL: "https://lists.example/", Format: "vical", Grace: time.Hour}
 	show := func() string { return string(w.ask("GET", "/console/methods", "operator", "").Body) }
 	if page := show(); strings.Contains(page, "Trusted lists") {
@@ -891,7 +891,7 @@ func TestMethodsPage_TrustLists(t *testing.T) {
 
 // A browser that comes from another site sends no cookie, and is not asked to sign in for that.
 func TestConsole_LinkFromOtherSite(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	resp := w.ask("GET", mine+"/keys?after=1", "", "", "Sec-Fetch-Site", "cross-site")
 	refresh := with(parse(t, resp), "http-equiv", "refresh")
 	if resp.Status != 200 || attr(refresh, "content") != "0;url="+mine+"/keys?after=1" {
@@ -912,7 +912,7 @@ func TestConsole_LinkFromOtherSite(t *testing.T) {
 // Contract 34: another host of the domain can set a cookie whose name begins with Unicode white space.
 func TestCookie_Planted(t *testing.T) {
 	for _, white := range []string{"\u2000", "\u00a0", "\u3000", "\u0085"} {
-		w := newWorld(t)
+		w := newFixture(t)
 		planted := &web.Request{Method: "GET", Path: "/console/publishers", Header: web.Header{
 			"Cookie": {white + cookieName + "=operator"}}}
 		if got := w.Show(context.Background(), &web.Call{Request: planted}); got.Status != 303 {
@@ -923,12 +923,12 @@ func TestCookie_Planted(t *testing.T) {
 }
 
 func TestPages_StoreUnavailable(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.access.down = kv.ErrUnavailable
 	if got := w.ask("GET", mine, "admin", ""); got.Status != 503 || got.Header.Get("Retry-After") == "" {
 		t.Errorf("without sessions: %d", got.Status)
 	}
-	w = newWorld(t)
+	w = newFixture(t)
 	w.Store.Decide = func(kvtest.Call) kvtest.Fault { return kvtest.Reject }
 	for _, row := range console.PageRows() {
 		if path := pageTests[row.Name].path; strings.HasPrefix(path, mine) {
@@ -940,7 +940,7 @@ func TestPages_StoreUnavailable(t *testing.T) {
 }
 
 func TestHeaders(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	for _, s := range views {
 		if s.form != "" {
 			continue
@@ -973,7 +973,7 @@ func TestHeaders(t *testing.T) {
 
 // Every class that a page uses has a rule, so that none is a typing error.
 func TestClassesHaveRules(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	css := string(pages.Style().Body)
 	for _, s := range views {
 		path := s.path
@@ -994,7 +994,7 @@ func TestClassesHaveRules(t *testing.T) {
 const canary = `'"><script>alert(1)</script>&lt;`
 
 func TestStoredTextComesOutAsText(t *testing.T) {
-	w := newWorldWith(t, canary)
+	w := newFixtureWith(t, canary)
 	w.body = canary
 	for _, id := range []string{shopID, kioskID, managedID, oldID, foreignID} {
 		i, err := w.directory.ReadIntegration(ctx, id)
@@ -1040,7 +1040,7 @@ func TestStoredTextComesOutAsText(t *testing.T) {
 
 // Lists go by cursor, so that a page costs the same for ten integrations and for ten thousand.
 func TestPages_LargePublisher(t *testing.T) {
-	small, w := newLargeWorld(t, 1_000), newLargeWorld(t, 10_000)
+	small, w := newLargeFixture(t, 1_000), newLargeFixture(t, 10_000)
 	last := largeIntegration(9_999)
 	for _, path := range []string{mine, mine + "/integrations", mine + "/deliveries", mine + "/usage",
 		mine + "/keys",
@@ -1067,9 +1067,9 @@ func TestPages_LargePublisher(t *testing.T) {
 	}
 }
 
-// newLargeWorld returns a world whose publisher has that many integrations more.
-func newLargeWorld(t *testing.T, count int) *world {
-	w := newWorld(t)
+// newLargeFixture returns a fixture whose publisher has that many integrations more.
+func newLargeFixture(t *testing.T, count int) *fixture {
+	w := newFixture(t)
 	for n := range count {
 		w.put(largeIntegration(n))
 	}
@@ -1083,7 +1083,7 @@ func largeIntegration(n int) integration.Integration {
 
 // The timeline of a session shows which method and which setting had no success.
 func TestSessionPage_Steps(t *testing.T) {
-	page := string(newWorld(t).ask("GET", mine+"/sessions/"+sessionID, "viewer", "").Body)
+	page := string(newFixture(t).ask("GET", mine+"/sessions/"+sessionID, "viewer", "").Body)
 	for _, want := range []string{"Method bank: attempt failed, setting proof.claim (age.over)",
 		"unconfirmed"} {
 		if !strings.Contains(page, want) {
@@ -1101,7 +1101,7 @@ func TestPages_LiveRefresh(t *testing.T) {
 		mine + "/sessions/" + pendingID:                            true,
 		mine + "/sessions/" + sessionID:                            false,
 	} {
-		page := string(newWorld(t).ask("GET", path, "viewer", "").Body)
+		page := string(newFixture(t).ask("GET", path, "viewer", "").Body)
 		if strings.Contains(page, "data-live") != live || strings.Contains(page,
 			`http-equiv="refresh"`) != live {
 			t.Errorf("%s: live is %v, want %v", path, !live, live)
@@ -1110,7 +1110,7 @@ func TestPages_LiveRefresh(t *testing.T) {
 }
 
 func TestUsageAsCSV(t *testing.T) {
-	resp := newWorld(t).ask("GET", mine+"/usage.csv?integration="+shopID, "viewer", "")
+	resp := newFixture(t).ask("GET", mine+"/usage.csv?integration="+shopID, "viewer", "")
 	lines := strings.Split(strings.TrimSpace(string(resp.Body)), "\n")
 	if resp.Header.Get("Content-Type") != "text/csv; charset=utf-8" || len(lines) != 31 ||
 		resp.Header.Get("Content-Disposition") != `attachment; filename="usage-2026-10-22-2026-11-20.csv"` {
@@ -1171,7 +1171,7 @@ func text(n *html.Node) string {
 
 // A receiver without a response gets one probe, and advice about the connection.
 func TestWebhook_ReceiverWithoutResponse(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.answers, w.cause = []int{0}, host.FetchRefused
 	to := w.ask("POST", shop+"/webhook", "developer",
 		body("test-webhook", "", "developer")).Header.Get("Location")
@@ -1187,7 +1187,7 @@ func TestWebhook_ReceiverWithoutResponse(t *testing.T) {
 
 // Earlier releases asked for no names.
 func TestNames_FallBackToID(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	coretest.Must(t, w.directory.PutPublisher(ctx, integration.Publisher{ID: mineID}))
 	w.change(shopID, func(i *integration.Integration) { i.Name = "" })
 	for path, id := range map[string]string{"/console/publishers": mineID, mine: mineID, shop: shopID,
@@ -1202,7 +1202,7 @@ func TestNames_FallBackToID(t *testing.T) {
 // Operators see publishers with undelivered events, with links to the events. For a member this page does not
 // exist. Without such events it describes its content.
 func TestUndeliveredOfAllPublishers(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	for range 70 {
 		w.fire(w.start(foreignID, 1), 0, session.Unclassified, session.Step{})
 	}
@@ -1218,7 +1218,7 @@ func TestUndeliveredOfAllPublishers(t *testing.T) {
 	if resp := w.ask("GET", "/console/undelivered", "admin", ""); resp.Status != 404 {
 		t.Errorf("contract 43: for a member: %d", resp.Status)
 	}
-	page = string(emptyWorld(t).ask("GET", "/console/undelivered", "operator", "").Body)
+	page = string(emptyFixture(t).ask("GET", "/console/undelivered", "operator", "").Body)
 	if !strings.Contains(page, "All events delivered") {
 		t.Errorf("without such events:\n%s", page)
 	}
@@ -1227,7 +1227,7 @@ func TestUndeliveredOfAllPublishers(t *testing.T) {
 // A member ends one of their sessions on the account page. If the session has already ended, the page reports
 // it.
 func TestEndingOneSession(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	page := string(w.ask("GET", "/console/account", "admin", "").Body)
 	if strings.Count(page, `data-action="end-session"`) != 1 || !strings.Contains(page, "this browser, now") {
 		t.Errorf("the page offers to end a wrong session:\n%s", page)
@@ -1254,7 +1254,7 @@ func TestParametersOfOthers(t *testing.T) {
 			400},
 		{"contract 22: a used parameter, in bad encoding", "&name=%zz", 400, 400},
 	} {
-		w := newWorld(t)
+		w := newFixture(t)
 		if resp := w.ask("GET", mine+"/test?x="+c.text, "developer", ""); resp.Status != c.get {
 			t.Errorf("%s: an address: %d", c.rule, resp.Status)
 		}
@@ -1274,7 +1274,7 @@ func TestParametersOfOthers(t *testing.T) {
 
 // A page counts the passkeys of users up to a limit, so that it costs the same for every publisher.
 func TestPublisherPage_CountsPasskeys(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.addPasskeys(2 * passkey.CountPage)
 	page := string(w.ask("GET", mine+"/settings", "operator", "").Body)
 	if !strings.Contains(page, "more than 1000 passkeys") {

@@ -12,7 +12,7 @@ import (
 )
 
 // offered returns the methods of the shop.
-func (w *world) offered() []string {
+func (w *fixture) offered() []string {
 	w.t.Helper()
 	i, err := w.directory.ReadIntegration(ctx, shopID)
 	coretest.Must(w.t, err)
@@ -39,7 +39,7 @@ func TestMethods_Saved(t *testing.T) {
 			"methods_order=camera&methods.camera=on&methods.bank=on", "camera bank"},
 	} {
 		t.Run("contract 45: "+rule, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			resp := w.ask("POST", shop, "developer", body("save-integration", "version={version}&"+c.form,
 				"developer"))
 			if got := strings.Join(w.offered(), " "); resp.Status != 303 || got != c.want {
@@ -59,7 +59,7 @@ func TestMethods_Moved(t *testing.T) {
 		{"sandbox up", "sandbox camera bank", "sandbox down"},
 		{"palm up", "sandbox camera bank", ""},
 	} {
-		w := newWorld(t)
+		w := newFixture(t)
 		resp := w.ask("POST", shop, "developer", body("save-integration", url.Values{
 			"version": {w.version(shop)}, "name": {"Laden"}, "methods_order": {"sandbox camera bank"},
 			"methods.bank": {"on"}, "method_settings.camera.deviation": {"typed"},
@@ -95,7 +95,7 @@ func TestMethods_Rejected(t *testing.T) {
 		{"methods_order=camera&methods.camera=on&method_settings.camera.deviation=many",
 			"method_settings.camera.deviation", "Enter a number, such as 3 or 2.5."},
 	} {
-		w := newWorld(t)
+		w := newFixture(t)
 		page := string(w.ask("POST", shop, "developer", body("save-integration", "version={version}&"+c.form,
 			"developer")).Body)
 		_, beside, _ := strings.Cut(page, `id="save-integration-`+c.field+`-problem"`)

@@ -16,18 +16,18 @@ import (
 // looked is a page of a person, with texts that it contains and does not contain.
 type looked struct {
 	who, path string
-	make      func(*world)
+	make      func(*fixture)
 	says      []string
 	not       []string
 }
 
-func none(*world) {}
+func none(*fixture) {}
 
 // look opens pages of a publisher that has an integration without a webhook as well.
 func look(t *testing.T, pages map[string]looked) {
 	for name, c := range pages {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			w.put(bare())
 			c.make(w)
 			body := string(w.ask("GET", c.path, c.who, "").Body)
@@ -110,7 +110,7 @@ func TestPagesLeadANewcomerOn(t *testing.T) {
 		"a viewer of an OpenID client is offered no key": {"viewer", shop + "/openid", none,
 			[]string{"A secret key of this publisher"}, []string{"#new-key"}},
 		"an OpenID client that is not ready learns why it has no sessions": {"developer", shop + "/openid",
-			func(w *world) { w.tested(shopID, false) },
+			func(w *fixture) { w.tested(shopID, false) },
 			[]string{"This integration starts sessions in production when its webhook has passed"}, nil},
 		"an integration without a redirect URI is no OpenID client yet": {"developer",
 			mine + "/integrations/" + kioskID + "/openid", none,
@@ -138,7 +138,7 @@ func TestPagesSayWhatToMend(t *testing.T) {
 				"when you have lost the secret"}, nil},
 		"a webhook that is ready is changed without interruption": {"developer",
 			mine + "/integrations/" + managedID + "/webhook",
-			func(w *world) {
+			func(w *fixture) {
 				w.change(managedID, func(i *integration.Integration) { i.Managed = false })
 			},
 			[]string{"<h2 id=\"stage\">Change without interruption"},
@@ -151,7 +151,7 @@ func TestPagesSayWhatToMend(t *testing.T) {
 				`class="quiet-button">Send test event`}, nil},
 		"a staged secret for the same URL says that both have to be accepted": {"developer",
 			shop + "/webhook",
-			func(w *world) {
+			func(w *fixture) {
 				w.change(shopID, func(i *integration.Integration) { i.Staged.URL = i.Webhook.URL })
 			},
 			[]string{"so your receiver must accept both"}, nil},
@@ -175,10 +175,10 @@ func TestPagesSayWhatToMend(t *testing.T) {
 			[]string{"<dt>Postponed because</dt><dd>this service cannot read the webhook"},
 			[]string{"Failed because"}},
 		"a result that can be fetched is shown as such": {"developer", mine + "/sessions/" + sessionID,
-			func(w *world) { w.aliases[sessionID] = w.completed(4 * time.Minute).Text; w.at(0) },
+			func(w *fixture) { w.aliases[sessionID] = w.completed(4 * time.Minute).Text; w.at(0) },
 			[]string{"not fetched yet"}, nil},
 		"a result that was not fetched in time has expired": {"developer", mine + "/sessions/" + sessionID,
-			func(w *world) { w.aliases[sessionID] = w.completed(6 * time.Minute).Text; w.at(0) },
+			func(w *fixture) { w.aliases[sessionID] = w.completed(6 * time.Minute).Text; w.at(0) },
 			[]string{"not fetched within 5 minutes"}, []string{"not fetched yet"}},
 	})
 }
@@ -194,23 +194,23 @@ func bare() integration.Integration {
 }
 
 // withoutProvider switches the OpenID provider off.
-func withoutProvider(w *world) { w.Issuer = "" }
+func withoutProvider(w *fixture) { w.Issuer = "" }
 
 // withoutSandbox gives every integration a method that verifies people.
-func withoutSandbox(w *world) {
+func withoutSandbox(w *fixture) {
 	for _, id := range []string{shopID, kioskID, managedID, bareID} {
 		w.change(id, func(i *integration.Integration) { i.Method = "bank" })
 	}
 }
 
 // live takes the last steps to go live.
-func live(w *world) {
+func live(w *fixture) {
 	w.change(managedID, func(i *integration.Integration) { i.Method = "bank" })
 	w.used(host.OutcomeCompleted)
 }
 
 // withoutSecret adds an event of an integration whose webhook has no secret.
-func withoutSecret(w *world) {
+func withoutSecret(w *fixture) {
 	i := bare()
 	i.ID, i.Webhook = lostID, integration.Webhook{URL: "https://lost.example/verge"}
 	coretest.Must(w.t, w.directory.PutIntegration(ctx, i, ""))
@@ -224,7 +224,7 @@ func withoutSecret(w *world) {
 
 // The first URL of a webhook creates a secret. It is shown on the page of the webhook test.
 func TestWebhook_FirstURLLinksToTest(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.put(bare())
 	page := mine + "/integrations/" + bareID
 	status, to := w.posts(t, page+"/webhook", page, "developer", "save-integration",
@@ -236,7 +236,7 @@ func TestWebhook_FirstURLLinksToTest(t *testing.T) {
 
 // A rejected or corrected URL is shown on the page where it was entered.
 func TestWebhook_RejectedURL(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	page := mine + "/integrations/" + kioskID + "/webhook"
 	status, to := w.posts(t, page, page, "developer", "save-integration",
 		"version={version}&webhook_url=https://shop.example/hook")
@@ -261,7 +261,7 @@ func TestWebhook_RejectedURL(t *testing.T) {
 
 // The error names the missing setting as in the form.
 func TestKey_RejectedMessage(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.put(bare())
 	resp := w.ask("POST", mine+"/keys", "developer", "do=create-key&integration_id="+bareID+
 		"&csrf="+url.QueryEscape(forms("developer").FormToken("create-key")))
@@ -274,7 +274,7 @@ func TestKey_RejectedMessage(t *testing.T) {
 
 // The page of a search without results does not mention changes.
 func TestSearch_NoResults(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	for path, c := range map[string]struct {
 		form string
 		says bool
@@ -290,7 +290,7 @@ func TestSearch_NoResults(t *testing.T) {
 
 // The page of a new key links to the steps.
 func TestAfterAKeyComesTheOverview(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	_, to := w.posts(t, mine+"/keys", mine+"/keys", "developer", "create-key", "")
 	body := string(w.ask("GET", to, "developer", "").Body)
 	if !strings.Contains(body, `<a href="`+mine+`">Back to the overview</a>`) {
@@ -300,7 +300,7 @@ func TestAfterAKeyComesTheOverview(t *testing.T) {
 
 // Errors of a form, including values that cannot be parsed, are shown next to their field and in the summary.
 func TestForms_ErrorAtField(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	resp := w.ask("POST", mine+"/integrations/new", "developer", body("create-integration",
 		url.Values{"name": {""}, "minimum_age": {"old"}, "methods_order": {"camera"},
 			"methods.camera":                   {"on"},
@@ -329,7 +329,7 @@ func TestForms_ErrorAtField(t *testing.T) {
 
 // A sign-in link need not have a name. Its user is still shown with a name.
 func TestLink_WithoutName(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	nameless := actors["newcomer"]
 	nameless.Name = ""
 	w.access.actors["newcomer"] = nameless
@@ -351,7 +351,7 @@ func TestLink_WithoutName(t *testing.T) {
 // The page explains that a receiver must accept both the current secret and the staged one, and later only
 // the new one.
 func TestWebhook_StagedSecret(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	page := shop + "/webhook"
 	says := func(form, values, want string) {
 		t.Helper()
@@ -371,7 +371,7 @@ func TestWebhook_StagedSecret(t *testing.T) {
 // A page about one integration shows the integration in use by default, not the one with the lowest id, which
 // is random.
 func TestPages_DefaultIntegration(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	silent := bare()
 	silent.Name, silent.ID = "A first", "00000000-7777-4777-8777-777777777706"
 	silent.Webhook.Off = true
@@ -394,7 +394,7 @@ func TestPages_DefaultIntegration(t *testing.T) {
 
 // A complete list is sorted by name. The order of the store is random.
 func TestWholeListsAreInOrder(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	for path, want := range map[string][]string{
 		mine + "/integrations": {">Kiosk<", ">Lager<", ">Shop<", ">Messe<"},
 		mine + "/keys":         {"…last4 of key_2<", "…last4 of key_1<", "…last4 of key_3<"},
@@ -421,7 +421,7 @@ func TestWholeListsAreInOrder(t *testing.T) {
 
 // Invalid days are reported next to their form.
 func TestDaysWithoutSenseAreSaidInTheForm(t *testing.T) {
-	resp := newWorld(t).ask("GET", mine+"/usage?from=2026-11-20&to=2026-11-01", "viewer", "")
+	resp := newFixture(t).ask("GET", mine+"/usage?from=2026-11-20&to=2026-11-01", "viewer", "")
 	body := string(resp.Body)
 	for _, want := range []string{`id="usage-from-problem"`, `value="2026-11-20"`, `value="2026-11-01"`} {
 		if resp.Status != 400 || !strings.Contains(body, want) || strings.Contains(body, "Download as CSV") ||
@@ -433,7 +433,7 @@ func TestDaysWithoutSenseAreSaidInTheForm(t *testing.T) {
 
 // Creating a passkey is a sign-in, and the choice of a role fits into its column.
 func TestMember_JustJoined(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	body := string(w.ask("GET", mine+"/members", "admin", "").Body)
 	if strings.Contains(body, ">never<") || !strings.Contains(body, ">Developer</option>") {
 		t.Errorf("a member who joined never signed in, or a choice is long:\n%s", body)
@@ -443,7 +443,7 @@ func TestMember_JustJoined(t *testing.T) {
 // The report of a staged webhook is below the button for another test of it, and not below the active
 // webhook.
 func TestWebhook_StagedReport(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	_, to := w.posts(t, shop+"/webhook", shop+"/webhook", "developer", "test-staged", "")
 	page := string(w.ask("GET", to, "developer", "").Body)
 	button, report := strings.Index(page, `data-action="test-staged"`), strings.Index(page, `id="report"`)
@@ -454,7 +454,7 @@ func TestWebhook_StagedReport(t *testing.T) {
 
 // An invitation without a name, which programs can create, is shown with its id.
 func TestInvitation_WithoutName(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	made, err := w.Operations.Invite(ctx, w.access.actors["admin"], mineID, "", operate.RoleViewer)
 	coretest.Must(t, err)
 	page := string(w.ask("GET", mine+"/members", "admin", "").Body)
@@ -465,7 +465,7 @@ func TestInvitation_WithoutName(t *testing.T) {
 
 // Contract 44: the report shows each request of the test and the receiver's response.
 func TestWebhook_ReportShowsExchanges(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	path := mine + "/integrations/" + kioskID + "/webhook"
 	resp := w.ask("POST", path, "developer", body("test-webhook", "", "developer"))
 	page := string(w.ask("GET", resp.Header.Get("Location"), "developer", "").Body)

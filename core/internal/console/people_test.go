@@ -25,7 +25,7 @@ import (
 const operatorToken = "an operator token of the configuration"
 
 // let gives a console the real Access: package member on the store of the test.
-func (w *world) let(t testing.TB, rpID, origin string) *console.People {
+func (w *fixture) let(t testing.TB, rpID, origin string) *console.People {
 	t.Helper()
 	rp, err := core.NewRelyingParty(rpID, "Verge", origin)
 	coretest.Must(t, err)
@@ -74,7 +74,7 @@ func opened(t testing.TB, header string) string {
 }
 
 // posts sends the form of an action with the session's own token, which it takes from the page.
-func (w *world) posts(t testing.TB, page, path, cookie, action, form string) (status int, location string) {
+func (w *fixture) posts(t testing.TB, page, path, cookie, action, form string) (status int, location string) {
 	t.Helper()
 	found := with(parse(t, w.ask("GET", page, cookie, "")), "data-action", action)
 	token := with(found, "name", "csrf")
@@ -84,7 +84,7 @@ func (w *world) posts(t testing.TB, page, path, cookie, action, form string) (st
 
 // newcomer is a member with an invitation, a device for passkeys, and the cookie of a session later.
 type newcomer struct {
-	*world
+	*fixture
 	t        *testing.T
 	people   *console.People
 	secret   string
@@ -94,9 +94,9 @@ type newcomer struct {
 }
 
 func TestSignIn_Member(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	people := w.let(t, "verify.example", base)
-	m := &newcomer{world: w, t: t, people: people, secret: invite(t, people), device: passkeytest.New(base)}
+	m := &newcomer{fixture: w, t: t, people: people, secret: invite(t, people), device: passkeytest.New(base)}
 	m.enrols()
 	m.signsOut()
 	m.signsIn()
@@ -254,7 +254,7 @@ func (m *newcomer) isInTheAudit() {
 }
 
 func TestSignIn_Operator(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	people := w.let(t, "verify.example", base)
 	resp := w.ask("POST", "/console/sign-in", "", "do=sign-in&token="+url.QueryEscape(operatorToken))
 	cookie := opened(t, resp.Header.Get("Set-Cookie"))
@@ -312,7 +312,7 @@ func TestSignIn_Operator(t *testing.T) {
 
 // Sign-in is rejected if the publisher was archived while the page of an invitation or a link was open.
 func TestSignIn_ArchivedPublisher(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	people := w.let(t, "verify.example", base)
 	invitation, device := invite(t, people), passkeytest.New(base)
 	page := w.ask("GET", "/console/invitation?invitation="+invitation, "", "")

@@ -9,7 +9,7 @@ import (
 
 // Contract 44: the list of finished sessions has filters, and no data about a user.
 func TestSessions_List(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	completed, _ := w.real(sessionID, "")
 	for query, has := range map[string]bool{"": true, "?outcome=" + host.OutcomeCompleted: true,
 		"?outcome=" + host.OutcomeExpired: false, "?integration=" + shopID: true,
@@ -35,7 +35,7 @@ func TestSessions_List(t *testing.T) {
 
 // Contract 44: the overview has a trend, the completion rate, the outcomes by method and the last sessions.
 func TestOverview_Trend(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	body := string(w.ask("GET", mine, "viewer", "").Body)
 	for _, want := range []string{"Sessions of the last 30 days", "<svg viewBox=\"0 0 300 100\"",
 		"The same as a table", "finished sessions completed", "Outcome by method", "Last sessions"} {
@@ -47,7 +47,7 @@ func TestOverview_Trend(t *testing.T) {
 
 // Contract 44: usage is of all integrations of a publisher, or of one.
 func TestUsage_Publisher(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	all := string(w.ask("GET", mine+"/usage.csv", "viewer", "").Body)
 	one := string(w.ask("GET", mine+"/usage.csv?integration="+shopID, "viewer", "").Body)
 	none := string(w.ask("GET", mine+"/usage.csv?integration="+kioskID, "viewer", "").Body)

@@ -23,16 +23,16 @@ const (
 
 var ctx = context.Background()
 
-type world struct {
+type fixture struct {
 	*testhost.Host
 	t     *testing.T
 	list  List
 	texts []string // the ids, the latest first
 }
 
-// newWorld has a session each hour: number n ended n hours ago.
-func newWorld(t *testing.T, n int) *world {
-	w := &world{Host: testhost.New(t), t: t}
+// newFixture has a session each hour: number n ended n hours ago.
+func newFixture(t *testing.T, n int) *fixture {
+	w := &fixture{Host: testhost.New(t), t: t}
 	w.list = List{Host: w.Host.Host, Partitions: []kv.Partition{"p0", "p1", "p2"}}
 	now := w.Clock.Now()
 	for k := range n {
@@ -51,7 +51,7 @@ func newWorld(t *testing.T, n int) *world {
 	return w
 }
 
-func (w *world) put(of string, s Session) kv.Put {
+func (w *fixture) put(of string, s Session) kv.Put {
 	w.t.Helper()
 	put, err := Put(w.Sealer, of, s, w.Clock.Now().Add(time.Hour))
 	coretest.Must(w.t, err)
@@ -61,7 +61,7 @@ func (w *world) put(of string, s Session) kv.Put {
 }
 
 // read returns the numbers of the sessions that a query finds, over all pages.
-func (w *world) read(q Query) (numbers []int) {
+func (w *fixture) read(q Query) (numbers []int) {
 	w.t.Helper()
 	q.Publisher = publisher
 	for {
@@ -85,7 +85,7 @@ func (w *world) read(q Query) (numbers []int) {
 
 // Contract 44: finished sessions by time, outcome, method and integration, the latest first.
 func TestList_Filters(t *testing.T) {
-	w := newWorld(t, 60)
+	w := newFixture(t, 60)
 	now := w.Clock.Now()
 	today := host.DayOf(now)
 	for rule, c := range map[string]struct {
@@ -121,7 +121,7 @@ func TestList_Filters(t *testing.T) {
 
 // Contract 19: an entry that this service did not write at its place does not count, and is reported.
 func TestList_Foreign(t *testing.T) {
-	w := newWorld(t, 3)
+	w := newFixture(t, 3)
 	page, err := w.list.Read(ctx, Query{Publisher: publisher, Limit: 1})
 	coretest.Must(t, err)
 	moved := w.put("pub_b", page.Sessions[0])

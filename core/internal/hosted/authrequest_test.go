@@ -16,7 +16,7 @@ import (
 
 // A method may need further steps after the return: one on the page, or another request.
 func TestReturn_Continues(t *testing.T) {
-	w, bank, _ := bankWorld(t, "bank")
+	w, bank, _ := bankFixture(t, "bank")
 	b := w.browser(t)
 	_, flow := w.flow(t, nil)
 	b.leaves(flow)
@@ -39,7 +39,7 @@ func TestReturn_Continues(t *testing.T) {
 }
 
 // longFlow is the longest flow token that a start can make.
-func (w *world) longFlow(t testing.TB) string {
+func (w *fixture) longFlow(t testing.TB) string {
 	t.Helper()
 	id, err := session.NewID(w.Host.Random, testUUID, session.L1, 25, w.Clock.Now(), 0)
 	coretest.Must(t, err)
@@ -58,7 +58,7 @@ func (w *world) longFlow(t testing.TB) string {
 // The longest request comes back. The cookies of the requests that a browser keeps leave room in a header of
 // 48 KiB.
 func TestPendingRequest_LongestValues(t *testing.T) {
-	w, _, _ := bankWorld(t, "bank")
+	w, _, _ := bankFixture(t, "bank")
 	b := w.browser(t)
 	flow := w.longFlow(t)
 	for _, tab := range []string{"1", "2", "3", "4"} {
@@ -85,7 +85,7 @@ func TestPendingRequest_LongestValues(t *testing.T) {
 
 // A method without proof leaves by a form without a step, and its return finds it.
 func TestSandbox_Leaves(t *testing.T) {
-	w, _, _ := bankWorld(t, "scripted")
+	w, _, _ := bankFixture(t, "scripted")
 	b := w.browser(t)
 	_, flow := w.flow(t, nil)
 	w.provider.decision = method.Decision{Verdict: method.Pending,
@@ -100,7 +100,7 @@ func TestSandbox_Leaves(t *testing.T) {
 
 // A cookie needs room for the whole of a request, so a longer one is rejected before the browser leaves.
 func TestPendingRequest_WithoutCookie(t *testing.T) {
-	w, _, _ := bankWorld(t, "bank")
+	w, _, _ := bankFixture(t, "bank")
 	handle := handleOf("1")
 	w.provider.decision = method.Decision{Verdict: method.Pending,
 		Leave: &method.Leave{Handle: handle, URL: "https://bank.example/?" + strings.Repeat("&", 2000)}}
@@ -115,7 +115,7 @@ func TestPendingRequest_WithoutCookie(t *testing.T) {
 
 // A step that was sealed while the integration had the sandbox does not count for a real method.
 func TestStep_SandboxIsNotReal(t *testing.T) {
-	w, bank, _ := bankWorld(t, "scripted")
+	w, bank, _ := bankFixture(t, "scripted")
 	b := w.browser(t)
 	id, flow := w.flow(t, nil)
 	w.provider.decision = method.Decision{Verdict: method.Pending, State: []byte("since")}
@@ -137,7 +137,7 @@ func TestStep_SandboxIsNotReal(t *testing.T) {
 
 // The user may choose again after a failed attempt, and the method receives the number of attempts.
 func TestMethod_ReceivesFailedAttempts(t *testing.T) {
-	w, bank, _ := bankWorld(t, "bank", "second")
+	w, bank, _ := bankFixture(t, "bank", "second")
 	b := w.browser(t)
 	_, flow := w.flow(t, nil)
 	b.leaves(flow)
@@ -161,7 +161,7 @@ func (a awaiting) Open(purpose string, sealed []byte) ([]byte, time.Time, error)
 
 // A step or a request whose key is on its way is asked for again in a moment.
 func TestStepsWaitForTheirKey(t *testing.T) {
-	w, bank, _ := bankWorld(t, "bank")
+	w, bank, _ := bankFixture(t, "bank")
 	b := w.browser(t)
 	_, flow := w.flow(t, nil)
 	page := b.open("/verify?" + here(flow))

@@ -71,16 +71,16 @@ func (p *post) Trusts(_ context.Context, sender string) (bool, error) {
 	return slices.Contains(p.senders, sender), p.unknown
 }
 
-// postWorld is a world whose integration offers post, and asks for 16.
-type postWorld struct {
-	*pkWorld
+// postFixture is a fixture whose integration offers post, and asks for 16.
+type postFixture struct {
+	*pkFixture
 	letters   *post
 	lastPhone string // the handle of a hand-off
 }
 
-func newPostWorld(t *testing.T) *postWorld {
+func newPostFixture(t *testing.T) *postFixture {
 	t.Helper()
-	w := &postWorld{passkeyWorld(t), &post{settings: "a", senders: []string{"mint", "bank"}}, ""}
+	w := &postFixture{passkeyFixture(t), &post{settings: "a", senders: []string{"mint", "bank"}}, ""}
 	w.Partitions = 1
 	w.open("letters", "", false)
 	w.asks(func(*integration.Integration) {})
@@ -88,7 +88,7 @@ func newPostWorld(t *testing.T) *postWorld {
 }
 
 // open starts the service again, with the method post of a kind.
-func (w *postWorld) open(kind, level string, sandbox bool) {
+func (w *postFixture) open(kind, level string, sandbox bool) {
 	w.t.Helper()
 	kinds := []method.Kind{testhost.Kind(kind, w.letters, sandbox),
 		testhost.Kind("scripted", w.provider, true)}
@@ -99,7 +99,7 @@ func (w *postWorld) open(kind, level string, sandbox bool) {
 }
 
 // asks changes the integration.
-func (w *postWorld) asks(change func(*integration.Integration)) {
+func (w *postFixture) asks(change func(*integration.Integration)) {
 	w.t.Helper()
 	w.integrate(func(i *integration.Integration) {
 		i.Method, i.MinimumAge = "post", 16
@@ -110,12 +110,12 @@ func (w *postWorld) asks(change func(*integration.Integration)) {
 // asked is a session whose browser waits for a letter.
 type asked struct {
 	*browser
-	w    *postWorld
+	w    *postFixture
 	flow string
 	wait string // the address of the page that waits
 }
 
-func (w *postWorld) begins() *asked {
+func (w *postFixture) begins() *asked {
 	w.t.Helper()
 	a := &asked{w.browser(w.t), w, w.session(session.L2, 25), ""}
 	page := a.open("/verify?" + here(a.flow))
@@ -156,19 +156,19 @@ func (a *asked) goes(address string) *web.Response {
 // changes are the acts of operators and publishers between a verdict and its use.
 var changes = []struct {
 	name  string
-	do    func(w *postWorld)
+	do    func(w *postFixture)
 	holds bool // the verdict is still enough
 }{
-	{"nothing", func(*postWorld) {}, true},
-	{"another anchor is added", func(w *postWorld) {
+	{"nothing", func(*postFixture) {}, true},
+	{"another anchor is added", func(w *postFixture) {
 		w.letters.senders = append(w.letters.senders, "new")
 	}, true},
-	{"another anchor is removed", func(w *postWorld) { w.letters.senders = []string{"mint"} }, true},
-	{"its anchor is removed", func(w *postWorld) { w.letters.senders = []string{"bank"} }, false},
-	{"the method's settings are others", func(w *postWorld) { w.letters.settings = "b" }, false},
-	{"the method is of another kind", func(w *postWorld) { w.open("other", "", false) }, false},
-	{"the method proves L1 alone", func(w *postWorld) { w.open("letters", "L1", false) }, false},
-	{"a lower age is enough", func(w *postWorld) {
+	{"another anchor is removed", func(w *postFixture) { w.letters.senders = []string{"mint"} }, true},
+	{"its anchor is removed", func(w *postFixture) { w.letters.senders = []string{"bank"} }, false},
+	{"the method's settings are others", func(w *postFixture) { w.letters.settings = "b" }, false},
+	{"the method is of another kind", func(w *postFixture) { w.open("other", "", false) }, false},
+	{"the method proves L1 alone", func(w *postFixture) { w.open("letters", "L1", false) }, false},
+	{"a lower age is enough", func(w *postFixture) {
 		w.asks(func(i *integration.Integration) { i.MinimumAge = 15 })
 	}, true},
 }
@@ -176,22 +176,22 @@ var changes = []struct {
 // stricter are further changes, which only matter for the session itself.
 var stricter = []struct {
 	name  string
-	do    func(w *postWorld)
+	do    func(w *postFixture)
 	holds bool
 }{
-	{"a higher age is asked for", func(w *postWorld) {
+	{"a higher age is asked for", func(w *postFixture) {
 		w.asks(func(i *integration.Integration) { i.MinimumAge = 21 })
 	}, false},
-	{"a higher age is asked for, which is proven", func(w *postWorld) {
+	{"a higher age is asked for, which is proven", func(w *postFixture) {
 		w.letters.age = 21
 		w.asks(func(i *integration.Integration) { i.MinimumAge = 21 })
 	}, true},
-	{"the integration has stricter settings", func(w *postWorld) {
+	{"the integration has stricter settings", func(w *postFixture) {
 		w.asks(func(i *integration.Integration) {
 			i.MethodSettings = map[string]json.RawMessage{"post": json.RawMessage(`{"a":1}`)}
 		})
 	}, false},
-	{"the integration does not offer the method", func(w *postWorld) {
+	{"the integration does not offer the method", func(w *postFixture) {
 		w.asks(func(i *integration.Integration) { i.Method = "scripted" })
 	}, false},
 }
@@ -201,7 +201,7 @@ func TestPendingResponse_ChangedMeanwhile(t *testing.T) {
 	for _, c := range slices.Concat(changes, stricter) {
 		for _, same := range []bool{false, true} {
 			t.Run("contract 34: "+c.name, func(t *testing.T) {
-				w := newPostWorld(t)
+				w := newPostFixture(t)
 				a := w.begins()
 				a.answered("mint", same)
 				c.do(w)
@@ -226,7 +226,7 @@ func TestPendingResponse_ChangedMeanwhile(t *testing.T) {
 
 // A verdict that was thrown away stays so, even if what it was judged by comes back.
 func TestPendingResponse_DiscardedForGood(t *testing.T) {
-	w := newPostWorld(t)
+	w := newPostFixture(t)
 	a := w.begins()
 	a.answered("mint", false)
 	w.letters.settings = "b"
@@ -239,7 +239,7 @@ func TestPendingResponse_DiscardedForGood(t *testing.T) {
 
 // A change that another instance has just saved counts, although the cache does not have it.
 func TestPendingResponse_CacheTooOld(t *testing.T) {
-	w := newPostWorld(t)
+	w := newPostFixture(t)
 	a := w.begins()
 	a.answered("mint", false)
 	i, err := w.Directory.Integration(ctx, testUUID)
@@ -254,7 +254,7 @@ func TestPendingResponse_CacheTooOld(t *testing.T) {
 
 // The page has the reason why the user begins again, and the log has the method.
 func TestPendingResponse_OutdatedIsExplained(t *testing.T) {
-	w := newPostWorld(t)
+	w := newPostFixture(t)
 	a := w.begins()
 	a.answered("mint", false)
 	w.letters.senders = nil
@@ -271,7 +271,7 @@ func TestPendingResponse_OutdatedIsExplained(t *testing.T) {
 
 // A response that an earlier release stored has no basis.
 func TestPendingResponse_WithoutBasis(t *testing.T) {
-	w := newPostWorld(t)
+	w := newPostFixture(t)
 	m := w.Methods["post"]
 	for _, by := range []verdict.Basis{{}, {Method: "post", Kind: "letters", Level: "L2"}} {
 		_, err := m.Act(ctx, method.Session{Level: "L2", MinimumAge: 16},
@@ -332,7 +332,7 @@ func (p *asked) loads(query string) *web.Response {
 // The computer checks between the phone's last form and the page after it.
 func TestHandOff_CollectedBeforePhoneLoads(t *testing.T) {
 	for _, letter := range []string{"mint", "no"} {
-		w := newPostWorld(t)
+		w := newPostFixture(t)
 		a := w.begins()
 		p, waits := a.phone()
 		p.brings(a, letter)
@@ -352,7 +352,7 @@ func TestHandOff_CollectedBeforePhoneLoads(t *testing.T) {
 
 // A user waits for a response while the service is upgraded, and the new release cannot read the state.
 func TestWaiting_StateOfAnotherRelease(t *testing.T) {
-	w := newPostWorld(t)
+	w := newPostFixture(t)
 	a := w.begins()
 	w.letters.outdated = true
 	handle, _ := session.ParsePendingHandle(w.record(a.flow).Response)
@@ -383,7 +383,7 @@ func TestWaiting_StateOfAnotherRelease(t *testing.T) {
 func TestHandOff_ChangedMeanwhile(t *testing.T) {
 	for _, c := range slices.Concat(changes, stricter) {
 		t.Run("contract 40: "+c.name, func(t *testing.T) {
-			w := newPostWorld(t)
+			w := newPostFixture(t)
 			a := w.begins()
 			p, waits := a.phone()
 			p.brings(a, "mint")
@@ -405,7 +405,7 @@ func TestHandOff_ChangedMeanwhile(t *testing.T) {
 func TestHandOff_NoLongerAllowed(t *testing.T) {
 	for _, letter := range []string{"mint", "no"} {
 		t.Run("contract 40: "+letter, func(t *testing.T) {
-			w := newPostWorld(t)
+			w := newPostFixture(t)
 			a := w.begins()
 			p, waits := a.phone()
 			p.brings(a, letter)
@@ -417,7 +417,7 @@ func TestHandOff_NoLongerAllowed(t *testing.T) {
 			}
 		})
 	}
-	w := newPostWorld(t)
+	w := newPostFixture(t)
 	a := w.begins()
 	p, waits := a.phone()
 	w.letters.here = true
@@ -432,21 +432,21 @@ func TestHandOff_NoLongerAllowed(t *testing.T) {
 func TestHandOff_NoChangedMeanwhile(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		do    func(w *postWorld)
+		do    func(w *postFixture)
 		state session.State
 	}{
-		{"nothing", func(*postWorld) {}, session.Failed},
-		{"a higher age is asked for", func(w *postWorld) {
+		{"nothing", func(*postFixture) {}, session.Failed},
+		{"a higher age is asked for", func(w *postFixture) {
 			w.asks(func(i *integration.Integration) { i.MinimumAge = 21 })
 		}, session.Failed},
-		{"a lower age is enough", func(w *postWorld) {
+		{"a lower age is enough", func(w *postFixture) {
 			w.asks(func(i *integration.Integration) { i.MinimumAge = 14 })
 		}, session.Started},
-		{"the method's settings are others", func(w *postWorld) { w.letters.settings = "b" },
+		{"the method's settings are others", func(w *postFixture) { w.letters.settings = "b" },
 			session.Started},
 	} {
 		t.Run("contract 40: "+c.name, func(t *testing.T) {
-			w := newPostWorld(t)
+			w := newPostFixture(t)
 			a := w.begins()
 			p, _ := a.phone()
 			p.brings(a, "no")
@@ -467,7 +467,7 @@ func TestHandOff_NoChangedMeanwhile(t *testing.T) {
 }
 
 // completed walks a session to its success by a letter, and returns the page that follows.
-func (w *postWorld) completed() (*asked, *web.Response) {
+func (w *postFixture) completed() (*asked, *web.Response) {
 	w.t.Helper()
 	a := w.begins()
 	a.answered("mint", false)
@@ -479,7 +479,7 @@ func (w *postWorld) completed() (*asked, *web.Response) {
 }
 
 // archives archives the publisher of the integration.
-func (w *postWorld) archives() {
+func (w *postFixture) archives() {
 	w.t.Helper()
 	now := w.Clock.Now()
 	coretest.Must(w.t, w.Directory.PutPublisher(ctx,
@@ -490,18 +490,18 @@ func (w *postWorld) archives() {
 // passkeyChanges end passkeys, those that there are and the right to make one.
 var passkeyChanges = []struct {
 	name  string
-	do    func(w *postWorld)
+	do    func(w *postFixture)
 	holds bool
 }{
-	{"its publisher is archived", (*postWorld).archives, false},
-	{"all passkeys are ended", func(w *postWorld) {
+	{"its publisher is archived", (*postFixture).archives, false},
+	{"all passkeys are ended", func(w *postFixture) {
 		coretest.Must(w.t, w.Passkeys.End(ctx, "pub_a"))
 	}, false},
-	{"the method is gone", func(w *postWorld) {
+	{"the method is gone", func(w *postFixture) {
 		w.asks(func(i *integration.Integration) { i.Methods = []string{"post", "scripted"} })
 		delete(w.Methods, "post")
 	}, false},
-	{"those of another publisher are ended", func(w *postWorld) {
+	{"those of another publisher are ended", func(w *postFixture) {
 		coretest.Must(w.t, w.Passkeys.End(ctx, "pub_b"))
 	}, true},
 }
@@ -510,7 +510,7 @@ var passkeyChanges = []struct {
 func TestPasskey_ChangedMeanwhile(t *testing.T) {
 	for _, c := range slices.Concat(changes, passkeyChanges) {
 		t.Run("contract 38: used after "+c.name, func(t *testing.T) {
-			w := newPostWorld(t)
+			w := newPostFixture(t)
 			a, done := w.completed()
 			if resp := w.send(w.enrols(done), a.header()); resp.Status != 303 || w.kept() != 1 {
 				t.Fatalf("the passkey is made: %d, %d are kept", resp.Status, w.kept())
@@ -532,7 +532,7 @@ func TestPasskey_ChangedMeanwhile(t *testing.T) {
 			}
 		})
 		t.Run("contract 38: made after "+c.name, func(t *testing.T) {
-			w := newPostWorld(t)
+			w := newPostFixture(t)
 			a, done := w.completed()
 			form := w.enrols(done)
 			c.do(w)
@@ -550,7 +550,7 @@ func TestPasskey_ChangedMeanwhile(t *testing.T) {
 
 // The report's walk: a wallet answers for 16, the publisher raises the age, and no passkey stands for more.
 func TestPasskey_StandsForWhatWasJudged(t *testing.T) {
-	w := newPostWorld(t)
+	w := newPostFixture(t)
 	a, done := w.completed()
 	form := w.enrols(done)
 	w.asks(func(i *integration.Integration) {
@@ -574,7 +574,7 @@ func TestPasskey_StandsForWhatWasJudged(t *testing.T) {
 // A sandbox verifies no user, so no passkey is created from it outside of dev.
 func TestPasskey_Sandbox(t *testing.T) {
 	for _, dev := range []bool{false, true} {
-		w := newPostWorld(t)
+		w := newPostFixture(t)
 		w.Dev = dev
 		w.provider.decision.Verdict = method.Approved
 		w.asks(func(i *integration.Integration) { i.Method = "scripted" })
@@ -588,7 +588,7 @@ func TestPasskey_Sandbox(t *testing.T) {
 
 // A device cookie that another host of the site has planted skips no warning: its name is not exactly ours.
 func TestHandOff_PlantedCookie(t *testing.T) {
-	w := newPostWorld(t)
+	w := newPostFixture(t)
 	a := w.begins()
 	p, _ := a.phone() // the attacker's own device has taken the hand-off
 	handle := w.lastPhone
@@ -610,14 +610,14 @@ func TestHandOff_PlantedCookie(t *testing.T) {
 // If the trust in an anchor is not known, a verdict does not count now, and is not lost.
 func TestTrust_Unknown(t *testing.T) {
 	unknown := fmt.Errorf("list: %w", kv.ErrUnavailable)
-	pending := func(t *testing.T, w *postWorld, a *asked, page *web.Response) {
+	pending := func(t *testing.T, w *postFixture, a *asked, page *web.Response) {
 		t.Helper()
 		if r := w.record(a.flow); r.Terminal() || r.Attempts != 0 || hop(t, page) != nil {
 			t.Fatalf("contract 53: the session is %+v, the page %s", r, kind(page))
 		}
 	}
 	t.Run("contract 53: a response that waits", func(t *testing.T) {
-		w := newPostWorld(t)
+		w := newPostFixture(t)
 		a := w.begins()
 		a.answered("mint", false)
 		w.letters.unknown = unknown
@@ -628,7 +628,7 @@ func TestTrust_Unknown(t *testing.T) {
 		}
 	})
 	t.Run("contract 53: a phone's verdict", func(t *testing.T) {
-		w := newPostWorld(t)
+		w := newPostFixture(t)
 		a := w.begins()
 		p, waits := a.phone()
 		p.brings(a, "mint")
@@ -640,7 +640,7 @@ func TestTrust_Unknown(t *testing.T) {
 		}
 	})
 	t.Run("contract 53: a passkey", func(t *testing.T) {
-		w := newPostWorld(t)
+		w := newPostFixture(t)
 		a, done := w.completed()
 		if resp := w.send(w.enrols(done), a.header()); resp.Status != 303 || w.kept() != 1 {
 			t.Fatalf("the passkey is made: %d, %d are kept", resp.Status, w.kept())

@@ -53,18 +53,18 @@ func (p *scripted) Act(_ context.Context, _ method.Session, step method.Step) (m
 	return p.decision, p.err
 }
 
-// world is a Hosted on a test's host.
-type world struct {
+// fixture is a Hosted on a test's host.
+type fixture struct {
 	*Hosted
 	*testhost.Host
 	provider *scripted
 	commits  int
 }
 
-func newWorld(t testing.TB) *world {
+func newFixture(t testing.TB) *fixture {
 	t.Helper()
 	h := testhost.New(t)
-	w := &world{Host: h, provider: &scripted{}}
+	w := &fixture{Host: h, provider: &scripted{}}
 	life := &lifecycle.Lifecycle{Host: h.Host, Attempts: 3, OutcomeLife: time.Hour}
 	w.Hosted = &Hosted{Host: h.Host, BaseURL: "https://verify.verge.example",
 		Directory: integration.NewDirectory(h.Host), Lifecycle: life,
@@ -85,7 +85,7 @@ func newWorld(t testing.TB) *world {
 const callback = "https://www.publisher.example/return?order=1"
 
 // flow creates a session and returns its flow token.
-func (w *world) flow(t testing.TB, state *string) (session.ID, string) {
+func (w *fixture) flow(t testing.TB, state *string) (session.ID, string) {
 	t.Helper()
 	id, err := session.NewID(w.Host.Random, testUUID, session.L1, 25, w.Clock.Now(), 0)
 	coretest.Must(t, err)
@@ -103,7 +103,7 @@ func (w *world) flow(t testing.TB, state *string) (session.ID, string) {
 	return id, flow
 }
 
-func (w *world) post(flow string, header web.Header, fields ...string) *web.Response {
+func (w *fixture) post(flow string, header web.Header, fields ...string) *web.Response {
 	form := url.Values{"flow": {flow}, "outcome": {"approve"}}
 	for n := 0; n < len(fields); n += 2 {
 		form.Set(fields[n], fields[n+1])
@@ -116,7 +116,7 @@ func (w *world) post(flow string, header web.Header, fields ...string) *web.Resp
 		Body: []byte(form.Encode())}))
 }
 
-func (w *world) get(query string) *web.Response {
+func (w *fixture) get(query string) *web.Response {
 	return w.Show(ctx, call(&web.Request{Method: "GET", Path: web.HostedPath, Query: query,
 		Header: web.Header{}}))
 }
@@ -153,7 +153,7 @@ func kind(page *web.Response) string {
 func TestCallbackHop(t *testing.T) {
 	empty, state := "", "a b&c=d+ü"
 	for _, given := range []*string{nil, &empty, &state} {
-		w := newWorld(t)
+		w := newFixture(t)
 		_, flow := w.flow(t, given)
 		w.provider.decision.Verdict = method.Approved
 		if r := w.post(flow, nil); r.Status != 303 ||
@@ -206,7 +206,7 @@ func TestCallbackHop(t *testing.T) {
 }
 
 func TestLink_Used(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	id, flow := w.flow(t, nil)
 	w.provider.decision.Verdict = method.Approved
 	w.post(flow, nil)
@@ -232,8 +232,8 @@ func TestLink_Used(t *testing.T) {
 }
 
 func TestForm_BoundToAttempt(t *testing.T) {
-	attempts := func(n int) func(*world, string) {
-		return func(w *world, flow string) {
+	attempts := func(n int) func(*fixture, string) {
+		return func(w *fixture, flow string) {
 			w.provider.decision.Verdict = method.AttemptFailed
 			for at := range n {
 				w.post(flow, nil, "attempt", strconv.Itoa(at))
@@ -242,7 +242,7 @@ func TestForm_BoundToAttempt(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name    string
-		before  func(w *world, flow string)
+		before  func(w *fixture, flow string)
 		attempt []string // the field, if there is one
 		status  int
 		acts    bool
@@ -260,7 +260,7 @@ func TestForm_BoundToAttempt(t *testing.T) {
 		{"a number beyond all numbers", attempts(0), []string{"attempt", "99999999999999999999"}, 400, false},
 	} {
 		t.Run("contract 23: "+c.name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			id, flow := w.flow(t, nil)
 			c.before(w, flow)
 			before, _, err := w.Lifecycle.Load(ctx, id)
@@ -290,7 +290,7 @@ func TestForm_BoundToAttempt(t *testing.T) {
 
 // A user who opens the link again still sees that an attempt has failed and how many are left.
 func TestLink_ShowsAttempts(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	_, flow := w.flow(t, nil)
 	w.provider.decision.Verdict = method.AttemptFailed
 	for n, want := range []string{"", "You have 2 attempts left.", "You have 1 attempt left."} {
@@ -309,7 +309,7 @@ func TestLink_ShowsAttempts(t *testing.T) {
 // Two posts of one form meet in the store: the provider is asked twice, and
 // one attempt counts.
 func TestForm_PostedTwiceConcurrently(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	id, flow := w.flow(t, nil)
 	w.provider.decision.Verdict = method.AttemptFailed
 	w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
@@ -330,7 +330,7 @@ func TestForm_PostedTwiceConcurrently(t *testing.T) {
 }
 
 func TestStepToken_BoundToAttempt(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	id, flow := w.flow(t, nil)
 	w.provider.decision = method.Decision{Verdict: method.Pending, State: []byte("step 1")}
 	u, err := url.Parse(w.post(flow, nil, "attempt", "0").Header.Get("Location"))
@@ -368,7 +368,7 @@ func TestStepToken_BoundToAttempt(t *testing.T) {
 }
 
 func TestPage_TimeLeft(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	_, flow := w.flow(t, nil)
 	start := w.Clock.Now()
 	for _, c := range []struct {
@@ -391,7 +391,7 @@ func TestPage_TimeLeft(t *testing.T) {
 }
 
 func TestForm_RejectedLinksBack(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	_, flow := w.flow(t, nil)
 	foreign := web.Header{"Sec-Fetch-Site": {"cross-site"}}
 	r := w.post(flow, foreign)
@@ -448,7 +448,7 @@ func TestRejection(t *testing.T) {
 
 // A malformed form does not mean that the link is damaged, so its page must not claim it.
 func TestForm_Malformed(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	for _, c := range []struct {
 		name, contentType, want string
 		size, status            int
@@ -495,7 +495,7 @@ func TestAssets(t *testing.T) {
 
 func TestResultToken_OnlyAfterApproval(t *testing.T) {
 	for verdict := method.Unclassified; verdict <= method.Pending+3; verdict++ {
-		w := newWorld(t)
+		w := newFixture(t)
 		_, flow := w.flow(t, nil)
 		w.provider.decision = method.Decision{Verdict: verdict, State: []byte("s")}
 		resp := w.post(flow, nil)
@@ -511,7 +511,7 @@ func TestResultToken_OnlyAfterApproval(t *testing.T) {
 				hop(t, shown))
 		}
 	}
-	w := newWorld(t)
+	w := newFixture(t)
 	id, flow := w.flow(t, nil)
 	w.provider.decision.Verdict, w.provider.err = method.Approved, errors.New("cause")
 	resp := w.post(flow, nil)
@@ -534,7 +534,7 @@ func TestResultToken_OnlyAfterApproval(t *testing.T) {
 }
 
 func TestGETChangesNothing(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	_, flow := w.flow(t, nil)
 	w.provider.decision.Verdict = method.Approved
 	f := "flow=" + url.QueryEscape(flow)
@@ -560,7 +560,7 @@ func TestGETChangesNothing(t *testing.T) {
 }
 
 func TestStepToken_BoundToSession(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	_, flow := w.flow(t, nil)
 	_, other := w.flow(t, nil)
 	w.provider.decision = method.Decision{Verdict: method.Pending, State: []byte("step 1")}
@@ -609,7 +609,7 @@ func TestPostsOfOtherSitesAreRejected(t *testing.T) {
 		{"another Content-Type", web.Header{"Content-Type": {"text/plain"}}, false},
 	} {
 		t.Run("contract 22: "+c.name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			_, flow := w.flow(t, nil)
 			w.provider.decision.Verdict = method.Approved
 			resp := w.post(flow, c.header)
@@ -622,7 +622,7 @@ func TestPostsOfOtherSitesAreRejected(t *testing.T) {
 
 func TestPage_StoreErrorDenies(t *testing.T) {
 	for _, fail := range []kvtest.Fault{kvtest.Reject, kvtest.LoseRequest, kvtest.LoseReply} {
-		w := newWorld(t)
+		w := newFixture(t)
 		id, flow := w.flow(t, nil)
 		w.provider.decision.Verdict = method.Approved
 		w.Store.Decide = func(c kvtest.Call) kvtest.Fault {

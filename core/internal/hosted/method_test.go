@@ -29,7 +29,7 @@ type bank struct {
 	down     error           // Begin's
 	back     method.Decision // of the return
 	err      error           // of the return
-	away     error           // of the form that makes a browser leave
+	away     error           // of the form with which a browser leaves
 	returned int             // how often a browser came back
 	query    url.Values      // what the last one brought
 	told     method.Session
@@ -68,10 +68,10 @@ func (b *bank) Act(_ context.Context, s method.Session, step method.Step) (metho
 		Leave: &method.Leave{URL: bankURL + "&state=" + handle, Handle: handle}}, nil
 }
 
-// bankWorld is a world whose integration offers the given methods, of bank, second and scripted.
-func bankWorld(t testing.TB, offers ...string) (*world, *bank, *bank) {
+// bankFixture is a fixture whose integration offers the given methods, of bank, second and scripted.
+func bankFixture(t testing.TB, offers ...string) (*fixture, *bank, *bank) {
 	t.Helper()
-	w := newWorld(t)
+	w := newFixture(t)
 	first, second := &bank{}, &bank{}
 	kinds := []method.Kind{testhost.Kind("bank", first, false), testhost.Kind("second", second, false)}
 	for n := range kinds {
@@ -90,13 +90,13 @@ func bankWorld(t testing.TB, offers ...string) (*world, *bank, *bank) {
 
 // browser is one browser: it keeps cookies.
 type browser struct {
-	*world
+	*fixture
 	t       testing.TB
 	cookies map[string]string // of requests
 	left    map[string]string // those that say that the browser has left on one
 }
 
-func (w *world) browser(t testing.TB) *browser {
+func (w *fixture) browser(t testing.TB) *browser {
 	return &browser{w, t, map[string]string{}, map[string]string{}}
 }
 
@@ -176,7 +176,7 @@ func handleOf(tab string) string { return strings.Repeat("h", handleLength-1) + 
 func returnURL(tab string) string { return "/verify/return/bank?code=c&state=" + handleOf(tab) }
 
 func TestPendingRequest_LeaveAndReturn(t *testing.T) {
-	w, bank, _ := bankWorld(t, "bank")
+	w, bank, _ := bankFixture(t, "bank")
 	b := w.browser(t)
 	state := "order-7"
 	_, flow := w.flow(t, &state)
@@ -248,7 +248,7 @@ func TestReturn_Browsers(t *testing.T) {
 		{"contract 35: the browser that left", nil, "", 303},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
-			w, bank, _ := bankWorld(t, "bank", "second")
+			w, bank, _ := bankFixture(t, "bank", "second")
 			b := w.browser(t)
 			_, flow := w.flow(t, nil)
 			b.leaves(flow)
@@ -274,7 +274,7 @@ func TestReturn_Browsers(t *testing.T) {
 
 // The content of a cookie is only for the return. It is not valid as the step of a form.
 func TestPendingRequest_IsNotAForm(t *testing.T) {
-	w, bank, _ := bankWorld(t, "bank")
+	w, bank, _ := bankFixture(t, "bank")
 	b := w.browser(t)
 	_, flow := w.flow(t, nil)
 	b.leaves(flow)
@@ -313,7 +313,7 @@ func TestReturn_Verdicts(t *testing.T) {
 			"method", "The estimate was not certain enough", 1},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
-			w, bank, _ := bankWorld(t, "bank")
+			w, bank, _ := bankFixture(t, "bank")
 			b := w.browser(t)
 			id, flow := w.flow(t, nil)
 			b.leaves(flow)
@@ -335,7 +335,7 @@ func TestReturn_Verdicts(t *testing.T) {
 
 // An operator reads in one line which session, which method and why.
 func TestFailure_LoggedOnce(t *testing.T) {
-	w, bank, _ := bankWorld(t, "bank", "second")
+	w, bank, _ := bankFixture(t, "bank", "second")
 	b := w.browser(t)
 	id, flow := w.flow(t, nil)
 	text, err := id.Format(w.Hosted.Sealer)
@@ -372,7 +372,7 @@ func TestFailure_LoggedOnce(t *testing.T) {
 }
 
 func TestReturn_WithoutRequest(t *testing.T) {
-	w, bank, _ := bankWorld(t, "bank")
+	w, bank, _ := bankFixture(t, "bank")
 	b := w.browser(t)
 	_, flow := w.flow(t, nil)
 	b.leaves(flow)
@@ -385,7 +385,7 @@ func TestReturn_WithoutRequest(t *testing.T) {
 
 // A proof in one browser does not count for another browser with the same link.
 func TestCompleted_OtherBrowser(t *testing.T) {
-	w, bank, _ := bankWorld(t, "bank")
+	w, bank, _ := bankFixture(t, "bank")
 	prover, other := w.browser(t), w.browser(t)
 	_, flow := w.flow(t, nil)
 	prover.leaves(flow)
@@ -407,7 +407,7 @@ func TestCompleted_OtherBrowser(t *testing.T) {
 
 // A method that does not leave binds its outcome to the form that decided.
 func TestCompleted_FormOfOtherTab(t *testing.T) {
-	w, _, _ := bankWorld(t, "bank")
+	w, _, _ := bankFixture(t, "bank")
 	w.Methods = w.Host.Opened(testhost.Catalog(testhost.Kind("bank", w.provider, false)))
 	_, flow := w.flow(t, nil)
 	b := w.browser(t)
@@ -448,7 +448,7 @@ func TestStep_OfAnotherBrowser(t *testing.T) {
 		"one behind that": {Verdict: method.Pending, State: []byte("second")},
 	} {
 		t.Run(rule, func(t *testing.T) {
-			w, _, _ := bankWorld(t, "bank")
+			w, _, _ := bankFixture(t, "bank")
 			w.Methods = w.Host.Opened(testhost.Catalog(testhost.Kind("bank", w.provider, false)))
 			id, flow := w.flow(t, nil)
 			sender, prover := w.browser(t), w.browser(t)
@@ -474,7 +474,7 @@ func TestStep_OfAnotherBrowser(t *testing.T) {
 }
 
 func TestTabsAndLateReturns(t *testing.T) {
-	w, bank, _ := bankWorld(t, "bank")
+	w, bank, _ := bankFixture(t, "bank")
 	b := w.browser(t)
 	id, flow := w.flow(t, nil)
 	b.leaves(flow)
@@ -500,7 +500,7 @@ func TestTabsAndLateReturns(t *testing.T) {
 }
 
 func TestPendingRequest_Maximum(t *testing.T) {
-	w, _, _ := bankWorld(t, "bank")
+	w, _, _ := bankFixture(t, "bank")
 	b := w.browser(t)
 	long := strings.Repeat("s", 1024)
 	_, flow := w.flow(t, &long)
@@ -518,7 +518,7 @@ func TestPendingRequest_Maximum(t *testing.T) {
 }
 
 func TestChoosing(t *testing.T) {
-	w, bank, second := bankWorld(t, "bank", "second", "scripted")
+	w, bank, second := bankFixture(t, "bank", "second", "scripted")
 	b := w.browser(t)
 	_, flow := w.flow(t, nil)
 	page := b.open("/verify?" + here(flow))
@@ -568,7 +568,7 @@ func TestChoosing(t *testing.T) {
 }
 
 func TestMethod_Request(t *testing.T) {
-	w, bank, _ := bankWorld(t, "bank")
+	w, bank, _ := bankFixture(t, "bank")
 	i, err := w.Directory.Integration(ctx, testUUID)
 	coretest.Must(t, err)
 	changed := *i
@@ -597,7 +597,7 @@ func TestLeave_InvalidAddress(t *testing.T) {
 		{URL: bankURL, Handle: "short"},
 		{URL: "", Handle: handleOf("1")},
 	} {
-		w, _, _ := bankWorld(t, "bank")
+		w, _, _ := bankFixture(t, "bank")
 		w.provider.decision = method.Decision{Verdict: method.Pending, Leave: &to}
 		w.Methods = w.Host.Opened(testhost.Catalog(testhost.Kind("bank", w.provider, false)))
 		_, flow := w.flow(t, nil)
@@ -610,7 +610,7 @@ func TestLeave_InvalidAddress(t *testing.T) {
 }
 
 func TestMethod_Metrics(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	var events []string
 	w.Host.Observer = testhost.Observer{OnMeasure: func(m host.Measurement) {
 		events = append(events, strings.Trim(m.Method+" "+m.Event+" "+m.Reason, " "))
@@ -699,7 +699,7 @@ func TestPicture_Posted(t *testing.T) {
 		{"a picture for a method that takes none", "", "picture", 400, "damaged", "", &gullible{}},
 	} {
 		t.Run("contract 37: "+c.rule, func(t *testing.T) {
-			w, cam := newWorld(t), &camera{}
+			w, cam := newFixture(t), &camera{}
 			var m method.Method = cam
 			if c.method != nil {
 				m = c.method
@@ -729,7 +729,7 @@ func TestPicture_Posted(t *testing.T) {
 // If a step's provider fails, there is no verdict. The user sees the method's page with the reason, and can
 // choose another one.
 func TestStep_ProviderFails(t *testing.T) {
-	w, _, _ := bankWorld(t, "bank", "second")
+	w, _, _ := bankFixture(t, "bank", "second")
 	w.Methods = w.Host.Opened(testhost.Catalog(testhost.Kind("bank", w.provider, false),
 		testhost.Kind("second", &bank{}, false)))
 	_, flow := w.flow(t, nil)
@@ -754,7 +754,7 @@ func TestStep_ProviderFails(t *testing.T) {
 
 // A user who goes back to the page that has left sees the method's page (contract 34).
 func TestLeavePage_ShownOnce(t *testing.T) {
-	w, bank, _ := bankWorld(t, "bank")
+	w, bank, _ := bankFixture(t, "bank")
 	b := w.browser(t)
 	_, flow := w.flow(t, nil)
 	b.leaves(flow)
@@ -785,7 +785,7 @@ func TestLeavePage_ShownOnce(t *testing.T) {
 
 // The button of a method has the title in the user's language (contract 31).
 func TestChoosePage_TitleByLanguage(t *testing.T) {
-	w, _, _ := bankWorld(t, "bank", "second")
+	w, _, _ := bankFixture(t, "bank", "second")
 	catalog := testhost.Catalog(testhost.Kind("bank", w.provider, false),
 		testhost.Kind("second", &bank{}, false))
 	catalog[0].Titles = map[string]string{"en": "Bank ID", "de": "Bankausweis"}

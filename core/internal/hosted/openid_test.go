@@ -17,7 +17,7 @@ import (
 )
 
 // openIDFlow starts a session of an OpenID client, and returns its flow token.
-func (w *world) openIDFlow(t testing.TB) (session.ID, string) {
+func (w *fixture) openIDFlow(t testing.TB) (session.ID, string) {
 	t.Helper()
 	id, flow := w.flow(t, nil)
 	claims, _, err := token.OpenFlow(w.Hosted.Sealer, flow)
@@ -56,7 +56,7 @@ func isDenied(to *url.URL) bool {
 }
 
 func TestOpenID_Completed(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	id, flow := w.openIDFlow(t)
 	w.provider.decision.Verdict = method.Approved
 	w.post(flow, nil)
@@ -85,28 +85,28 @@ func TestOpenID_Completed(t *testing.T) {
 
 // A user who goes back without a success tells the client so, whatever has happened.
 func TestOpenID_Denied(t *testing.T) {
-	for name, walk := range map[string]func(*world, string) *web.Response{
-		"before any step": func(w *world, flow string) *web.Response { return w.get(here(flow)) },
-		"cancelled": func(w *world, flow string) *web.Response {
+	for name, walk := range map[string]func(*fixture, string) *web.Response{
+		"before any step": func(w *fixture, flow string) *web.Response { return w.get(here(flow)) },
+		"cancelled": func(w *fixture, flow string) *web.Response {
 			w.provider.decision.Verdict = method.Cancelled
 			w.post(flow, nil)
 			return w.get(here(flow) + "&show=cancelled")
 		},
-		"rejected": func(w *world, flow string) *web.Response {
+		"rejected": func(w *fixture, flow string) *web.Response {
 			w.provider.decision.Verdict = method.Rejected
 			w.post(flow, nil)
 			return w.get(here(flow))
 		},
-		"a failed attempt": func(w *world, flow string) *web.Response {
+		"a failed attempt": func(w *fixture, flow string) *web.Response {
 			w.provider.decision.Verdict = method.AttemptFailed
 			w.post(flow, nil)
 			return w.get(here(flow))
 		},
-		"expired": func(w *world, flow string) *web.Response {
+		"expired": func(w *fixture, flow string) *web.Response {
 			w.Clock.Advance(session.Life)
 			return w.get(here(flow))
 		},
-		"completed too long ago": func(w *world, flow string) *web.Response {
+		"completed too long ago": func(w *fixture, flow string) *web.Response {
 			w.provider.decision.Verdict = method.Approved
 			w.post(flow, nil)
 			w.Clock.Advance(token.ResultLife)
@@ -114,7 +114,7 @@ func TestOpenID_Denied(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			_, flow := w.openIDFlow(t)
 			page := walk(w, flow)
 			if back := linkBack(t, page); !isDenied(back) || hop(t, page) != nil {
@@ -127,7 +127,7 @@ func TestOpenID_Denied(t *testing.T) {
 // The page that offers a passkey stays for longer than a code is valid, so it leads to a page with a new
 // code.
 func TestOpenID_PasskeyOffered(t *testing.T) {
-	w := passkeyWorld(t)
+	w := passkeyFixture(t)
 	_, flow := w.openIDFlow(t)
 	done := w.completes(flow)
 	to := hop(t, done)
@@ -144,7 +144,7 @@ func TestOpenID_PasskeyOffered(t *testing.T) {
 
 // A session of the API has no age in its record, and another browser gets no code (contract 34).
 func TestOpenID_OtherSessions(t *testing.T) {
-	w := passkeyWorld(t)
+	w := passkeyFixture(t)
 	w.integrate(func(i *integration.Integration) { i.Passkeys = "" })
 	_, flow := w.openIDFlow(t)
 	w.completes(flow)

@@ -21,7 +21,7 @@ var others = []struct{ rule, text string }{
 // TestParameters_Link: the hosted link and a form are read in the same way.
 func TestParameters_Link(t *testing.T) {
 	for _, c := range others {
-		w := newWorld(t)
+		w := newFixture(t)
 		_, flow := w.flow(t, nil)
 		if resp := w.get(here(flow) + c.text); resp.Status != 200 {
 			t.Errorf("%s: the link: %d", c.rule, resp.Status)
@@ -40,7 +40,7 @@ func TestParameters_Link(t *testing.T) {
 		{"contract 22: the method twice", "&method=a&method="},
 		{"contract 22: the method in no UTF-8", "&method=%e9"},
 	} {
-		w := newWorld(t)
+		w := newFixture(t)
 		_, flow := w.flow(t, nil)
 		if resp := w.get(here(flow) + c.text); resp.Status != 400 || kind(resp) != "damaged" {
 			t.Errorf("%s: the link: %d %s", c.rule, resp.Status, kind(resp))
@@ -50,7 +50,7 @@ func TestParameters_Link(t *testing.T) {
 			t.Errorf("%s: the form: %d %s", c.rule, form.Status, kind(form))
 		}
 	}
-	w := newWorld(t)
+	w := newFixture(t)
 	_, flow := w.flow(t, nil)
 	resp := w.form("flow=" + url.QueryEscape(flow) + "&outcome=cancel&outcome=approve")
 	if resp.Status != 400 || w.provider.acts != 0 {
@@ -59,7 +59,7 @@ func TestParameters_Link(t *testing.T) {
 	}
 }
 
-func (w *world) form(text string) *web.Response {
+func (w *fixture) form(text string) *web.Response {
 	return w.Act(ctx, call(&web.Request{Method: "POST", Path: web.HostedPath, Body: []byte(text),
 		Header: web.Header{"Content-Type": {"application/x-www-form-urlencoded"}}}))
 }
@@ -67,7 +67,7 @@ func (w *world) form(text string) *web.Response {
 // TestParameters_Passkeys: so is the form of the page of one's own passkey.
 func TestParameters_Passkeys(t *testing.T) {
 	post := func(text string) *web.Response {
-		w := passkeyWorld(t)
+		w := passkeyFixture(t)
 		w.has()
 		form := w.uses(w.looks()).Encode()
 		return w.ActPasskeys(
@@ -93,7 +93,7 @@ func TestParameters_Passkeys(t *testing.T) {
 // in its address.
 func TestParameters_Return(t *testing.T) {
 	for _, c := range others {
-		w, bank, _ := bankWorld(t, "bank")
+		w, bank, _ := bankFixture(t, "bank")
 		b := w.browser(t)
 		_, flow := w.flow(t, nil)
 		b.leaves(flow)

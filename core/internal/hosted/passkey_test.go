@@ -27,9 +27,9 @@ import (
 	"github.com/verge-id/verge/testharness/passkeytest"
 )
 
-// pkWorld is a world with passkeys, with a method that estimates and one that proves.
-type pkWorld struct {
-	*world
+// pkFixture is a fixture with passkeys, with a method that estimates and one that proves.
+type pkFixture struct {
+	*fixture
 	t      *testing.T
 	face   *scripted // the estimator
 	bank   *bank
@@ -37,9 +37,9 @@ type pkWorld struct {
 	told   []host.Measurement
 }
 
-func passkeyWorld(t *testing.T) *pkWorld {
+func passkeyFixture(t *testing.T) *pkFixture {
 	t.Helper()
-	w := &pkWorld{world: newWorld(t), t: t, face: &scripted{}, bank: &bank{}}
+	w := &pkFixture{fixture: newFixture(t), t: t, face: &scripted{}, bank: &bank{}}
 	w.device = passkeytest.New(w.BaseURL)
 	party, err := webauthn.NewRelyingParty("verify.verge.example", "Verge", w.BaseURL)
 	coretest.Must(t, err)
@@ -57,7 +57,7 @@ func passkeyWorld(t *testing.T) *pkWorld {
 }
 
 // integrate changes the integration, which offers the estimator and lets passkeys of all publishers count.
-func (w *pkWorld) integrate(change func(*integration.Integration)) {
+func (w *pkFixture) integrate(change func(*integration.Integration)) {
 	w.t.Helper()
 	i := integration.Integration{ID: testUUID, PublisherID: "pub_a", Level: "L1", ChallengeAge: 25,
 		Method: "face", Passkeys: integration.PasskeysService, Webhook: integration.Webhook{Off: true}}
@@ -67,7 +67,7 @@ func (w *pkWorld) integrate(change func(*integration.Integration)) {
 }
 
 // session begins a session at a level and challenge age.
-func (w *pkWorld) session(level session.Level, age int) string {
+func (w *pkFixture) session(level session.Level, age int) string {
 	w.t.Helper()
 	id, err := session.NewID(w.Host.Random, testUUID, level, age, w.Clock.Now(), 0)
 	coretest.Must(w.t, err)
@@ -101,7 +101,7 @@ func fieldsOf(page *web.Response) url.Values {
 	return fields
 }
 
-func (w *pkWorld) send(fields url.Values, header web.Header) *web.Response {
+func (w *pkFixture) send(fields url.Values, header web.Header) *web.Response {
 	h := web.Header{"Content-Type": {"application/x-www-form-urlencoded"}}
 	for name, values := range header {
 		h[name] = values
@@ -110,7 +110,7 @@ func (w *pkWorld) send(fields url.Values, header web.Header) *web.Response {
 		Body: []byte(fields.Encode())}))
 }
 
-func (w *pkWorld) follow(r *web.Response) *web.Response {
+func (w *pkFixture) follow(r *web.Response) *web.Response {
 	w.t.Helper()
 	path, query, _ := strings.Cut(r.Header.Get("Location"), "?")
 	if r.Status != 303 || path != web.HostedPath {
@@ -120,7 +120,7 @@ func (w *pkWorld) follow(r *web.Response) *web.Response {
 }
 
 // completes walks a session to its success by the estimator, and returns the page that follows.
-func (w *pkWorld) completes(flow string) *web.Response {
+func (w *pkFixture) completes(flow string) *web.Response {
 	w.t.Helper()
 	page := w.get(here(flow) + "&method=face")
 	done := w.follow(w.post(flow, nil, "provider", hidden(page, "provider"), "attempt", "0"))
@@ -131,7 +131,7 @@ func (w *pkWorld) completes(flow string) *web.Response {
 }
 
 // enrols lets the device create a passkey on a page, and returns the form that the script would post.
-func (w *pkWorld) enrols(page *web.Response, changes ...func(*passkeytest.Ceremony)) url.Values {
+func (w *pkFixture) enrols(page *web.Response, changes ...func(*passkeytest.Ceremony)) url.Values {
 	w.t.Helper()
 	answer, err := w.device.Create([]byte(attribute(page, "data-options")), changes...)
 	coretest.Must(w.t, err)
@@ -141,7 +141,7 @@ func (w *pkWorld) enrols(page *web.Response, changes ...func(*passkeytest.Ceremo
 }
 
 // uses has the device use a passkey on a page, and returns the form that the script would post.
-func (w *pkWorld) uses(page *web.Response, changes ...func(*passkeytest.Ceremony)) url.Values {
+func (w *pkFixture) uses(page *web.Response, changes ...func(*passkeytest.Ceremony)) url.Values {
 	w.t.Helper()
 	if attribute(page, "data-method") != "passkey" {
 		w.t.Fatalf("contract 38: the %s page offers no passkey", kind(page))
@@ -154,7 +154,7 @@ func (w *pkWorld) uses(page *web.Response, changes ...func(*passkeytest.Ceremony
 }
 
 // has creates a passkey after an estimate of 25, as a user does.
-func (w *pkWorld) has() {
+func (w *pkFixture) has() {
 	w.t.Helper()
 	done := w.completes(w.session(session.L1, 25))
 	if gone := w.follow(w.send(w.enrols(done), nil)); hop(w.t, gone) == nil {
@@ -163,7 +163,7 @@ func (w *pkWorld) has() {
 	w.Clock.Advance(time.Minute)
 }
 
-func (w *pkWorld) record(flow string) session.Record {
+func (w *pkFixture) record(flow string) session.Record {
 	w.t.Helper()
 	claims, _, err := token.OpenFlow(w.Host.Sealer, flow)
 	coretest.Must(w.t, err)
@@ -174,14 +174,14 @@ func (w *pkWorld) record(flow string) session.Record {
 	return r.As(w.Clock.Now(), id.Expires())
 }
 
-func (w *pkWorld) kept() int {
+func (w *pkFixture) kept() int {
 	n, _, err := w.Passkeys.CountOf(ctx, "pub_a", passkey.MaxCount)
 	coretest.Must(w.t, err)
 	return n
 }
 
 func TestPasskey_CreateAndUse(t *testing.T) {
-	w := passkeyWorld(t)
+	w := passkeyFixture(t)
 	done := w.completes(w.session(session.L1, 25))
 	if attribute(done, "data-step") != "enrol" ||
 		!bytes.Contains(done.Body, []byte("<noscript><meta http-equiv")) ||
@@ -231,7 +231,7 @@ func TestPasskey_CreateAndUse(t *testing.T) {
 }
 
 // again returns the page that a page continues to automatically.
-func (w *pkWorld) again(page *web.Response) *web.Response {
+func (w *pkFixture) again(page *web.Response) *web.Response {
 	w.t.Helper()
 	m := regexp.MustCompile(`<meta http-equiv="refresh" content="6;url=([^"]+)"`).FindSubmatch(page.Body)
 	if kind(page) != "asked" || m == nil {
@@ -248,7 +248,7 @@ func (w *pkWorld) again(page *web.Response) *web.Response {
 // form arrives when the first one has used the passkey, before and after the session has ended.
 func TestPasskey_ConcurrentPosts(t *testing.T) {
 	for _, ended := range []bool{false, true} {
-		w := passkeyWorld(t)
+		w := passkeyFixture(t)
 		w.has()
 		flow := w.session(session.L1, 25)
 		form := w.uses(w.get(here(flow)), func(c *passkeytest.Ceremony) { c.Counter = 5 })
@@ -307,7 +307,7 @@ func TestPasskey_ConcurrentPosts(t *testing.T) {
 
 // Contract 34: a passkey's response that was used before is rejected in another session of another browser.
 func TestPasskey_ResponseInAnotherSession(t *testing.T) {
-	w := passkeyWorld(t)
+	w := passkeyFixture(t)
 	w.has()
 	flow, other := w.session(session.L1, 25), w.session(session.L1, 25)
 	form := w.uses(w.get(here(flow)), func(c *passkeytest.Ceremony) { c.Counter = 5 })
@@ -329,7 +329,7 @@ func TestPasskey_ResponseInAnotherSession(t *testing.T) {
 
 // A passkey is offered only on pages from which the session can continue.
 func TestPasskey_Offered(t *testing.T) {
-	w := passkeyWorld(t)
+	w := passkeyFixture(t)
 	flow := w.session(session.L1, 25)
 	for query, want := range map[string]string{"": "method", "&show=cancelled": "cancelled",
 		"&show=trouble": "method"} {
@@ -377,36 +377,36 @@ func TestPasskey_Offered(t *testing.T) {
 func TestPasskey_Rejected(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		before func(w *pkWorld)
+		before func(w *pkFixture)
 		level  session.Level
 		age    int
 		says   string
 	}{
-		{"L1 for L2", func(w *pkWorld) {
+		{"L1 for L2", func(w *pkFixture) {
 			w.integrate(func(i *integration.Integration) {
 				i.Level, i.Methods = "L2",
 					[]string{"bank", "scripted"}
 			})
 		}, session.L2, 25, "asks for one with an ID"},
-		{"a method that the integration does not offer", func(w *pkWorld) {
+		{"a method that the integration does not offer", func(w *pkFixture) {
 			w.integrate(func(i *integration.Integration) { i.Method = "bank" })
 		}, session.L1, 25, "a kind of check that this site does not accept"},
-		{"a lower challenge age", func(*pkWorld) {}, session.L1, 26, "a lower age"},
-		{"another publisher", func(w *pkWorld) {
+		{"a lower challenge age", func(*pkFixture) {}, session.L1, 26, "a lower age"},
+		{"another publisher", func(w *pkFixture) {
 			w.integrate(func(i *integration.Integration) {
 				i.PublisherID, i.Passkeys = "pub_b", integration.PasskeysPublisher
 			})
 		}, session.L1, 25, "for another site"},
-		{"ended by the operator", func(w *pkWorld) { coretest.Must(w.t, w.Passkeys.End(ctx, "pub_a")) },
+		{"ended by the operator", func(w *pkFixture) { coretest.Must(w.t, w.Passkeys.End(ctx, "pub_a")) },
 			session.L1, 25, "It is no longer valid"},
-		{"older than its life", func(w *pkWorld) { w.Clock.Advance(30 * 24 * time.Hour) }, session.L1, 25,
+		{"older than its life", func(w *pkFixture) { w.Clock.Advance(30 * 24 * time.Hour) }, session.L1, 25,
 			"no record of it"},
-		{"stricter settings", func(w *pkWorld) {
+		{"stricter settings", func(w *pkFixture) {
 			w.integrate(func(i *integration.Integration) {
 				i.MethodSettings = map[string]json.RawMessage{"face": json.RawMessage(`{"deviation":3}`)}
 			})
 		}, session.L1, 25, "stricter than the one"},
-		{"deleted", func(w *pkWorld) {
+		{"deleted", func(w *pkFixture) {
 			shown := w.own(w.uses(w.looks()), nil)
 			w.own(url.Values{"provider": {hidden(shown, "provider")}}, nil)
 			if w.kept() != 0 {
@@ -415,7 +415,7 @@ func TestPasskey_Rejected(t *testing.T) {
 		}, session.L1, 25, "no record of it"},
 	} {
 		t.Run("contract 38: "+c.name, func(t *testing.T) {
-			w := passkeyWorld(t)
+			w := passkeyFixture(t)
 			w.has()
 			c.before(w)
 			flow := w.session(c.level, c.age)
@@ -437,7 +437,7 @@ func TestPasskey_Rejected(t *testing.T) {
 		})
 	}
 	t.Run("contract 38: the same publisher, where only that one counts", func(t *testing.T) {
-		w := passkeyWorld(t)
+		w := passkeyFixture(t)
 		w.has()
 		w.integrate(func(i *integration.Integration) { i.Passkeys = integration.PasskeysPublisher })
 		flow := w.session(session.L1, 25)
@@ -447,7 +447,7 @@ func TestPasskey_Rejected(t *testing.T) {
 		}
 	})
 	t.Run("contract 38: blocked by its counter", func(t *testing.T) {
-		w := passkeyWorld(t)
+		w := passkeyFixture(t)
 		w.has()
 		counter := func(n uint32) func(*passkeytest.Ceremony) {
 			return func(c *passkeytest.Ceremony) { c.Counter = n }
@@ -472,7 +472,7 @@ func TestPasskey_Rejected(t *testing.T) {
 }
 
 // answersStep makes a form of a step of the service's own, whose State the device has signed as a challenge.
-func (w *pkWorld) answersStep(flow string, form url.Values, s token.StepClaims) url.Values {
+func (w *pkFixture) answersStep(flow string, form url.Values, s token.StepClaims) url.Values {
 	w.t.Helper()
 	claims, _, err := token.OpenFlow(w.Host.Sealer, flow)
 	coretest.Must(w.t, err)
@@ -494,71 +494,71 @@ func (w *pkWorld) answersStep(flow string, form url.Values, s token.StepClaims) 
 func TestPasskey_DamagedForm(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		form   func(w *pkWorld, flow string, form url.Values) url.Values
+		form   func(w *pkFixture, flow string, form url.Values) url.Values
 		status int
 	}{
-		{"the challenge of another session", func(w *pkWorld, flow string, _ url.Values) url.Values {
+		{"the challenge of another session", func(w *pkFixture, flow string, _ url.Values) url.Values {
 			form := w.uses(w.get(here(w.session(session.L1, 25))))
 			form.Set("flow", flow)
 			return form
 		}, 400},
 		{"a response to the challenge of another page",
-			func(w *pkWorld, flow string, form url.Values) url.Values {
+			func(w *pkFixture, flow string, form url.Values) url.Values {
 				form.Set("credential", w.uses(w.get(here(flow))).Get("credential"))
 				return form
 			}, 400},
-		{"the step of a method", func(w *pkWorld, flow string, form url.Values) url.Values {
+		{"the step of a method", func(w *pkFixture, flow string, form url.Values) url.Values {
 			form.Set("provider", hidden(w.get(here(flow)+"&method=face"), "provider"))
 			return form
 		}, 400},
-		{"a good answer in the step of a method", func(w *pkWorld, flow string, form url.Values) url.Values {
+		{"a good answer in a method's step", func(w *pkFixture, flow string, form url.Values) url.Values {
 			return w.answersStep(flow, form, token.StepClaims{Method: "face",
 				Handle: "AAAAAAAAAAAAAAAAAAAAAA"})
 		}, 400},
 		{"a good answer in the step of a new passkey",
-			func(w *pkWorld, flow string, form url.Values) url.Values {
+			func(w *pkFixture, flow string, form url.Values) url.Values {
 				return w.answersStep(flow, form, token.StepClaims{Method: toEnrol,
 					Handle: "AAAAAAAAAAAAAAAAAAAAAA"})
 			}, 400},
-		{"a good answer in a step of no browser", func(w *pkWorld, flow string, form url.Values) url.Values {
+		{"a good answer in no browser's step", func(w *pkFixture, flow string, form url.Values) url.Values {
 			return w.answersStep(flow, form, token.StepClaims{Method: toUse})
 		}, 400},
-		{"no step", func(_ *pkWorld, _ string, form url.Values) url.Values {
+		{"no step", func(_ *pkFixture, _ string, form url.Values) url.Values {
 			form.Del("provider")
 			return form
 		}, 400},
-		{"no answer", func(_ *pkWorld, _ string, form url.Values) url.Values {
+		{"no answer", func(_ *pkFixture, _ string, form url.Values) url.Values {
 			form.Del("credential")
 			return form
 		}, 400},
-		{"no JSON", func(_ *pkWorld, _ string, form url.Values) url.Values {
+		{"no JSON", func(_ *pkFixture, _ string, form url.Values) url.Values {
 			form.Set("credential", "{")
 			return form
 		}, 400},
-		{"an attempt that is no number", func(_ *pkWorld, _ string, form url.Values) url.Values {
+		{"an attempt that is no number", func(_ *pkFixture, _ string, form url.Values) url.Values {
 			form.Set("attempt", "x")
 			return form
 		}, 400},
-		{"the form of a passkey that is made", func(w *pkWorld, _ string, form url.Values) url.Values {
+		{"the form of a passkey that is made", func(w *pkFixture, _ string, form url.Values) url.Values {
 			done := w.completes(w.session(session.L1, 25))
 			form.Set("provider", fieldsOf(done).Get("enrol"))
 			return form
 		}, 400},
-		{"a bogus signature", func(w *pkWorld, flow string, _ url.Values) url.Values {
+		{"a bogus signature", func(w *pkFixture, flow string, _ url.Values) url.Values {
 			other, err := passkeytest.NewKey(passkeytest.ES256)
 			coretest.Must(w.t, err)
 			w.device.Passkeys[0].Key = other
 			return w.uses(w.get(here(flow)))
 		}, 400},
-		{"the user is not verified", func(w *pkWorld, flow string, _ url.Values) url.Values {
+		{"the user is not verified", func(w *pkFixture, flow string, _ url.Values) url.Values {
 			return w.uses(w.get(here(flow)),
 				func(c *passkeytest.Ceremony) { c.Flags &^= passkeytest.UserVerified })
 		}, 400},
-		{"another origin", func(w *pkWorld, flow string, _ url.Values) url.Values {
+		{"another origin", func(w *pkFixture, flow string, _ url.Values) url.Values {
 			return w.uses(w.get(here(flow)),
 				func(c *passkeytest.Ceremony) { c.Origin = "https://evil.example" })
 		}, 400},
-		{"of an earlier attempt", func(w *pkWorld, flow string, form url.Values) url.Values {
+		{"of an earlier attempt", func(w *pkFixture, flow string, form url.Values) url.Values {
 			w.face.decision.Verdict = method.AttemptFailed
 			page := w.get(here(flow) + "&method=face")
 			w.post(flow, nil, "provider", hidden(page, "provider"), "attempt", "0")
@@ -566,7 +566,7 @@ func TestPasskey_DamagedForm(t *testing.T) {
 		}, 303},
 	} {
 		t.Run("contract 38: "+c.name, func(t *testing.T) {
-			w := passkeyWorld(t)
+			w := passkeyFixture(t)
 			w.has()
 			flow := w.session(session.L1, 25)
 			form := c.form(w, flow, w.uses(w.get(here(flow))))
@@ -581,7 +581,7 @@ func TestPasskey_DamagedForm(t *testing.T) {
 
 func TestPasskey_ForeignOrLateForm(t *testing.T) {
 	t.Run("contract 22: from another site", func(t *testing.T) {
-		w := passkeyWorld(t)
+		w := passkeyFixture(t)
 		w.has()
 		flow := w.session(session.L1, 25)
 		resp := w.send(w.uses(w.get(here(flow))), web.Header{"Sec-Fetch-Site": {"cross-site"}})
@@ -590,7 +590,7 @@ func TestPasskey_ForeignOrLateForm(t *testing.T) {
 		}
 	})
 	t.Run("contract 18: after the session has ended", func(t *testing.T) {
-		w := passkeyWorld(t)
+		w := passkeyFixture(t)
 		w.has()
 		flow := w.session(session.L1, 25)
 		form := w.uses(w.get(here(flow)))
@@ -604,59 +604,59 @@ func TestPasskey_ForeignOrLateForm(t *testing.T) {
 // enrolments are forms that create a passkey after a check, or are rejected.
 var enrolments = []struct {
 	name   string
-	form   func(w *pkWorld, done *web.Response) url.Values
+	form   func(w *pkFixture, done *web.Response) url.Values
 	status int
 	kept   int
 }{
-	{"as it should be", func(w *pkWorld, done *web.Response) url.Values { return w.enrols(done) }, 303, 1},
-	{"before completion", func(w *pkWorld, done *web.Response) url.Values {
+	{"as it should be", func(w *pkFixture, done *web.Response) url.Values { return w.enrols(done) }, 303, 1},
+	{"before completion", func(w *pkFixture, done *web.Response) url.Values {
 		form := w.enrols(done)
 		form.Set("flow", w.session(session.L1, 25))
 		return form
 	}, 400, 0},
-	{"with the challenge of another session", func(w *pkWorld, done *web.Response) url.Values {
+	{"with the challenge of another session", func(w *pkFixture, done *web.Response) url.Values {
 		other := w.enrols(w.completes(w.session(session.L1, 25)))
 		form := w.enrols(done)
 		form.Set("enrol", other.Get("enrol"))
 		form.Set("credential", other.Get("credential"))
 		return form
 	}, 400, 0},
-	{"with the challenge of a passkey that is used", func(w *pkWorld, done *web.Response) url.Values {
+	{"with the challenge of a passkey that is used", func(w *pkFixture, done *web.Response) url.Values {
 		form := w.enrols(done)
 		form.Set("enrol", fieldsOf(w.get(here(w.session(session.L1, 25)))).Get("provider"))
 		return form
 	}, 400, 0},
-	{"in a browser that has not proven it", func(w *pkWorld, done *web.Response) url.Values {
+	{"in a browser that has not proven it", func(w *pkFixture, done *web.Response) url.Values {
 		form := w.enrols(done)
 		form.Del("provider")
 		return form
 	}, 403, 0},
-	{"a response of the wrong type", func(w *pkWorld, done *web.Response) url.Values {
+	{"a response of the wrong type", func(w *pkFixture, done *web.Response) url.Values {
 		return w.enrols(done, func(c *passkeytest.Ceremony) { c.Type = "webauthn.get" })
 	}, 400, 0},
-	{"an id of 1,024 bytes", func(w *pkWorld, done *web.Response) url.Values {
+	{"an id of 1,024 bytes", func(w *pkFixture, done *web.Response) url.Values {
 		return w.enrols(done, func(c *passkeytest.Ceremony) { c.ID = make([]byte, 1024) })
 	}, 400, 0},
-	{"no answer", func(w *pkWorld, done *web.Response) url.Values {
+	{"no answer", func(w *pkFixture, done *web.Response) url.Values {
 		form := w.enrols(done)
 		form.Del("credential")
 		return form
 	}, 400, 0},
-	{"the same form twice", func(w *pkWorld, done *web.Response) url.Values {
+	{"the same form twice", func(w *pkFixture, done *web.Response) url.Values {
 		form := w.enrols(done)
 		w.send(form, nil)
 		return form
 	}, 303, 1},
-	{"a second passkey of one session", func(w *pkWorld, done *web.Response) url.Values {
+	{"a second passkey of one session", func(w *pkFixture, done *web.Response) url.Values {
 		w.send(w.enrols(done), nil)
 		return w.enrols(done)
 	}, 400, 1},
-	{"after the 5 minutes", func(w *pkWorld, done *web.Response) url.Values {
+	{"after the 5 minutes", func(w *pkFixture, done *web.Response) url.Values {
 		form := w.enrols(done)
 		w.Clock.Advance(token.ResultLife)
 		return form
 	}, 303, 0},
-	{"switched off meanwhile", func(w *pkWorld, done *web.Response) url.Values {
+	{"switched off meanwhile", func(w *pkFixture, done *web.Response) url.Values {
 		form := w.enrols(done)
 		w.integrate(func(i *integration.Integration) { i.Passkeys = "off" })
 		return form
@@ -666,7 +666,7 @@ var enrolments = []struct {
 func TestMakingAPasskey(t *testing.T) {
 	for _, c := range enrolments {
 		t.Run("contract 38: "+c.name, func(t *testing.T) {
-			w := passkeyWorld(t)
+			w := passkeyFixture(t)
 			flow := w.session(session.L1, 25)
 			done := w.completes(flow)
 			resp := w.send(c.form(w, done), nil)
@@ -689,7 +689,7 @@ func TestMakingAPasskey(t *testing.T) {
 }
 
 func TestNoPasskeyAfterAFailure(t *testing.T) {
-	w := passkeyWorld(t)
+	w := passkeyFixture(t)
 	form := w.enrols(w.completes(w.session(session.L1, 25)))
 	flow := w.session(session.L1, 25)
 	w.face.decision.Verdict = method.Rejected
@@ -702,7 +702,7 @@ func TestNoPasskeyAfterAFailure(t *testing.T) {
 }
 
 func TestPasskey_SameIDTwice(t *testing.T) {
-	w := passkeyWorld(t)
+	w := passkeyFixture(t)
 	w.has()
 	done := w.completes(w.session(session.L1, 25))
 	id := w.device.Passkeys[0].ID
@@ -714,7 +714,7 @@ func TestPasskey_SameIDTwice(t *testing.T) {
 
 // A passkey records the proof with the settings of the integration at that time.
 func TestPasskey_RecordedVerdict(t *testing.T) {
-	w := passkeyWorld(t)
+	w := passkeyFixture(t)
 	flow := w.session(session.L1, 27)
 	done := w.completes(flow)
 	w.integrate(func(i *integration.Integration) { i.MinimumAge, i.Level = 21, "L2" })
@@ -762,7 +762,7 @@ func TestPasskey_RecordedVerdict(t *testing.T) {
 
 // If the store fails while a passkey is created, the user still returns to the callback.
 func TestPasskey_CallbackDoesNotWait(t *testing.T) {
-	w := passkeyWorld(t)
+	w := passkeyFixture(t)
 	flow := w.session(session.L1, 25)
 	done := w.completes(flow)
 	form := w.enrols(done)
@@ -784,7 +784,7 @@ func TestPasskey_CallbackDoesNotWait(t *testing.T) {
 
 // A store that loses the reply of a commit makes no second passkey and loses no login.
 func TestPasskeysAndLostReplies(t *testing.T) {
-	w := passkeyWorld(t)
+	w := passkeyFixture(t)
 	lose := func(n int) {
 		w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
 			if c.Method == "Commit" {
@@ -810,7 +810,7 @@ func TestPasskeysAndLostReplies(t *testing.T) {
 }
 
 // own posts to the page of one's own passkey.
-func (w *pkWorld) own(fields url.Values, header web.Header) *web.Response {
+func (w *pkFixture) own(fields url.Values, header web.Header) *web.Response {
 	h := web.Header{"Content-Type": {"application/x-www-form-urlencoded"}}
 	for name, values := range header {
 		h[name] = values
@@ -819,7 +819,7 @@ func (w *pkWorld) own(fields url.Values, header web.Header) *web.Response {
 		Body: []byte(fields.Encode())}))
 }
 
-func (w *pkWorld) looks() *web.Response {
+func (w *pkFixture) looks() *web.Response {
 	w.t.Helper()
 	page := w.ShowPasskeys(ctx,
 		call(&web.Request{Method: "GET", Path: web.PasskeysPath, Header: web.Header{}}))
@@ -830,7 +830,7 @@ func (w *pkWorld) looks() *web.Response {
 }
 
 func TestPasskey_UserDeletesRecord(t *testing.T) {
-	w := passkeyWorld(t)
+	w := passkeyFixture(t)
 	coretest.Must(t, w.Directory.PutPublisher(ctx, integration.Publisher{ID: "pub_a", Name: "Shop & Co"}))
 	w.has()
 	w.commits = 0
@@ -865,37 +865,37 @@ func TestPasskey_UserDeletesRecord(t *testing.T) {
 func TestPasskeyPage_Rejected(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		form   func(w *pkWorld) url.Values
+		form   func(w *pkFixture) url.Values
 		header web.Header
 		status int
 	}{
-		{"from another site", func(w *pkWorld) url.Values { return w.uses(w.looks()) },
+		{"from another site", func(w *pkFixture) url.Values { return w.uses(w.looks()) },
 			web.Header{"Sec-Fetch-Site": {"cross-site"}}, 403},
-		{"no form", func(w *pkWorld) url.Values { return w.uses(w.looks()) },
+		{"no form", func(w *pkFixture) url.Values { return w.uses(w.looks()) },
 			web.Header{"Content-Type": {"text/plain"}}, 415},
-		{"a form that is too old", func(w *pkWorld) url.Values {
+		{"a form that is too old", func(w *pkFixture) url.Values {
 			form := w.uses(w.looks())
 			w.Clock.Advance(lookLife)
 			return form
 		}, nil, 400},
-		{"the challenge of a session", func(w *pkWorld) url.Values {
+		{"the challenge of a session", func(w *pkFixture) url.Values {
 			return w.uses(w.get(here(w.session(session.L1, 25))))
 		}, nil, 400},
-		{"a response to another challenge", func(w *pkWorld) url.Values {
+		{"a response to another challenge", func(w *pkFixture) url.Values {
 			form := w.uses(w.looks())
 			form.Set("credential", w.uses(w.looks()).Get("credential"))
 			return form
 		}, nil, 400},
-		{"deleting by the form for looking", func(w *pkWorld) url.Values {
+		{"deleting by the form for looking", func(w *pkFixture) url.Values {
 			form := w.uses(w.looks())
 			form.Del("credential")
 			form.Set("outcome", "delete")
 			return form
 		}, nil, 400},
-		{"no step", func(*pkWorld) url.Values { return url.Values{"outcome": {"delete"}} }, nil, 400},
+		{"no step", func(*pkFixture) url.Values { return url.Values{"outcome": {"delete"}} }, nil, 400},
 	} {
 		t.Run("contract 38: "+c.name, func(t *testing.T) {
-			w := passkeyWorld(t)
+			w := passkeyFixture(t)
 			w.has()
 			resp := w.own(c.form(w), c.header)
 			if resp.Status != c.status || w.kept() != 1 || bytes.Contains(resp.Body, []byte("or older")) {
@@ -907,7 +907,7 @@ func TestPasskeyPage_Rejected(t *testing.T) {
 
 // A step of one's own page is no step of a session.
 func TestOwnStepsAreForNoSession(t *testing.T) {
-	w := passkeyWorld(t)
+	w := passkeyFixture(t)
 	w.has()
 	own := w.uses(w.looks())
 	flow := w.session(session.L1, 25)
@@ -927,7 +927,7 @@ func TestOwnStepsAreForNoSession(t *testing.T) {
 // Contract 16: the ring is rotated between the making of a passkey and its use, and between a page and its
 // form.
 func TestPasskeysAndARotation(t *testing.T) {
-	w := passkeyWorld(t)
+	w := passkeyFixture(t)
 	w.has()
 	flow := w.session(session.L1, 25)
 	form := w.uses(w.get(here(flow)))

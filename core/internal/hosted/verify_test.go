@@ -13,7 +13,7 @@ import (
 // While the host cannot verify signatures, a passkey's form returns 503, and the passkey and the session are
 // unchanged (contract 38, 41).
 func TestPasskey_HostCannotVerify(t *testing.T) {
-	w := passkeyWorld(t)
+	w := passkeyFixture(t)
 	w.has()
 	flow := w.session(session.L1, 25)
 	page := w.get(here(flow))

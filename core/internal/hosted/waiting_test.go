@@ -50,7 +50,7 @@ func TestHead_CollectsNothing(t *testing.T) {
 		}, session.Failed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			a := newPostWorld(t).begins()
+			a := newPostFixture(t).begins()
 			waits := c.prepare(a)
 			before := a.w.record(a.flow)
 			if resp := a.head(waits); resp.Status != 200 {
@@ -71,7 +71,7 @@ func TestHead_CollectsNothing(t *testing.T) {
 
 // The page of a form whose instance ended logs the step once, whatever the form sent.
 func TestAsked_Interrupted(t *testing.T) {
-	w := newPostWorld(t)
+	w := newPostFixture(t)
 	a := &asked{w.browser(t), w, w.session(session.L2, 25), ""}
 	page := a.open("/verify?" + here(a.flow))
 	claims, _, err := token.OpenFlow(w.Hosted.Sealer, a.flow)
@@ -106,7 +106,7 @@ func TestAsked_AttemptFailed(t *testing.T) {
 		{"contract 37: an attempt by another method", "scripted", 1, false},
 		{"contract 37: a later attempt", "post", 2, false},
 	} {
-		w := newPostWorld(t)
+		w := newPostFixture(t)
 		a := &asked{w.browser(t), w, w.session(session.L2, 25), ""}
 		page := a.open("/verify?" + here(a.flow))
 		claims, _, err := token.OpenFlow(w.Hosted.Sealer, a.flow)
@@ -130,7 +130,7 @@ func TestAsked_AttemptFailed(t *testing.T) {
 
 // A browser leaves once, and HEAD does not count as leaving.
 func TestHead_OfLeavingPage(t *testing.T) {
-	w, _, _ := bankWorld(t, "bank")
+	w, _, _ := bankFixture(t, "bank")
 	b := w.browser(t)
 	_, flow := w.flow(t, nil)
 	page := b.open("/verify?" + here(flow))
@@ -147,7 +147,7 @@ func TestHead_OfLeavingPage(t *testing.T) {
 // A pending response ends with its method, even if the integration offers the method again later.
 func TestPendingResponse_MethodNoLongerOffered(t *testing.T) {
 	for _, same := range []bool{false, true} {
-		w := newPostWorld(t)
+		w := newPostFixture(t)
 		a := w.begins()
 		a.answered("mint", same)
 		w.asks(func(i *integration.Integration) { i.Method, i.Methods = "scripted", nil })

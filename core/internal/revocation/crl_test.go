@@ -53,7 +53,7 @@ func marshal(t testing.TB, v any) []byte {
 }
 
 func TestReadCRL(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	lists := w.lists()
 	signer := lists.Path()[0]
 	list, err := revocation.ReadCRL(t.Context(), w.issuer.CRL(revoked()), crl, lists, 0, now)
@@ -84,7 +84,7 @@ func TestReadCRL(t *testing.T) {
 
 // TestReadCRL_Attacks is the list of attacks on certificate revocation lists.
 func TestReadCRL_Attacks(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	lists := w.lists()
 	other := wallettest.NewIssuer(wallettest.IssuerConfig{Now: now})
 	named2 := wallettest.NewIssuer(
@@ -163,7 +163,7 @@ func TestReadCRL_Attacks(t *testing.T) {
 }
 
 func TestReadCRL_Scope(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	lists := w.lists()
 	template := revoked()
 	template.ExtraExtensions = []pkix.Extension{{Id: asn1.ObjectIdentifier{2, 5, 29, 28}, Critical: true,
@@ -181,7 +181,7 @@ func TestReadCRL_Scope(t *testing.T) {
 }
 
 func TestReadCRL_Form(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	lists := w.lists()
 	der := w.issuer.CRL(revoked())
 	flipped := append([]byte(nil), der...)
@@ -208,7 +208,7 @@ func TestReadCRL_Form(t *testing.T) {
 
 // TestReadCRL_Path: each certificate below the anchor has its own issuer and list.
 func TestReadCRL_Path(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.issuer = wallettest.NewIssuer(wallettest.IssuerConfig{Now: now, Between: 1})
 	w.trust = w.issuer.PEM()
 	lists := w.lists()
@@ -226,7 +226,7 @@ func TestReadCRL_Path(t *testing.T) {
 
 // TestReadCRL_NoRight: an issuer whose certificate is not for signing lists has signed one.
 func TestReadCRL_NoRight(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.issuer = wallettest.NewIssuer(
 		wallettest.IssuerConfig{Now: now, Change: func(n int, c *x509.Certificate) {
 			if n == 1 {
@@ -244,7 +244,7 @@ func TestReadCRL_NoRight(t *testing.T) {
 }
 
 func FuzzReadCRL(f *testing.F) {
-	w := newWorld(f)
+	w := newFixture(f)
 	lists := w.lists()
 	f.Add(w.issuer.CRL(revoked()))
 	f.Add([]byte{0x30, 0})

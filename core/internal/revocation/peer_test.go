@@ -13,15 +13,15 @@ import (
 
 	"github.com/verge-id/verge/core/cbor"
 	"github.com/verge-id/verge/core/internal/revocation"
-	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/long"
 	"github.com/verge-id/verge/testharness/npmwallet"
+	"github.com/verge-id/verge/testharness/testenv"
 )
 
 // TestReadStatusList_Peers reads the lists of two libraries, and has the libraries read ours.
 func TestReadStatusList_Peers(t *testing.T) {
 	long.Skip(t, "TestReadStatusList_Peers")
-	w := newWorld(t)
+	w := newFixture(t)
 	for _, c := range []struct {
 		bits     int
 		statuses []int
@@ -83,8 +83,8 @@ func TestReadStatusList_Peers(t *testing.T) {
 
 // TestReadCRL_OpenSSL reads a list that OpenSSL has made.
 func TestReadCRL_OpenSSL(t *testing.T) {
-	openssl := kit.Program(t, "openssl")
-	w := newWorld(t)
+	openssl := testenv.Program(t, "openssl")
+	w := newFixture(t)
 	key, err := x509.MarshalPKCS8PrivateKey(w.issuer.RootKey())
 	if err != nil {
 		t.Fatal(err)

@@ -19,7 +19,7 @@ import (
 )
 
 func TestStatusList_Status(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	for _, c := range []struct {
 		name  string
 		bits  int
@@ -60,7 +60,7 @@ func TestStatusList_Status(t *testing.T) {
 // TestReadStatusList_Vectors has the list with 1 bit of the draft's section 4.2 and its appendix: bits by
 // index.
 func TestReadStatusList_Vectors(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	packed, err := base64.RawURLEncoding.DecodeString("eNrbuRgAAhcBXQ")
 	if err != nil {
 		t.Fatal(err)
@@ -82,7 +82,7 @@ func TestReadStatusList_Vectors(t *testing.T) {
 }
 
 func TestReadStatusList_Dates(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	for _, c := range []struct {
 		name         string
 		change       func(l *wallettest.StatusList)
@@ -249,7 +249,7 @@ var (
 
 // TestReadStatusList_Attacks is the list of attacks on status lists.
 func TestReadStatusList_Attacks(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	for _, a := range jwtAttacks {
 		l := w.list()
 		a.change(&l)
@@ -268,7 +268,7 @@ func TestReadStatusList_Attacks(t *testing.T) {
 
 // TestReadStatusList_Signers: of all signers, only those of the document's issuer count.
 func TestReadStatusList_Signers(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	other := wallettest.NewIssuer(wallettest.IssuerConfig{Now: now})
 	named := wallettest.NewIssuer(wallettest.IssuerConfig{Now: now, Change: func(n int, c *x509.Certificate) {
 		c.Subject.CommonName += " of another country"
@@ -330,7 +330,7 @@ func TestReadStatusList_Signers(t *testing.T) {
 }
 
 func TestReadStatusList_Form(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	l := w.list()
 	jwt, cwt := l.JWT(), l.CWT()
 	parts := strings.Split(string(jwt), ".")
@@ -384,7 +384,7 @@ func mustRead(t *testing.T, b []byte) cbor.Item {
 // TestReadStatusList_NamedAuthority: a document may name the authority of its list's signer, and then no
 // other one counts.
 func TestReadStatusList_NamedAuthority(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	other := wallettest.NewIssuer(wallettest.IssuerConfig{Now: now})
 	reference := func(der []byte) cbor.Item {
 		list := w.status.Member("status_list")
@@ -413,7 +413,7 @@ func TestReadStatusList_NamedAuthority(t *testing.T) {
 }
 
 func FuzzReadStatusList(f *testing.F) {
-	w := newWorld(f)
+	w := newFixture(f)
 	l := w.list()
 	lists := w.lists()
 	f.Add(l.JWT(), true)

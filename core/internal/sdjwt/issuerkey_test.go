@@ -19,7 +19,7 @@ const (
 )
 
 // keysOf returns the configured keys of issuers, by their DID URLs.
-func (w *world) keysOf(public map[string]*ecdsa.PublicKey) (keys []mdoc.IssuerKey) {
+func (w *fixture) keysOf(public map[string]*ecdsa.PublicKey) (keys []mdoc.IssuerKey) {
 	w.Helper()
 	set := struct {
 		Keys []map[string]any `json:"keys"`
@@ -56,7 +56,7 @@ func newKey(t *testing.T, curve elliptic.Curve) *ecdsa.PrivateKey {
 
 // A document by a DID counts by the configured key that its kid names, and by nothing else.
 func TestVerify_IssuerKeys(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	strange := newKey(t, elliptic.P256())
 	a := w.ask()
 	a.Issuers.Anchors, a.Issuers.EKU = nil, nil
@@ -119,7 +119,7 @@ func TestVerify_IssuerKeys(t *testing.T) {
 
 // Types count exactly, unless they end in a colon, and texts count as booleans only where they are expected.
 func TestVerify_TypesAndTexts(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	for _, c := range []struct {
 		types []string
 		vct   string
@@ -207,7 +207,7 @@ func TestParseIssuerKeys(t *testing.T) {
 			t.Errorf("contract 39: %s: %v, want %q", name, err, c.want)
 		}
 	}
-	w := newWorld(t)
+	w := newFixture(t)
 	one := w.keysOf(map[string]*ecdsa.PublicKey{did + "#a": public})[0]
 	again := w.keysOf(map[string]*ecdsa.PublicKey{did + "#a": public})[0]
 	renamed := w.keysOf(map[string]*ecdsa.PublicKey{other + "#a": public})[0]

@@ -38,7 +38,7 @@ func TestVerify_Recorded(t *testing.T) {
 	if err := json.Unmarshal(b, &r); err != nil {
 		t.Fatal(err)
 	}
-	a := newWorld(t).ask()
+	a := newFixture(t).ask()
 	if a.Issuers.Anchors, err = mdoc.ParseAnchors(r.Root); err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func TestVerify_Recorded(t *testing.T) {
 func TestVerify_Peers(t *testing.T) {
 	long.Skip(t, "TestVerify_Peers")
 	for _, curve := range []elliptic.Curve{elliptic.P256(), elliptic.P384()} {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.issuer = wallettest.NewIssuer(wallettest.IssuerConfig{Now: now, Between: 1, Curve: curve})
 		w.wallet.Issuer = w.issuer
 		key, err := ecdsa.GenerateKey(curve, rand.Reader)

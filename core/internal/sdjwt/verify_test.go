@@ -27,7 +27,7 @@ type attack struct {
 	want   string
 }
 
-func (w *world) try(rule string, attacks []attack) {
+func (w *fixture) try(rule string, attacks []attack) {
 	w.Helper()
 	for _, a := range attacks {
 		_, err := sdjwt.Verify(w.Context(), w.present(a.change), w.ask())
@@ -38,7 +38,7 @@ func (w *world) try(rule string, attacks []attack) {
 }
 
 func TestVerify_Claims(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.wallet.Claims["nationalities"] = []any{"DE", "FR"}
 	for _, c := range []struct {
 		name     string
@@ -90,7 +90,7 @@ func TestVerify_Claims(t *testing.T) {
 }
 
 func TestVerify_Issuers(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	tls := wallettest.NewIssuer(wallettest.IssuerConfig{Now: now, EKU: "1.3.6.1.5.5.7.3.1"})
 	under := func(c *x509.Certificate) { c.KeyUsage = x509.KeyUsageDigitalSignature }
 	certified := func(eku string, change func(*x509.Certificate)) change {
@@ -155,7 +155,7 @@ func TestVerify_Issuers(t *testing.T) {
 }
 
 func TestVerify_Dates(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.try("contract 39", []attack{
 		{"expired", claim("exp", now.Add(-31*time.Second).Unix()), "sd_jwt_expired/not_valid"},
 		{"within the margin", claim("exp", now.Add(-30*time.Second).Unix()), ""},
@@ -182,7 +182,7 @@ func TestVerify_Dates(t *testing.T) {
 }
 
 func TestVerify_Disclosures(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	d := wallettest.Disclosure
 	extra := d("salt", "email", "a@example.com")
 	element := d("salt", "DE")
@@ -283,7 +283,7 @@ func TestVerify_Disclosures(t *testing.T) {
 }
 
 func TestVerify_KeyBinding(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	other, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -342,7 +342,7 @@ func TestVerify_KeyBinding(t *testing.T) {
 }
 
 func TestVerify_Forms(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	good := w.present(nil)
 	parts := strings.Split(good, "~")
 	for _, c := range []struct{ name, text, want string }{
@@ -368,7 +368,7 @@ func TestVerify_Forms(t *testing.T) {
 
 // With an empty field of a request, nothing is accepted.
 func TestVerify_EmptyField(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	for name, c := range map[string]struct {
 		empty   func(*sdjwt.Ask)
 		binding change
@@ -392,7 +392,7 @@ func TestVerify_EmptyField(t *testing.T) {
 
 // A document at fault names its fault only if the wallet has signed this request with it.
 func TestVerify_Faults(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	foreign := func(p *wallettest.Presentation) { p.Issuer = w.stranger }
 	for name, spoil := range map[string]change{
 		"another nonce":    binding("nonce", "x"),
@@ -408,7 +408,7 @@ func TestVerify_Faults(t *testing.T) {
 }
 
 func TestVerify_Status(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	const uri = "https://issuer.example/lists/1"
 	list := func(o map[string]any) change { return claim("status", map[string]any{"status_list": o}) }
 	for _, c := range []struct {
@@ -446,7 +446,7 @@ func TestVerify_Status(t *testing.T) {
 
 // An error of the host is no rejection, because nothing is known then.
 func TestVerify_HostError(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	broken := errors.New("broken")
 	for _, text := range []string{w.present(nil),
 		w.present(func(p *wallettest.Presentation) { p.Issuer = w.stranger })} {
@@ -470,7 +470,7 @@ func TestVerify_HostError(t *testing.T) {
 
 // A presentation has no bit that is open to change.
 func TestVerify_EveryBit(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	good := []byte(w.present(nil))
 	a := w.ask()
 	for bit := 0; bit < 8*len(good); bit += long.Pick(t, "TestVerify_EveryBit", 61, 1) {
@@ -484,7 +484,7 @@ func TestVerify_EveryBit(t *testing.T) {
 
 // FuzzVerify: no other text than the wallet's is accepted, and each rejection has a reason.
 func FuzzVerify(f *testing.F) {
-	w := newWorld(f)
+	w := newFixture(f)
 	good, a := w.present(nil), w.ask()
 	parts := strings.Split(good, "~")
 	f.Add(good)

@@ -15,8 +15,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/long"
+	"github.com/verge-id/verge/testharness/testenv"
 )
 
 // vector is a request of signature_vectors.json as a check gets it: a header that came twice has both values,
@@ -235,7 +235,7 @@ func run(t *testing.T, how language, code string, vectors []vector) string {
 		if _, err := exec.LookPath(program); err != nil && how.optional {
 			t.Skipf("SKIP: %s is missing; CI does not need it", program)
 		}
-		kit.Program(t, program)
+		testenv.Program(t, program)
 	}
 	driver, err := os.ReadFile(filepath.Join("testdata", how.driver))
 	if err != nil {

@@ -15,9 +15,9 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/webhook"
-	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/long"
 	"github.com/verge-id/verge/testharness/stores"
+	"github.com/verge-id/verge/testharness/testenv"
 	"github.com/verge-id/verge/testharness/wait"
 )
 
@@ -142,7 +142,7 @@ func TestReceiversPassTheProbes(t *testing.T) {
 			if l.ID != "python" {
 				long.Skip(t, "TestReceiversPassTheProbes")
 			}
-			kit.Program(t, how.needs)
+			testenv.Program(t, how.needs)
 			text, err := receivers.ReadFile(l.file)
 			if err != nil {
 				t.Fatal(err)

@@ -14,13 +14,13 @@ import (
 )
 
 // inBrowser returns the page's form after a wallet has responded through the browser.
-func (w *world) inBrowser(origin string, changes ...func(*wallettest.Presentation)) url.Values {
+func (w *fixture) inBrowser(origin string, changes ...func(*wallettest.Presentation)) url.Values {
 	w.Helper()
 	return w.answered(w.requestTo("org-iso-mdoc"), origin, changes...)
 }
 
 // requestTo returns the page's request by a protocol.
-func (w *world) requestTo(protocol string) method.Credential {
+func (w *fixture) requestTo(protocol string) method.Credential {
 	w.Helper()
 	for _, c := range w.shows().Credentials {
 		if c.Protocol == protocol {
@@ -32,7 +32,7 @@ func (w *world) requestTo(protocol string) method.Credential {
 }
 
 // answered returns the page's form when a wallet has answered a request for a page of an origin.
-func (w *world) answered(c method.Credential, origin string,
+func (w *fixture) answered(c method.Credential, origin string,
 	changes ...func(*wallettest.Presentation)) url.Values {
 	w.Helper()
 	data, err := w.wallet.Credential(origin, c.Protocol, c.Data, changes...)
@@ -78,7 +78,7 @@ func TestAnswersByTheBrowser(t *testing.T) {
 		}, method.AttemptFailed, "untrusted"},
 	} {
 		t.Run("contract 39: "+c.rule, func(t *testing.T) {
-			w := newWorld(t, config(t, "eu-av", nil))
+			w := newFixture(t, config(t, "eu-av", nil))
 			if c.returns != "" {
 				w.session.ReturnURL = c.returns
 			}
@@ -92,7 +92,7 @@ func TestAnswersByTheBrowser(t *testing.T) {
 }
 
 // wantByBrowser fails unless a form of the page has that verdict.
-func (w *world) wantByBrowser(form url.Values, verdict method.Verdict, rejected string) {
+func (w *fixture) wantByBrowser(form url.Values, verdict method.Verdict, rejected string) {
 	w.Helper()
 	w.session.ResponseURI = "" // a form of the page does not wait
 	d := w.act(form, nil)
@@ -128,57 +128,57 @@ func TestAttacksByTheBrowser(t *testing.T) {
 	}
 	for _, c := range []struct {
 		rule     string
-		form     func(w *world) url.Values
+		form     func(w *fixture) url.Values
 		rejected string
 	}{
-		{"a response to another request", func(w *world) url.Values {
+		{"a response to another request", func(w *fixture) url.Values {
 			form := w.inBrowser(service)
 			w.begin()
 			return form
 		}, "hpke_not_opened"},
-		{"a changed response", func(w *world) url.Values {
+		{"a changed response", func(w *fixture) url.Values {
 			b := sealed(w.inBrowser(service))
 			b[len(b)-1] ^= 1
 			return response(b)
 		}, "hpke_not_opened"},
-		{"a truncated response", func(w *world) url.Values {
+		{"a truncated response", func(w *fixture) url.Values {
 			b := sealed(w.inBrowser(service))
 			return response(b[:len(b)-1])
 		}, "hpke_form"},
-		{"no answer", func(*world) url.Values { return credentialForm("org-iso-mdoc", `{"response":""}`) },
+		{"no answer", func(*fixture) url.Values { return credentialForm("org-iso-mdoc", `{"response":""}`) },
 			"response_encoding"},
-		{"a number", func(*world) url.Values { return credentialForm("org-iso-mdoc", `{"response":1}`) },
+		{"a number", func(*fixture) url.Values { return credentialForm("org-iso-mdoc", `{"response":1}`) },
 			"response_encoding"},
-		{"no data", func(*world) url.Values { return credentialForm("org-iso-mdoc", `"data"`) },
+		{"no data", func(*fixture) url.Values { return credentialForm("org-iso-mdoc", `"data"`) },
 			"response_encoding"},
-		{"rubbish", func(*world) url.Values { return response([]byte{0xff}) }, "hpke_form"},
+		{"rubbish", func(*fixture) url.Values { return response([]byte{0xff}) }, "hpke_form"},
 	} {
 		t.Run("contract 39: "+c.rule, func(t *testing.T) {
-			w := newWorld(t, config(t, "eu-av", nil))
+			w := newFixture(t, config(t, "eu-av", nil))
 			w.wantByBrowser(c.form(w), method.AttemptFailed, c.rejected)
 		})
 	}
 	for rule, c := range map[string]struct {
 		config method.Config
-		form   func(w *world) url.Values
+		form   func(w *fixture) url.Values
 	}{
-		"a protocol that was not asked for": {config(t, "eu-av", nil), func(w *world) url.Values {
+		"a protocol that was not asked for": {config(t, "eu-av", nil), func(w *fixture) url.Values {
 			form := w.inBrowser(service)
 			form.Set(method.CredentialField,
 				strings.Replace(form.Get(method.CredentialField), "org-iso-mdoc", "openid4vp-v1-unsigned", 1))
 			return form
 		}},
 		"no JSON": {config(t, "eu-av", nil),
-			func(*world) url.Values { return url.Values{"credential": {"{"}} }},
+			func(*fixture) url.Values { return url.Values{"credential": {"{"}} }},
 		"a method that does not ask browsers": {config(t, "eu-av", settings{"browser": false}),
-			func(*world) url.Values { return credentialForm("org-iso-mdoc", `{"response":"AA"}`) }},
-		"a page without a request": {config(t, "eu-av", nil), func(w *world) url.Values {
+			func(*fixture) url.Values { return credentialForm("org-iso-mdoc", `{"response":"AA"}`) }},
+		"a page without a request": {config(t, "eu-av", nil), func(w *fixture) url.Values {
 			form := w.inBrowser(service)
 			w.state = nil
 			return form
 		}},
 	} {
-		w := newWorld(t, c.config)
+		w := newFixture(t, c.config)
 		form := c.form(w)
 		d, err := w.method.Act(t.Context(), w.session, method.Step{Form: form, State: w.state})
 		if !errors.Is(err, method.ErrStep) {

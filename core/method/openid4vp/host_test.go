@@ -15,7 +15,7 @@ import (
 // send it again (contract 39, 41).
 func TestResponse_HostError(t *testing.T) {
 	away := errors.New("away")
-	w := newWorld(t, config(t, "eu-av", nil))
+	w := newFixture(t, config(t, "eu-av", nil))
 	working := w.method
 	m, err := openid4vp.Kind.Open(config(t, "eu-av", nil), method.Host{
 		Now: func() time.Time { return noon }, Random: rand.Reader, Sign: sign,

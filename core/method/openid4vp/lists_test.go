@@ -40,11 +40,11 @@ func (s *stored) Anchors(_ context.Context, of string, l method.TrustList) (meth
 }
 
 // listed opens a method without anchors, with two lists.
-func listed(t *testing.T, s *stored) *world {
+func listed(t *testing.T, s *stored) *fixture {
 	t.Helper()
 	c := config(t, "eu-av", settings{"trust_anchors": nil,
 		"trust_lists": []any{list(nil), list(settings{"name": "eu"})}})
-	return newWorldWith(t, c, s)
+	return newFixtureWith(t, c, s)
 }
 
 // list is a trusted list with good settings, and with changes.
@@ -147,7 +147,7 @@ func TestLists_Anchors(t *testing.T) {
 	}
 }
 
-func (w *world) wantTrust(anchor string, want bool) {
+func (w *fixture) wantTrust(anchor string, want bool) {
 	w.Helper()
 	got, err := w.method.(method.Truster).Trusts(w.Context(), anchor)
 	if got != want || err != nil {
@@ -215,7 +215,7 @@ func TestLists_Begin(t *testing.T) {
 	}
 	s.asked = 0
 	c := config(t, "eu-av", settings{"trust_lists": []any{list(nil)}})
-	w = newWorldWith(t, c, s)
+	w = newFixtureWith(t, c, s)
 	if err := w.method.Begin(t.Context(), w.session); err != nil || s.asked > 0 {
 		t.Errorf("with a configured anchor: %v; the store is asked %d times", err, s.asked)
 	}

@@ -44,7 +44,7 @@ var forms = map[string]struct {
 func TestAnswers(t *testing.T) {
 	for name, f := range forms {
 		t.Run("contract 39: "+name, func(t *testing.T) {
-			w := newWorld(t, config(t, f.profile, f.changes))
+			w := newFixture(t, config(t, f.profile, f.changes))
 			v := w.shows()
 			for link, address := range map[string]string{v.Open: box + method.SameDevice, v.Code: box} {
 				m := w.message(link)
@@ -92,7 +92,7 @@ func TestLinks(t *testing.T) {
 			"https://wallet.example/ask?", []string{"client_id", "request_uri", "request_uri_method"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, c.config)
+			w := newFixture(t, c.config)
 			v := w.shows()
 			if !slices.Equal(v.Choices, []string{"cancel"}) {
 				t.Errorf("the page that waits has %v", v.Choices)
@@ -125,7 +125,7 @@ func TestLinks(t *testing.T) {
 
 // asked returns the sets of claims of a request for an age, in order of preference, and the elements of the
 // request to the browser.
-func (w *world) asked(age int) (sets [][]string, byBrowser []string) {
+func (w *fixture) asked(age int) (sets [][]string, byBrowser []string) {
 	w.Helper()
 	w.session.MinimumAge = age
 	v := w.shows()
@@ -170,7 +170,7 @@ func (w *world) asked(age int) (sets [][]string, byBrowser []string) {
 }
 
 // byBrowserOf returns the elements of the request to the browser.
-func byBrowserOf(w *world, v method.View) (names []string) {
+func byBrowserOf(w *fixture, v method.View) (names []string) {
 	w.Helper()
 	if len(v.Credentials) == 0 || v.Credentials[0].Protocol != isoProtocol {
 		return nil
@@ -231,7 +231,7 @@ func TestQueries(t *testing.T) {
 		{"pid", 99, []string{"birth_date"}},
 	} {
 		t.Run(fmt.Sprintf("contract 39: %s, %d years", c.profile, c.age), func(t *testing.T) {
-			w := newWorld(t, config(t, c.profile, settings{"request": "value", "encrypted": false,
+			w := newFixture(t, config(t, c.profile, settings{"request": "value", "encrypted": false,
 				"browser": true, "formats": []string{"mso_mdoc"}}))
 			sets, byBrowser := w.asked(c.age)
 			var names []string
@@ -277,7 +277,7 @@ func TestQueries_SDJWT(t *testing.T) {
 		if c.formats != nil {
 			changes["formats"] = c.formats
 		}
-		w := newWorld(t, config(t, "pid", changes))
+		w := newFixture(t, config(t, "pid", changes))
 		w.session.MinimumAge = 16
 		_, text, _ := strings.Cut(w.shows().Code, "?")
 		parameters, err := url.ParseQuery(text)
@@ -308,7 +308,7 @@ func TestQueries_SDJWT(t *testing.T) {
 func TestAnnouncedAlgorithms(t *testing.T) {
 	for name, f := range forms {
 		t.Run("contract 39: "+name, func(t *testing.T) {
-			w := newWorld(t, config(t, f.profile, f.changes))
+			w := newFixture(t, config(t, f.profile, f.changes))
 			for _, same := range []bool{false, true} {
 				metadata := w.metadata(same)
 				var m struct {
@@ -331,7 +331,7 @@ func TestAnnouncedAlgorithms(t *testing.T) {
 		t.Run(fmt.Sprint("contract 39: signed by ", number), func(t *testing.T) {
 			curve := map[int64]elliptic.Curve{-7: elliptic.P256(), -9: elliptic.P256(), -35: elliptic.P384(),
 				-51: elliptic.P384(), -36: elliptic.P521(), -52: elliptic.P521()}[number]
-			w := newWorld(t, config(t, "eu-av", nil))
+			w := newFixture(t, config(t, "eu-av", nil))
 			issuer := wallettest.NewIssuer(wallettest.IssuerConfig{Now: noon, Curve: curve})
 			c := config(t, "eu-av", settings{"trust_anchors": []string{string(issuer.PEM())}})
 			m, err := openid4vp.Kind.Open(c,
@@ -364,7 +364,7 @@ func TestAnnouncedAlgorithms(t *testing.T) {
 }
 
 // metadata is the client_metadata of the request.
-func (w *world) metadata(same bool) []byte {
+func (w *fixture) metadata(same bool) []byte {
 	w.Helper()
 	v := w.shows()
 	link := v.Code
@@ -477,7 +477,7 @@ func TestVerdicts(t *testing.T) {
 			method.Unconfirmed, 0},
 	} {
 		t.Run(fmt.Sprintf("contract 39: %s, %d: %s", c.profile, c.age, c.rule), func(t *testing.T) {
-			w := newWorld(t, config(t, c.profile, settings{"browser": true}))
+			w := newFixture(t, config(t, c.profile, settings{"browser": true}))
 			w.session.MinimumAge = c.age
 			w.wallet.Elements[fmt.Sprintf("age_over_%02d", c.age)] = true // so it has what is asked for
 			kept, err := w.send(w.message(w.shows().Code, c.change))
@@ -497,9 +497,11 @@ func TestVerdicts(t *testing.T) {
 var keptForm = regexp.MustCompile(`^(approved:(16|18|21)|rejected:0|other_age:0|unconfirmed:0):[0-9a-f]{64}$`)
 
 // anchor is the fingerprint of the wallet's issuer.
-func (w *world) anchor() string { return mdoc.Anchor{Certificate: w.wallet.Issuer.Root}.Fingerprint() }
+func (w *fixture) anchor() string {
+	return mdoc.Anchor{Certificate: w.wallet.Issuer.Root}.Fingerprint()
+}
 
-func (w *world) wantDecision(d method.Decision, verdict method.Verdict, reason method.Reason, age int) {
+func (w *fixture) wantDecision(d method.Decision, verdict method.Verdict, reason method.Reason, age int) {
 	w.Helper()
 	if d.Verdict != verdict || d.Reason != reason || d.Age != age || d.Trust != w.anchor() {
 		w.Errorf("%+v, want %v for %q, with the age %d", d, verdict, reason, age)
@@ -525,7 +527,8 @@ func TestSignersOfProfiles(t *testing.T) {
 	} {
 		t.Run("contract 39: "+c.profile+" by "+c.eku, func(t *testing.T) {
 			issuer := wallettest.NewIssuer(wallettest.IssuerConfig{Now: noon, EKU: c.eku})
-			w := newWorld(t, config(t, c.profile, settings{"trust_anchors": []string{string(issuer.PEM())}}))
+			w := newFixture(t, config(t, c.profile,
+				settings{"trust_anchors": []string{string(issuer.PEM())}}))
 			w.wallet.Issuer = issuer
 			kept, err := w.send(w.message(w.shows().Code))
 			if c.reason != "" {
@@ -550,7 +553,8 @@ func TestCrossDevice_Off(t *testing.T) {
 		t.Run("contract 39: "+name, func(t *testing.T) {
 			off := settings{"cross_device": false}
 			maps.Copy(off, f.changes)
-			before, w := newWorld(t, config(t, f.profile, f.changes)), newWorld(t, config(t, f.profile, off))
+			before := newFixture(t, config(t, f.profile, f.changes))
+			w := newFixture(t, config(t, f.profile, off))
 			if v := before.shows(); v.Here || v.Code == "" {
 				t.Errorf("by default the page has %+v", v)
 			}
@@ -593,7 +597,7 @@ func TestCrossDevice_Off(t *testing.T) {
 
 // The browser's own dialog is not affected: Verge does not learn where its wallet is.
 func TestCrossDevice_TheBrowserChooses(t *testing.T) {
-	w := newWorld(t, config(t, "eu-av", settings{"cross_device": false}))
+	w := newFixture(t, config(t, "eu-av", settings{"cross_device": false}))
 	w.wantByBrowser(w.inBrowser(service), method.Approved, "")
 }
 
@@ -618,72 +622,72 @@ func token(m wallettest.Message) string {
 // noAnswers is the table of attacks on the address of a box.
 var noAnswers = []struct {
 	rule, form string
-	body       func(w *world, m wallettest.Message) string
+	body       func(w *fixture, m wallettest.Message) string
 	reason     string
 }{
-	{"another state", plain, func(_ *world, m wallettest.Message) string {
+	{"another state", plain, func(_ *fixture, m wallettest.Message) string {
 		return of(m, "state", "AAAAAAAAAAAAAAAAAAAAAA")
 	}, "answer_state"},
-	{"no state", plain, func(_ *world, m wallettest.Message) string {
+	{"no state", plain, func(_ *fixture, m wallettest.Message) string {
 		m.Form.Del("state")
 		return m.Form.Encode()
 	}, "answer_state"},
-	{"two states", plain, func(_ *world, m wallettest.Message) string {
+	{"two states", plain, func(_ *fixture, m wallettest.Message) string {
 		return m.Form.Encode() + "&state=a"
 	}, "answer_form"},
-	{"a state in bad encoding", plain, func(*world, wallettest.Message) string { return "state=%zz" },
+	{"a state in bad encoding", plain, func(*fixture, wallettest.Message) string { return "state=%zz" },
 		"answer_form"},
-	{"no form", plain, func(*world, wallettest.Message) string { return "a=%zz" }, "vp_token"},
-	{"nothing", plain, func(*world, wallettest.Message) string { return "" }, "vp_token"},
-	{"a token that is no JSON", plain, func(_ *world, m wallettest.Message) string {
+	{"no form", plain, func(*fixture, wallettest.Message) string { return "a=%zz" }, "vp_token"},
+	{"nothing", plain, func(*fixture, wallettest.Message) string { return "" }, "vp_token"},
+	{"a token that is no JSON", plain, func(_ *fixture, m wallettest.Message) string {
 		return of(m, "vp_token", "{")
 	}, "vp_token"},
-	{"a token that is an array", plain, func(_ *world, m wallettest.Message) string {
+	{"a token that is an array", plain, func(_ *fixture, m wallettest.Message) string {
 		return of(m, "vp_token", `["a"]`)
 	}, "vp_token"},
-	{"a token with a member twice", plain, func(_ *world, m wallettest.Message) string {
+	{"a token with a member twice", plain, func(_ *fixture, m wallettest.Message) string {
 		return of(m, "vp_token", `{"proof_of_age":["a"],"proof_of_age":["a"]}`)
 	}, "vp_token_presentations"},
-	{"a credential that was not asked for", plain, func(_ *world, m wallettest.Message) string {
+	{"a credential that was not asked for", plain, func(_ *fixture, m wallettest.Message) string {
 		return of(m, "vp_token", `{"identity":["`+token(m)+`"]}`)
 	}, "vp_token_credential"},
-	{"an additional credential", plain, func(_ *world, m wallettest.Message) string {
+	{"an additional credential", plain, func(_ *fixture, m wallettest.Message) string {
 		return of(m, "vp_token", `{"proof_of_age":["`+token(m)+`"],"identity":["a"]}`)
 	}, "vp_token_credential"},
-	{"two presentations", plain, func(_ *world, m wallettest.Message) string {
+	{"two presentations", plain, func(_ *fixture, m wallettest.Message) string {
 		return of(m, "vp_token", `{"proof_of_age":["`+token(m)+`","`+token(m)+`"]}`)
 	}, "vp_token_presentations"},
-	{"no presentation", plain, func(_ *world, m wallettest.Message) string {
+	{"no presentation", plain, func(_ *fixture, m wallettest.Message) string {
 		return of(m, "vp_token", `{"proof_of_age":[]}`)
 	}, "vp_token_presentations"},
-	{"a text instead of an array", plain, func(_ *world, m wallettest.Message) string {
+	{"a text instead of an array", plain, func(_ *fixture, m wallettest.Message) string {
 		return of(m, "vp_token", `{"proof_of_age":"`+token(m)+`"}`)
 	}, "vp_token_presentations"},
-	{"a number as presentation", plain, func(_ *world, m wallettest.Message) string {
+	{"a number as presentation", plain, func(_ *fixture, m wallettest.Message) string {
 		return of(m, "vp_token", `{"proof_of_age":[1]}`)
 	}, "vp_token_presentations"},
-	{"base64 with padding", plain, func(_ *world, m wallettest.Message) string {
+	{"base64 with padding", plain, func(_ *fixture, m wallettest.Message) string {
 		return of(m, "vp_token", `{"proof_of_age":["`+token(m)+`="]}`)
 	}, "vp_token_encoding"},
-	{"an empty presentation", plain, func(_ *world, m wallettest.Message) string {
+	{"an empty presentation", plain, func(_ *fixture, m wallettest.Message) string {
 		return of(m, "vp_token", `{"proof_of_age":[""]}`)
 	}, "vp_token_encoding"},
-	{"a response to another nonce", plain, func(w *world, _ wallettest.Message) string {
+	{"a response to another nonce", plain, func(w *fixture, _ wallettest.Message) string {
 		return w.message(w.shows().Code, func(p *wallettest.Presentation) {
 			p.Session.Nonce = "AAAAAAAAAAAAAAAAAAAAAA"
 		}).Form.Encode()
 	}, "device_signature"},
-	{"a response to a client without its prefix", plain, func(w *world, _ wallettest.Message) string {
+	{"a response to a client without its prefix", plain, func(w *fixture, _ wallettest.Message) string {
 		return w.message(w.shows().Code, func(p *wallettest.Presentation) {
 			p.Session.ClientID = strings.TrimPrefix(p.Session.ClientID, "redirect_uri:")
 		}).Form.Encode()
 	}, "device_signature"},
-	{"a response to another address", plain, func(w *world, _ wallettest.Message) string {
+	{"a response to another address", plain, func(w *fixture, _ wallettest.Message) string {
 		return w.message(w.shows().Code, func(p *wallettest.Presentation) {
 			p.Session.ResponseURI = "https://evil.example/"
 		}).Form.Encode()
 	}, "device_signature"},
-	{"a replay from the request before", plain, func(w *world, m wallettest.Message) string {
+	{"a replay from the request before", plain, func(w *fixture, m wallettest.Message) string {
 		w.begin() // draws another nonce
 		_, text, _ := strings.Cut(w.shows().Code, "?")
 		query, err := url.ParseQuery(text)
@@ -692,14 +696,14 @@ var noAnswers = []struct {
 		}
 		return of(m, "state", query.Get("state"))
 	}, "device_signature"},
-	{"an error with another state", plain, func(*world, wallettest.Message) string {
+	{"an error with another state", plain, func(*fixture, wallettest.Message) string {
 		return "error=access_denied&state=a"
 	}, "answer_state"},
-	{"an error without a state", encrypted, func(*world, wallettest.Message) string {
+	{"an error without a state", encrypted, func(*fixture, wallettest.Message) string {
 		return "error=access_denied"
 	}, "answer_state"},
 	{"an unencrypted response to a request for an encrypted one", encrypted,
-		func(w *world, _ wallettest.Message) string {
+		func(w *fixture, _ wallettest.Message) string {
 			r, err := w.wallet.Open(w.Context(), w.shows().Code)
 			if err != nil {
 				w.Fatal(err)
@@ -712,23 +716,23 @@ var noAnswers = []struct {
 			return m.Form.Encode()
 		}, "not_encrypted"},
 	{"an encrypted answer that is signed as if it were in the clear", encrypted,
-		func(w *world, _ wallettest.Message) string {
+		func(w *fixture, _ wallettest.Message) string {
 			return w.message(w.shows().Code, func(p *wallettest.Presentation) {
 				p.Session.Thumbprint = nil
 			}).Form.Encode()
 		}, "device_signature"},
-	{"an encrypted answer that was changed", encrypted, func(_ *world, m wallettest.Message) string {
+	{"an encrypted answer that was changed", encrypted, func(_ *fixture, m wallettest.Message) string {
 		jwe := []byte(m.Form.Get("response"))
 		tag := slices.Index(jwe, '.') // the header
 		jwe[tag-3] ^= 1
 		return of(m, "response", string(jwe))
 	}, ""},
 	{"a response that is encrypted for another request", encrypted,
-		func(w *world, m wallettest.Message) string {
+		func(w *fixture, m wallettest.Message) string {
 			w.begin()
 			return m.Form.Encode()
 		}, "jwe_not_opened"},
-	{"no encrypted answer", encrypted, func(_ *world, m wallettest.Message) string {
+	{"no encrypted answer", encrypted, func(_ *fixture, m wallettest.Message) string {
 		return of(m, "response", "a.b.c")
 	}, "jwe_form"},
 }
@@ -738,7 +742,7 @@ func TestResponse_Malformed(t *testing.T) {
 	for _, c := range noAnswers {
 		t.Run("contract 39: "+c.rule, func(t *testing.T) {
 			f := forms[c.form]
-			w := newWorld(t, config(t, f.profile, f.changes))
+			w := newFixture(t, config(t, f.profile, f.changes))
 			m := w.message(w.shows().Code)
 			body := c.body(w, m)
 			kept, err := w.post(box, formType, body)
@@ -751,7 +755,7 @@ func TestResponse_Malformed(t *testing.T) {
 			}
 		})
 	}
-	w := newWorld(t, config(t, "eu-av", nil))
+	w := newFixture(t, config(t, "eu-av", nil))
 	for _, contentType := range []string{"", "application/json", "multipart/form-data; boundary=a",
 		"text/plain"} {
 		kept, err := w.post(box, contentType, w.message(w.shows().Code).Form.Encode())
@@ -771,13 +775,13 @@ func TestResponse_Malformed(t *testing.T) {
 
 // The operator removes an anchor while sessions are active. A response to an earlier request is rejected.
 func TestAnchor_Removed(t *testing.T) {
-	w := newWorld(t, config(t, "eu-av", nil))
+	w := newFixture(t, config(t, "eu-av", nil))
 	good := w.message(w.shows().Code)
 	if _, err := w.send(good); err != nil {
 		t.Fatalf("before: %v", err)
 	}
 	byBrowser := w.inBrowser(service)
-	after := newWorld(t,
+	after := newFixture(t,
 		config(t, "eu-av", settings{"trust_anchors": []string{string(issuers["pid"].PEM())}}))
 	after.state = w.state
 	kept, err := after.send(good)
@@ -787,7 +791,7 @@ func TestAnchor_Removed(t *testing.T) {
 
 func TestErrorsOfWallets(t *testing.T) {
 	for _, form := range []string{"eu-av by value", "eu-av by value, encrypted", "mdl signed, by its host"} {
-		w := newWorld(t, config(t, forms[form].profile, forms[form].changes))
+		w := newFixture(t, config(t, forms[form].profile, forms[form].changes))
 		r, err := w.wallet.Open(t.Context(), w.shows().Code)
 		if err != nil {
 			t.Fatal(err)
@@ -817,7 +821,7 @@ func TestErrorsOfWallets(t *testing.T) {
 // A parameter without a value counts as absent (RFC 6749, 3.1): a response with an empty error counts.
 func TestAnswer_EmptyParameters(t *testing.T) {
 	for _, form := range []string{"eu-av by value", "eu-av by value, encrypted", "mdl signed, by its host"} {
-		w := newWorld(t, config(t, forms[form].profile, forms[form].changes))
+		w := newFixture(t, config(t, forms[form].profile, forms[form].changes))
 		m := w.message(w.shows().Code)
 		for _, name := range []string{"error", "error_description", "response", "vp_token"} {
 			if !m.Form.Has(name) {
@@ -838,7 +842,7 @@ func TestAnswer_EmptyParameters(t *testing.T) {
 // A signed request is the same one however often it is fetched, and it is not served where none is
 // signed.
 func TestPendingRequest_Fetched(t *testing.T) {
-	w := newWorld(t, config(t, "mdl", nil))
+	w := newFixture(t, config(t, "mdl", nil))
 	claims := func(same bool) string {
 		q, err := w.get(same)
 		if err != nil || q.ContentType != "application/oauth-authz-req+jwt" {
@@ -861,7 +865,7 @@ func TestPendingRequest_Fetched(t *testing.T) {
 			t.Errorf("the request has %s", secret)
 		}
 	}
-	w = newWorld(t, config(t, "eu-av", nil))
+	w = newFixture(t, config(t, "eu-av", nil))
 	if q, err := w.get(false); !errors.Is(err, method.ErrStep) {
 		t.Errorf("contract 39: a request by value is served: %+v, %v", q, err)
 	}
@@ -869,7 +873,7 @@ func TestPendingRequest_Fetched(t *testing.T) {
 
 // Each pending request has its own nonce, state and keys.
 func TestPendingRequest_Differs(t *testing.T) {
-	w := newWorld(t, config(t, "eu-av", settings{"encrypted": true}))
+	w := newFixture(t, config(t, "eu-av", settings{"encrypted": true}))
 	seen := map[string]bool{}
 	for range 3 {
 		v := w.shows()
@@ -890,7 +894,7 @@ func TestPendingRequest_Differs(t *testing.T) {
 }
 
 func TestBeginFindsWhatNoWalletWouldAccept(t *testing.T) {
-	w := newWorld(t, config(t, "mdl", nil))
+	w := newFixture(t, config(t, "mdl", nil))
 	w.session.ReturnURL = "https://elsewhere.example/verify/return/wallet"
 	if err := w.method.Begin(t.Context(), w.session); err == nil ||
 		!strings.Contains(err.Error(), "base_url") {
@@ -907,7 +911,7 @@ func TestBeginFindsWhatNoWalletWouldAccept(t *testing.T) {
 }
 
 func TestStepsOfThePage(t *testing.T) {
-	w := newWorld(t, config(t, "eu-av", nil))
+	w := newFixture(t, config(t, "eu-av", nil))
 	first := w.session
 	first.ResponseURI = ""
 	if v := w.method.Show(first, nil); !slices.Equal(v.Choices, []string{"begin"}) || v.Open+v.Code != "" ||

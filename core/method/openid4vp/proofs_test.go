@@ -81,10 +81,10 @@ func verifyDouble(_ context.Context, s host.ProofStatement, proof []byte) (bool,
 	return true, "", nil
 }
 
-// newProvingWorld is newWorld for a wallet that proves.
-func newProvingWorld(t *testing.T, profile, mode string, more settings) *world {
+// newProvingFixture is newFixture for a wallet that proves.
+func newProvingFixture(t *testing.T, profile, mode string, more settings) *fixture {
 	t.Helper()
-	w := newWorld(t, config(t, profile, proving(mode, more)))
+	w := newFixture(t, config(t, profile, proving(mode, more)))
 	w.wallet.Prove = proveDouble(
 		map[string]string{"mdl": "org.iso.18013.5.1.mDL", "eu-av": "eu.europa.ec.av.1",
 			"pid": "eu.europa.ec.eudi.pid.1"}[profile],
@@ -185,7 +185,7 @@ func TestProofs_EngineWithout(t *testing.T) {
 func TestProofs_Protocols(t *testing.T) {
 	for _, profile := range []string{"eu-av", "mdl"} {
 		for _, mode := range []string{"accept", "require"} {
-			w := newProvingWorld(t, profile, mode, settings{"browser": allProtocols})
+			w := newProvingFixture(t, profile, mode, settings{"browser": allProtocols})
 			for _, protocol := range allProtocols {
 				t.Run(profile+", "+mode+", "+protocol, func(t *testing.T) {
 					w.TB = t
@@ -221,8 +221,8 @@ func TestProofs_Protocols(t *testing.T) {
 
 // A document without a proof counts only if proofs are not required (contract 56).
 func TestProofs_DocumentInstead(t *testing.T) {
-	w := newWorld(t, config(t, "mdl", proving("accept", settings{"browser": allProtocols})))
-	strict := newWorld(t, config(t, "mdl", proving("require", settings{"browser": allProtocols})))
+	w := newFixture(t, config(t, "mdl", proving("accept", settings{"browser": allProtocols})))
+	strict := newFixture(t, config(t, "mdl", proving("require", settings{"browser": allProtocols})))
 	request := strict.requestTo(isoProtocol).Data
 	if _, err := strict.wallet.Credential(service, isoProtocol, request); err == nil ||
 		!strings.Contains(err.Error(), "requires a zero-knowledge proof") {
@@ -265,7 +265,7 @@ func TestProofs_Rejected(t *testing.T) {
 		{"a large proof", func(z *wallettest.ZKResponse) { z.Proof = make([]byte, 1<<20) }, "too_large"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := newProvingWorld(t, "mdl", "accept", settings{"browser": allProtocols})
+			w := newProvingFixture(t, "mdl", "accept", settings{"browser": allProtocols})
 			w.wallet.EditProof = c.edit
 			verdict := method.AttemptFailed
 			if c.reason == "" {
@@ -293,7 +293,7 @@ func TestProofs_Time(t *testing.T) {
 		{24*time.Hour + host.ClockMargin, true}, {24*time.Hour + host.ClockMargin + time.Second, false},
 		{-24*time.Hour - host.ClockMargin, true}, {-24*time.Hour - host.ClockMargin - time.Second, false},
 	} {
-		w := newProvingWorld(t, "mdl", "accept", settings{"browser": allProtocols})
+		w := newProvingFixture(t, "mdl", "accept", settings{"browser": allProtocols})
 		form := w.answered(w.requestTo(isoProtocol), service) // of the end of the day
 		w.now = noon.Truncate(24 * time.Hour).Add(24*time.Hour - time.Second - c.after)
 		want, reason := method.Approved, ""
@@ -306,7 +306,7 @@ func TestProofs_Time(t *testing.T) {
 
 // If the host cannot verify a proof, nothing is decided (contract 56).
 func TestProofs_HostError(t *testing.T) {
-	w := newProvingWorld(t, "mdl", "accept", settings{"browser": allProtocols})
+	w := newProvingFixture(t, "mdl", "accept", settings{"browser": allProtocols})
 	form := w.answered(w.requestTo(isoProtocol), service)
 	m, err := openid4vp.Kind.Open(config(t, "mdl", proving("accept", settings{"browser": allProtocols})),
 		method.Host{Now: func() time.Time { return noon }, Sign: sign, Verify: edge.Verify,
@@ -328,7 +328,7 @@ func TestProofs_HostError(t *testing.T) {
 
 // A verdict by a proof counts while the anchor and the circuit are configured and proofs count (contract 56).
 func TestProofs_Trust(t *testing.T) {
-	w := newProvingWorld(t, "mdl", "accept", nil)
+	w := newProvingFixture(t, "mdl", "accept", nil)
 	kept, err := w.send(w.message(w.shows().Code))
 	if err != nil {
 		t.Fatal(err)
@@ -350,7 +350,7 @@ func TestProofs_Trust(t *testing.T) {
 		"another anchor": {
 			proving("accept", settings{"trust_anchors": []string{string(issuers["pid"].PEM())}}), false},
 	} {
-		w := newWorld(t, config(t, "mdl", c.changes))
+		w := newFixture(t, config(t, "mdl", c.changes))
 		got, err := w.method.(method.Truster).Trusts(t.Context(), trust)
 		if got != c.want || err != nil {
 			t.Errorf("%s: %v, %v", name, got, err)
@@ -383,7 +383,7 @@ func TestProofs_Elements(t *testing.T) {
 			for _, n := range c.circuits {
 				circuits = append(circuits, circuit(n))
 			}
-			w := newProvingWorld(
+			w := newProvingFixture(
 				t,
 				c.profile,
 				"require",
@@ -413,7 +413,7 @@ func TestProofs_Elements(t *testing.T) {
 
 // The query of OpenID4VP has the members that Google's wallet expects.
 func TestProofs_Query(t *testing.T) {
-	w := newProvingWorld(t, "pid", "accept", settings{"browser": []string{unsignedProtocol}})
+	w := newProvingFixture(t, "pid", "accept", settings{"browser": []string{unsignedProtocol}})
 	var request struct {
 		Query struct {
 			Credentials []struct {

@@ -46,7 +46,7 @@ func TestBrowserProtocols(t *testing.T) {
 	} {
 		for _, protocol := range allProtocols {
 			t.Run("contract 55: "+name+", "+protocol, func(t *testing.T) {
-				w := newWorld(t, config(t, c.profile, c.changes))
+				w := newFixture(t, config(t, c.profile, c.changes))
 				w.wantByBrowser(w.answered(w.requestTo(protocol), service), method.Approved, "")
 				set := func(p *wallettest.Presentation) {
 					p.Set("age_over_18", false)
@@ -84,7 +84,7 @@ func TestBrowserSetting(t *testing.T) {
 			[]string{unsignedProtocol, isoProtocol}},
 	} {
 		var got []string
-		for _, r := range newWorld(t, config(t, c.profile, c.changes)).shows().Credentials {
+		for _, r := range newFixture(t, config(t, c.profile, c.changes)).shows().Credentials {
 			got = append(got, r.Protocol)
 		}
 		if !slices.Equal(got, c.want) {
@@ -111,7 +111,7 @@ func claimsOf(t *testing.T, compact string) (claims, header map[string]any) {
 
 // The parameters of each request, as OpenID4VP 1.0 and HAIP 1.0 have them: no other one is sent.
 func TestRequestParameters(t *testing.T) {
-	w := newWorld(t, config(t, "mdl", settings{"browser": allProtocols, "verifier_info": registration}))
+	w := newFixture(t, config(t, "mdl", settings{"browser": allProtocols, "verifier_info": registration}))
 	q, err := w.get(true)
 	if err != nil {
 		t.Fatal(err)
@@ -176,7 +176,7 @@ func TestChainWithoutAnchor(t *testing.T) {
 	for _, der := range [][]byte{chain.Chain[1], chain.Root.Raw} {
 		text += string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 	}
-	w := newWorld(t, config(t, "mdl", settings{"certificate": text}))
+	w := newFixture(t, config(t, "mdl", settings{"certificate": text}))
 	q, err := w.get(false)
 	if err != nil {
 		t.Fatal(err)
@@ -192,7 +192,7 @@ func TestChainWithoutAnchor(t *testing.T) {
 // The page is shown often. Requests are signed once, when the pending request is drawn.
 func TestSignedOnce(t *testing.T) {
 	signed := map[string]int{}
-	w := newWorld(t, config(t, "mdl", settings{"browser": allProtocols, "reader_certificate": readerPEM()}))
+	w := newFixture(t, config(t, "mdl", settings{"browser": allProtocols, "reader_certificate": readerPEM()}))
 	m, err := openid4vp.Kind.Open(config(t, "mdl", settings{"browser": allProtocols,
 		"reader_certificate": readerPEM()}), method.Host{Now: func() time.Time { return w.now },
 		Random: rand.Reader, Sign: func(ctx context.Context, key, algorithm string, b []byte) ([]byte,
@@ -242,7 +242,7 @@ func TestSigningFails(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w := newWorld(t, config(t, "mdl", nil))
+		w := newFixture(t, config(t, "mdl", nil))
 		d, err := m.Act(t.Context(), w.session, method.Step{Form: url.Values{"outcome": {"begin"}}})
 		if err == nil || d.State != nil {
 			t.Errorf("contract 55: %s: %+v, %v", name, d, err)
@@ -255,16 +255,16 @@ func TestSigningFails(t *testing.T) {
 func TestSettingChangedWhileWaiting(t *testing.T) {
 	before := settings{"browser": allProtocols, "reader_certificate": readerPEM()}
 	for name, c := range map[string]struct {
-		change func(w *world)
+		change func(w *fixture)
 		want   []string
 	}{
-		"nothing": {func(*world) {}, allProtocols},
-		"the minimum age": {func(w *world) { w.session.MinimumAge = 21 },
+		"nothing": {func(*fixture) {}, allProtocols},
+		"the minimum age": {func(w *fixture) { w.session.MinimumAge = 21 },
 			[]string{unsignedProtocol}},
-		"the host": {func(w *world) { w.session.ReturnURL = "https://new.example/verify/return/wallet" },
+		"the host": {func(w *fixture) { w.session.ReturnURL = "https://new.example/verify/return/wallet" },
 			[]string{unsignedProtocol}},
 	} {
-		w := newWorld(t, config(t, "mdl", before))
+		w := newFixture(t, config(t, "mdl", before))
 		c.change(w)
 		var got []string
 		for _, r := range w.shows().Credentials {
@@ -279,7 +279,7 @@ func TestSettingChangedWhileWaiting(t *testing.T) {
 // Each request of one pending request has its own nonce and key, so a public nonce does not reveal
 // another request.
 func TestPendingRequest_Channels(t *testing.T) {
-	w := newWorld(t, config(t, "eu-av", settings{"browser": allProtocols, "encrypted": true}))
+	w := newFixture(t, config(t, "eu-av", settings{"browser": allProtocols, "encrypted": true}))
 	seen := map[string]string{}
 	note := func(what, value string) {
 		if before := seen[value]; before != "" || len(value) < 22 {
@@ -330,42 +330,42 @@ func rewritten(form url.Values, from, to string) url.Values {
 var browserAttacks = []struct {
 	rule     string
 	changes  settings
-	form     func(w *world) url.Values
+	form     func(w *fixture) url.Values
 	rejected string // "": method.ErrStep
 }{
-	{"another origin", nil, func(w *world) url.Values {
+	{"another origin", nil, func(w *fixture) url.Values {
 		return w.answered(w.requestTo(unsignedProtocol), "https://evil.example")
 	}, "device_signature"},
-	{"an origin with the prefix of other formats", nil, func(w *world) url.Values {
+	{"an origin with the prefix of other formats", nil, func(w *fixture) url.Values {
 		return w.answered(w.requestTo(unsignedProtocol), "origin:"+service)
 	}, "device_signature"},
-	{"a response to the unsigned request, called one to the signed", nil, func(w *world) url.Values {
+	{"a response to the unsigned request, called one to the signed", nil, func(w *fixture) url.Values {
 		return rewritten(w.answered(w.requestTo(unsignedProtocol), service), unsignedProtocol,
 			signedProtocol)
 	}, "device_signature"},
-	{"a response to the signed request, called one to the unsigned", nil, func(w *world) url.Values {
+	{"a response to the signed request, called one to the unsigned", nil, func(w *fixture) url.Values {
 		return rewritten(w.answered(w.requestTo(signedProtocol), service), signedProtocol,
 			unsignedProtocol)
 	}, "device_signature"},
 	{"an encrypted response to the unsigned request, called one to the signed", settings{"encrypted": true},
-		func(w *world) url.Values {
+		func(w *fixture) url.Values {
 			return rewritten(w.answered(w.requestTo(unsignedProtocol), service), unsignedProtocol,
 				signedProtocol)
 		}, "jwe_not_opened"},
-	{"a response to OpenID4VP, called one to org-iso-mdoc", nil, func(w *world) url.Values {
+	{"a response to OpenID4VP, called one to org-iso-mdoc", nil, func(w *fixture) url.Values {
 		return rewritten(w.answered(w.requestTo(unsignedProtocol), service), unsignedProtocol,
 			isoProtocol)
 	}, "response_encoding"},
 	{"a response to org-iso-mdoc, called one to OpenID4VP", settings{"encrypted": true},
-		func(w *world) url.Values {
+		func(w *fixture) url.Values {
 			return rewritten(w.inBrowser(service), isoProtocol, signedProtocol)
 		}, "jwe_form"},
-	{"a response by link, posted by the page", nil, func(w *world) url.Values {
+	{"a response by link, posted by the page", nil, func(w *fixture) url.Values {
 		m := w.message(w.shows().Open)
 		return credentialForm(unsignedProtocol, `{"vp_token":`+m.Form.Get("vp_token")+`}`)
 	}, "device_signature"},
 	{"a response in the clear where encryption was requested", settings{"encrypted": true},
-		func(w *world) url.Values {
+		func(w *fixture) url.Values {
 			r, err := w.wallet.OpenCredential(service, signedProtocol, w.requestTo(signedProtocol).Data)
 			if err != nil {
 				w.Fatal(err)
@@ -383,50 +383,50 @@ var browserAttacks = []struct {
 				base64.RawURLEncoding.EncodeToString(response)+`"]}}`)
 		}, "not_encrypted"},
 	{"an encrypted response that is signed as if it were in the clear", settings{"encrypted": true},
-		func(w *world) url.Values {
+		func(w *fixture) url.Values {
 			return w.answered(w.requestTo(signedProtocol), service,
 				func(p *wallettest.Presentation) { p.Session.Thumbprint = nil })
 		}, "device_signature"},
-	{"a replay from the request before", nil, func(w *world) url.Values {
+	{"a replay from the request before", nil, func(w *fixture) url.Values {
 		form := w.answered(w.requestTo(signedProtocol), service)
 		w.begin()
 		return form
 	}, "device_signature"},
-	{"a response with the nonce of another request", nil, func(w *world) url.Values {
+	{"a response with the nonce of another request", nil, func(w *fixture) url.Values {
 		return w.answered(w.requestTo(signedProtocol), service,
 			func(p *wallettest.Presentation) { p.Session.Nonce = "AAAAAAAAAAAAAAAAAAAAAA" })
 	}, "device_signature"},
-	{"no token", nil, func(*world) url.Values { return credentialForm(signedProtocol, `{}`) }, "vp_token"},
-	{"a token that is a text", nil, func(*world) url.Values {
+	{"no token", nil, func(*fixture) url.Values { return credentialForm(signedProtocol, `{}`) }, "vp_token"},
+	{"a token that is a text", nil, func(*fixture) url.Values {
 		return credentialForm(unsignedProtocol, `{"vp_token":"a"}`)
 	}, "vp_token"},
-	{"another credential", nil, func(*world) url.Values {
+	{"another credential", nil, func(*fixture) url.Values {
 		return credentialForm(unsignedProtocol, `{"vp_token":{"identity":["AA"]}}`)
 	}, "vp_token_credential"},
-	{"two presentations", nil, func(*world) url.Values {
+	{"two presentations", nil, func(*fixture) url.Values {
 		return credentialForm(unsignedProtocol, `{"vp_token":{"proof_of_age":["AA","AA"]}}`)
 	}, "vp_token_presentations"},
-	{"an encrypted response that is no JWE", settings{"encrypted": true}, func(*world) url.Values {
+	{"an encrypted response that is no JWE", settings{"encrypted": true}, func(*fixture) url.Values {
 		return credentialForm(signedProtocol, `{"response":"a.b.c"}`)
 	}, "jwe_form"},
-	{"data that is no object", nil, func(*world) url.Values {
+	{"data that is no object", nil, func(*fixture) url.Values {
 		return credentialForm(signedProtocol, `"data"`)
 	}, "vp_token"},
 	{"an unsigned response where only signed was asked for", settings{"browser": []string{signedProtocol}},
-		func(w *world) url.Values {
+		func(w *fixture) url.Values {
 			return rewritten(w.answered(w.requestTo(signedProtocol), service), signedProtocol,
 				unsignedProtocol)
 		}, ""},
 	{"org-iso-mdoc where it was not asked for", settings{"browser": []string{signedProtocol}},
-		func(*world) url.Values { return credentialForm(isoProtocol, `{"response":"AA"}`) }, ""},
-	{"a protocol that does not exist", nil, func(w *world) url.Values {
+		func(*fixture) url.Values { return credentialForm(isoProtocol, `{"response":"AA"}`) }, ""},
+	{"a protocol that does not exist", nil, func(w *fixture) url.Values {
 		return rewritten(w.answered(w.requestTo(signedProtocol), service), signedProtocol,
 			"openid4vp-v1-multisigned")
 	}, ""},
-	{"an older name of the protocol", nil, func(w *world) url.Values {
+	{"an older name of the protocol", nil, func(w *fixture) url.Values {
 		return rewritten(w.answered(w.requestTo(signedProtocol), service), signedProtocol, "openid4vp")
 	}, ""},
-	{"no protocol", nil, func(*world) url.Values {
+	{"no protocol", nil, func(*fixture) url.Values {
 		return url.Values{method.CredentialField: {`{"data":{}}`}}
 	}, ""},
 }
@@ -436,7 +436,7 @@ func TestBrowserAttacks(t *testing.T) {
 		t.Run("contract 55: "+c.rule, func(t *testing.T) {
 			changes := settings{"browser": allProtocols}
 			maps.Copy(changes, c.changes)
-			w := newWorld(t, config(t, "eu-av", changes))
+			w := newFixture(t, config(t, "eu-av", changes))
 			form := c.form(w)
 			if c.rejected != "" {
 				w.wantByBrowser(form, method.AttemptFailed, c.rejected)
@@ -452,7 +452,7 @@ func TestBrowserAttacks(t *testing.T) {
 
 // The wallet of this test rejects a request that another site has copied, as a real one does.
 func TestExpectedOrigins(t *testing.T) {
-	w := newWorld(t, config(t, "mdl", settings{"browser": allProtocols}))
+	w := newFixture(t, config(t, "mdl", settings{"browser": allProtocols}))
 	for _, origin := range []string{"https://evil.example", service + ":8443", "http://" + serviceHost,
 		service + "/"} {
 		if data, err := w.wallet.Credential(origin, signedProtocol,
@@ -464,7 +464,7 @@ func TestExpectedOrigins(t *testing.T) {
 
 // A release reads no state of another one, and the user begins the step again.
 func TestState_OtherRelease(t *testing.T) {
-	w := newWorld(t, config(t, "mdl", settings{"browser": allProtocols}))
+	w := newFixture(t, config(t, "mdl", settings{"browser": allProtocols}))
 	m, form := w.message(w.shows().Code), credentialForm(isoProtocol, `{"response":"AA"}`)
 	good := w.state
 	for name, state := range map[string][]byte{
@@ -499,7 +499,7 @@ func TestState_OtherRelease(t *testing.T) {
 // Errors of wallets over the Digital Credentials API are in the data, encrypted or not.
 func TestBrowserErrors(t *testing.T) {
 	for _, encrypted := range []bool{false, true} {
-		w := newWorld(t, config(t, "eu-av", settings{"browser": allProtocols, "encrypted": encrypted}))
+		w := newFixture(t, config(t, "eu-av", settings{"browser": allProtocols, "encrypted": encrypted}))
 		says := func(data string) (method.Decision, error) {
 			return w.method.Act(t.Context(), w.session, method.Step{State: w.state,
 				Form: credentialForm(signedProtocol, data)})
@@ -517,7 +517,7 @@ func TestBrowserErrors(t *testing.T) {
 }
 
 // fetched posts a form to the box as a wallet that fetches the request object.
-func (w *world) fetched(body, accept string) (claims map[string]any, err error) {
+func (w *fixture) fetched(body, accept string) (claims map[string]any, err error) {
 	w.Helper()
 	c := method.Call{Address: box, ContentType: formType, Accept: accept, Body: []byte(body)}
 	if !w.method.Fetches(c) {
@@ -573,7 +573,7 @@ func TestWalletNonce(t *testing.T) {
 		{"another type", "", "application/json", nil, false, true},
 	} {
 		t.Run("contract 55: "+c.rule, func(t *testing.T) {
-			w := newWorld(t, config(t, "mdl", nil))
+			w := newFixture(t, config(t, "mdl", nil))
 			claims, err := w.fetched(c.body, c.accept)
 			var rejection *method.Rejection
 			switch {
@@ -590,11 +590,11 @@ func TestWalletNonce(t *testing.T) {
 			}
 		})
 	}
-	w := newWorld(t, config(t, "eu-av", nil))
+	w := newFixture(t, config(t, "eu-av", nil))
 	if claims, err := w.fetched("wallet_nonce=a", jar); !errors.Is(err, errNoFetch) {
 		t.Errorf("contract 55: a request in the link is served: %v, %v", claims, err)
 	}
-	w = newWorld(t, config(t, "mdl", settings{"cross_device": false}))
+	w = newFixture(t, config(t, "mdl", settings{"cross_device": false}))
 	if claims, err := w.fetched("wallet_nonce=a", jar); !errors.Is(err, method.ErrStep) {
 		t.Errorf("contract 39: a request for another device is served: %v, %v", claims, err)
 	}
@@ -602,7 +602,7 @@ func TestWalletNonce(t *testing.T) {
 
 // Wallets that do not know POST get the request by GET, without a wallet_nonce.
 func TestWalletThatOnlyGets(t *testing.T) {
-	w := newWorld(t, config(t, "mdl", nil))
+	w := newFixture(t, config(t, "mdl", nil))
 	w.wallet.OnlyGet = true
 	kept, err := w.send(w.message(w.shows().Open))
 	if err != nil || w.act(nil, kept).Verdict != method.Approved {
@@ -632,7 +632,7 @@ func TestVerifierInfo(t *testing.T) {
 		{"eu-av", settings{"browser": allProtocols}},
 	} {
 		c.changes["verifier_info"] = " " + registration + "\n"
-		w := newWorld(t, config(t, c.profile, c.changes))
+		w := newFixture(t, config(t, c.profile, c.changes))
 		for _, protocol := range []string{unsignedProtocol, signedProtocol} {
 			r, err := w.wallet.OpenCredential(service, protocol, w.requestTo(protocol).Data)
 			if err != nil || !sameJSON(t, r.VerifierInfo, registration) {
@@ -653,7 +653,7 @@ func TestVerifierInfo(t *testing.T) {
 func TestClientMetadata(t *testing.T) {
 	const own = `{"gw_rp_metadata_bytes":"2BhYKA"}`
 	for _, profile := range []string{"mdl", "eu-av"} {
-		w := newWorld(t, config(t, profile, settings{"browser": allProtocols, "client_metadata": own,
+		w := newFixture(t, config(t, profile, settings{"browser": allProtocols, "client_metadata": own,
 			"encrypted": true}))
 		signed, _ := claimsOf(t, signedRequest(t, w.requestTo(signedProtocol)))
 		var unsigned map[string]any
@@ -725,7 +725,7 @@ func TestDocumentFaults(t *testing.T) {
 					changes = settings{}
 				}
 				changes["browser"] = allProtocols
-				w := newWorld(t, config(t, "eu-av", changes))
+				w := newFixture(t, config(t, "eu-av", changes))
 				kept, err := w.send(w.message(w.shows().Code, c.change))
 				w.wantFault(c.fault, c.reason, kept, err)
 				if len(kept) > 64 {
@@ -756,7 +756,7 @@ func TestDocumentFaults(t *testing.T) {
 			})
 		}
 	}
-	w := newWorld(t, config(t, "eu-av", nil))
+	w := newFixture(t, config(t, "eu-av", nil))
 	for _, text := range []string{"fault:", "fault:other:untrusted", "fault"} {
 		if d, err := w.method.Act(t.Context(), w.session, method.Step{Response: []byte(text),
 			State: w.state}); err == nil {
@@ -775,7 +775,7 @@ func TestExpiredCertificates(t *testing.T) {
 			[]string{unsignedProtocol}},
 		"that of requests": {settings{"browser": allProtocols}, []string{isoProtocol, unsignedProtocol}},
 	} {
-		w := newWorld(t, config(t, "eu-av", c.changes))
+		w := newFixture(t, config(t, "eu-av", c.changes))
 		for _, step := range []struct{ days int }{{0}, {40}} {
 			w.now = noon.AddDate(0, 0, step.days)
 			w.begin()
@@ -800,7 +800,7 @@ func FuzzFetch(f *testing.F) {
 		"wallet_metadata=%7B%7D&wallet_nonce=%zz", "a;b&%zz=1", "wallet_nonce=%C3%BC"} {
 		f.Add(body, jar)
 	}
-	w := newWorld(f, config(f, "mdl", nil))
+	w := newFixture(f, config(f, "mdl", nil))
 	f.Fuzz(func(t *testing.T, body, accept string) {
 		w := *w
 		w.TB = t
@@ -816,7 +816,7 @@ func FuzzFetch(f *testing.F) {
 }
 
 func FuzzBrowserResponse(f *testing.F) {
-	w := newWorld(f, config(f, "eu-av", settings{"browser": allProtocols, "encrypted": true}))
+	w := newFixture(f, config(f, "eu-av", settings{"browser": allProtocols, "encrypted": true}))
 	for _, text := range []string{"", "{",
 		`{"protocol":"openid4vp-v1-signed","data":{"response":"a.b.c.d.e"}}`,
 		`{"protocol":"openid4vp-v1-unsigned","data":{"error":"access_denied"}}`,

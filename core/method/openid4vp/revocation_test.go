@@ -30,7 +30,7 @@ const (
 
 // registry is the server of an issuer's lists.
 type registry struct {
-	*world
+	*fixture
 	issuer   *wallettest.Issuer
 	status   cbor.Item // of the documents
 	served   map[string]func() host.FetchResponse
@@ -58,7 +58,7 @@ func newRegistry(t *testing.T, changes settings, points ...string) *registry {
 	}
 	r := &registry{issuer: issuer, status: wallettest.StatusReference(listURI, 0)}
 	c := config(t, "eu-av", all)
-	r.world = newWorld(t, c)
+	r.fixture = newFixture(t, c)
 	h := method.Host{
 		Now:     func() time.Time { return r.now },
 		Random:  &coretest.Random{},

@@ -52,7 +52,7 @@ func TestVerdicts_SDJWT(t *testing.T) {
 		{"a date of 1850", 18, map[string]any{"birthdate": "1850-01-01"}, failed, method.Unconfirmed, 0},
 		{"nothing is proven by nothing", 18, map[string]any{}, failed, method.Unconfirmed, 0},
 	} {
-		w := newWorld(t, config(t, "pid", settings{"browser": allProtocols}))
+		w := newFixture(t, config(t, "pid", settings{"browser": allProtocols}))
 		w.wallet.Format, w.session.MinimumAge = sdJWT, c.age
 		w.begin() // which signs the requests for this age
 		kept, err := w.send(w.message(w.shows().Code, claims(c.claims)))
@@ -88,7 +88,7 @@ func TestAnswers_SDJWT(t *testing.T) {
 		"SD-JWT alone": {"formats": []string{sdJWT}, "browser": []string{signedProtocol,
 			unsignedProtocol}},
 	} {
-		w := newWorld(t, config(t, "pid", changes))
+		w := newFixture(t, config(t, "pid", changes))
 		w.wallet.Format = sdJWT
 		v := w.shows()
 		here, there := w.message(v.Open), w.message(v.Code)
@@ -186,7 +186,7 @@ func TestPresentations_Formats(t *testing.T) {
 			}
 			return all
 		}
-		w := newWorld(t, config(t, "pid", asked(nil)))
+		w := newFixture(t, config(t, "pid", asked(nil)))
 		presented := func(format, id string) any {
 			w.wallet.Format = format
 			var all map[string]any
@@ -201,7 +201,7 @@ func TestPresentations_Formats(t *testing.T) {
 		m.Form.Set("vp_token", token(c.ids(mobile, compact)))
 		if c.formats != nil {
 			state := w.state
-			w = newWorld(t, config(t, "pid", asked(c.formats)))
+			w = newFixture(t, config(t, "pid", asked(c.formats)))
 			w.state = state
 		}
 		kept, err := w.send(m)
@@ -232,7 +232,7 @@ var sdJWTFaults = []struct {
 
 // An SD-JWT at fault fails the attempt with its reason, if the wallet has signed this session with it.
 func TestDocumentFaults_SDJWT(t *testing.T) {
-	w := newWorld(t, config(t, "pid", settings{"browser": allProtocols}))
+	w := newFixture(t, config(t, "pid", settings{"browser": allProtocols}))
 	w.wallet.Format = sdJWT
 	for _, c := range sdJWTFaults {
 		kept, err := w.send(w.message(w.shows().Code, c.change))

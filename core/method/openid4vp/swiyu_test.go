@@ -43,8 +43,8 @@ func keySet(all ...*wallettest.Issuer) string {
 	return string(b)
 }
 
-// swiss makes the wallet of a world the Swiss one.
-func (w *world) swiss() {
+// swiss makes the wallet of a fixture the Swiss one.
+func (w *fixture) swiss() {
 	service, _ := signing()
 	w.wallet.Format, w.wallet.TextToken, w.wallet.OnlyGet = sdJWT, true, true
 	w.wallet.Services = map[string]*ecdsa.PublicKey{serviceKey: &service.PublicKey}
@@ -52,16 +52,16 @@ func (w *world) swiss() {
 		"birth_date": "1986-02-28", "family_name": "Muster"}
 }
 
-func newSwissWorld(t testing.TB, changes settings) *world {
+func newSwissFixture(t testing.TB, changes settings) *fixture {
 	t.Helper()
-	w := newWorld(t, config(t, "swiyu", changes))
+	w := newFixture(t, config(t, "swiyu", changes))
 	w.swiss()
 	return w
 }
 
 // The request is as the Swiss profile has it, and names the service by its DID.
 func TestSwiyu_Request(t *testing.T) {
-	w := newSwissWorld(t, nil)
+	w := newSwissFixture(t, nil)
 	v := w.shows()
 	link, err := url.Parse(v.Code)
 	if err != nil || link.Scheme != "swiyu-verify" || link.Query().Has("request_uri_method") ||
@@ -110,7 +110,7 @@ func TestSwiyu_Verdicts(t *testing.T) {
 		{"a date of someone younger", 21, map[string]any{"birth_date": "2008-02-28"}, rejected, 0},
 		{"an age instead of the date", 21, map[string]any{"age_over_65": "true"}, failed, 0},
 	} {
-		w := newSwissWorld(t, nil)
+		w := newSwissFixture(t, nil)
 		w.session.MinimumAge = c.age
 		kept, err := w.send(w.message(w.shows().Code, claims(c.claims)))
 		if err != nil {
@@ -150,7 +150,7 @@ func TestSwiyu_Attacks(t *testing.T) {
 			p.SDJWT.Audience = "decentralized_identifier:" + issuerDID
 		}},
 	} {
-		w := newSwissWorld(t, nil)
+		w := newSwissFixture(t, nil)
 		kept, err := w.send(w.message(w.shows().Code, c.change))
 		if c.fault == "" {
 			w.wantRejected(c.reason, kept, err)
@@ -167,7 +167,7 @@ func TestSwiyu_Attacks(t *testing.T) {
 
 // Trust ends with the key: a removed or replaced one ends the verdicts that it led to.
 func TestSwiyu_RemovedKey(t *testing.T) {
-	w := newSwissWorld(t, nil)
+	w := newSwissFixture(t, nil)
 	kept, err := w.send(w.message(w.shows().Code))
 	if err != nil {
 		t.Fatal(err)
@@ -188,7 +188,7 @@ func TestSwiyu_RemovedKey(t *testing.T) {
 		"another key id": {keySet(renamed), false},
 		"replaced":       {keySet(replaced), false},
 	} {
-		after := newSwissWorld(t, settings{"issuer_keys": []string{c.keys}})
+		after := newSwissFixture(t, settings{"issuer_keys": []string{c.keys}})
 		ok, err := after.method.(method.Truster).Trusts(t.Context(), d.Trust)
 		if ok != c.want || err != nil {
 			t.Errorf("contract 38: %s: %v, %v, want %v", name, ok, err, c.want)
@@ -200,7 +200,7 @@ func TestSwiyu_RemovedKey(t *testing.T) {
 		}
 	}
 	print := func(types ...string) string {
-		w := newSwissWorld(t, settings{"vct_values": types})
+		w := newSwissFixture(t, settings{"vct_values": types})
 		return w.method.(method.Fingerprinter).Fingerprint()
 	}
 	if print(eID, "a") != print("a", eID) || print(eID, "a") == print(eID) {

@@ -11,8 +11,8 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/long"
+	"github.com/verge-id/verge/testharness/testenv"
 )
 
 // verifier verifies signatures with xmlsec1 and the key of one certificate. It does not read lists.
@@ -21,7 +21,7 @@ type verifier struct{ program, key, dir string }
 func newVerifier(t testing.TB, signer *x509.Certificate) verifier {
 	t.Helper()
 	dir := t.TempDir()
-	v := verifier{kit.Program(t, "xmlsec1"), filepath.Join(dir, "signer.pem"), dir}
+	v := verifier{testenv.Program(t, "xmlsec1"), filepath.Join(dir, "signer.pem"), dir}
 	block := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: signer.Raw})
 	if err := os.WriteFile(v.key, block, 0o600); err != nil {
 		t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/testharness/kit"
+	"github.com/verge-id/verge/testharness/testenv"
 )
 
 // A command links this package, and must not get the flags of package testing.
@@ -20,7 +20,7 @@ func TestImports_NoTesting(t *testing.T) {
 	if err != nil {
 		t.Skip("the go command, which lists imports, is missing")
 	}
-	kit.Source(t)
+	testenv.Source(t)
 	out, err := exec.Command(goCommand, "list", "-deps", ".").Output()
 	if err != nil {
 		t.Fatal(err)

@@ -16,7 +16,7 @@ import (
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
-	"github.com/verge-id/verge/testharness/kit"
+	"github.com/verge-id/verge/testharness/testenv"
 )
 
 // Modules is where .ci/install puts the npm libraries.
@@ -67,8 +67,8 @@ func CheckNode(t *testing.T, requests []Request) {
 // Node returns the output of a script that finds the npm libraries, and the requests as JSON in its input.
 func Node(t *testing.T, script string, requests []Request) []byte {
 	t.Helper()
-	node := kit.Program(t, "node")
-	kit.File(t, filepath.Join(Modules, "svix/package.json"))
+	node := testenv.Program(t, "node")
+	testenv.File(t, filepath.Join(Modules, "svix/package.json"))
 	input, err := json.Marshal(requests)
 	if err != nil {
 		t.Fatal(err)

@@ -13,8 +13,8 @@ import (
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 
-	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/long"
+	"github.com/verge-id/verge/testharness/testenv"
 	"github.com/verge-id/verge/wasm/internal/loopopt"
 )
 
@@ -23,7 +23,7 @@ import (
 func TestModule_Flow(t *testing.T) {
 	t.Parallel()
 	long.Skip(t, "TestModule_Flow")
-	kit.Source(t)
+	testenv.Source(t)
 	want, err := exec.Command("go", "run", "./testdata/flow").Output()
 	if err != nil {
 		t.Fatal(err)

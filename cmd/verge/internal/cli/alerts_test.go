@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-id/verge/testharness/kit"
+	"github.com/verge-id/verge/testharness/testenv"
 )
 
 // watch is a Prometheus that scrapes instances of the real binary, and evaluates the rules of
@@ -45,7 +45,7 @@ type moment struct {
 }
 
 func newWatch(t *testing.T, instances map[string]*served) *watch {
-	kit.Program(t, "promtool")
+	testenv.Program(t, "promtool")
 	return &watch{t: t, instances: instances, types: map[string]string{}}
 }
 
@@ -202,7 +202,7 @@ func (w *watch) fires(rule string, alerts ...string) {
 	if err := os.WriteFile(path, []byte(text.String()), 0o600); err != nil {
 		w.t.Fatal(err)
 	}
-	out, err := exec.Command(kit.Program(w.t, "promtool"), "test", "rules", path).CombinedOutput()
+	out, err := exec.Command(testenv.Program(w.t, "promtool"), "test", "rules", path).CombinedOutput()
 	if err != nil {
 		w.t.Errorf("%s: want %q: %s\nsince the last scrape but one: %s", rule, alerts, out, w.changes())
 	}

@@ -18,9 +18,9 @@ import (
 	"github.com/verge-id/verge/testharness/agenttest"
 	"github.com/verge-id/verge/testharness/estimatortest"
 	"github.com/verge-id/verge/testharness/faultproxy"
-	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/long"
 	"github.com/verge-id/verge/testharness/stores"
+	"github.com/verge-id/verge/testharness/testenv"
 	"github.com/verge-id/verge/testharness/wait"
 )
 
@@ -477,7 +477,7 @@ func provokeEstimator(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			b := &kit.Browser{
+			b := &testenv.Browser{
 				Client: &http.Client{Transport: toPort{in.at.Public}, CheckRedirect: noRedirects},
 			}
 			page, err := b.Open(redirect)

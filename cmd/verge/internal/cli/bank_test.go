@@ -23,8 +23,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/oidctest"
+	"github.com/verge-id/verge/testharness/testenv"
 	"github.com/verge-id/verge/testharness/wait"
 )
 
@@ -151,7 +151,7 @@ const npmProvider = "/usr/local/lib/oidc-provider/node_modules/oidc-provider/lib
 // npmBank is the npm package oidc-provider.
 func npmBank(t *testing.T) *bank {
 	t.Helper()
-	node := kit.Program(t, "node", "nodejs")
+	node := testenv.Program(t, "node", "nodejs")
 	if _, err := os.Stat(npmProvider); errors.Is(err, fs.ErrNotExist) {
 		if os.Getenv("VERGE_REQUIRE_REAL") == "1" {
 			t.Fatalf("%s is missing, and VERGE_REQUIRE_REAL=1 forbids to skip; .ci/install installs it",

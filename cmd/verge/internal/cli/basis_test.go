@@ -18,9 +18,9 @@ import (
 	"github.com/verge-id/verge/cmd/verge/internal/adminclient"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/operate"
-	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/long"
 	"github.com/verge-id/verge/testharness/passkeytest"
+	"github.com/verge-id/verge/testharness/testenv"
 	"github.com/verge-id/verge/testharness/wait"
 	"github.com/verge-id/verge/testharness/wallettest"
 )
@@ -319,9 +319,9 @@ func TestTrust_Changes(t *testing.T) {
 			if name == "wasm" {
 				long.Skip(t, "TestTrust_Changes")
 				g := newGuests(t)
-				module := g.put("verge.wasm", kit.Module(t))
+				module := g.put("verge.wasm", testenv.Module(t))
 				g.compile(module)
-				engine = g.section(module, "module_sha256 = \""+digestOf(kit.Module(t))+"\"")
+				engine = g.section(module, "module_sha256 = \""+digestOf(testenv.Module(t))+"\"")
 			}
 			t.Parallel()
 			t.Run("contract 34: a higher age before the browser comes", func(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/long"
+	"github.com/verge-id/verge/testharness/testenv"
 )
 
 // TestProductionInChromium: a real browser keeps the cookie of production through the way to the provider and
@@ -46,7 +46,7 @@ func TestProductionInChromium(t *testing.T) {
 // chromium starts a browser for which the domains of the service and of the shop are at the front.
 func (s *production) chromium(t *testing.T) context.Context {
 	t.Helper()
-	chromium := kit.Program(t, "chromium", "chromium-browser", "google-chrome")
+	chromium := testenv.Program(t, "chromium", "chromium-browser", "google-chrome")
 	front := s.front.Listener.Addr().String()
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(chromium), chromedp.NoSandbox, chromedp.UserDataDir(t.TempDir()),

@@ -18,7 +18,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/verge-id/verge/core/webhook"
-	"github.com/verge-id/verge/testharness/kit"
+	"github.com/verge-id/verge/testharness/testenv"
 	"github.com/verge-id/verge/testharness/wait"
 )
 
@@ -39,7 +39,7 @@ type consoleUser struct {
 // startChromium returns the context of a browser that ends with the test.
 func startChromium(t *testing.T, more ...chromedp.ExecAllocatorOption) context.Context {
 	t.Helper()
-	chromium := kit.Program(t, "chromium", "chromium-browser", "google-chrome")
+	chromium := testenv.Program(t, "chromium", "chromium-browser", "google-chrome")
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(chromium), chromedp.NoSandbox, chromedp.UserDataDir(t.TempDir()),
 		chromedp.Flag("no-proxy-server", true), chromedp.Flag("disable-component-update", true))
@@ -57,7 +57,7 @@ func startChromium(t *testing.T, more ...chromedp.ExecAllocatorOption) context.C
 // always says yes.
 func newConsoleUser(t *testing.T, browser context.Context, base string) *consoleUser {
 	t.Helper()
-	axe, err := os.ReadFile(kit.File(t, axeFile))
+	axe, err := os.ReadFile(testenv.File(t, axeFile))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,8 +18,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/long"
+	"github.com/verge-id/verge/testharness/testenv"
 	"github.com/verge-id/verge/testharness/wait"
 )
 
@@ -33,7 +33,7 @@ func TestI15IdleConnectionsCostNobodyElseAnything(t *testing.T) {
 	long.Skip(t, "TestI15IdleConnectionsCostNobodyElseAnything")
 	modules := newGuests(t)
 	guest := sync.OnceValue(func() string {
-		module := modules.put("verge.wasm", kit.Module(t))
+		module := modules.put("verge.wasm", testenv.Module(t))
 		modules.compile(module)
 		return modules.section(module, "")
 	})

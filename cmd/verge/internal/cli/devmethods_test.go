@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/afero"
 
-	"github.com/verge-id/verge/testharness/kit"
+	"github.com/verge-id/verge/testharness/testenv"
 	"github.com/verge-id/verge/testharness/wait"
 )
 
@@ -255,7 +255,7 @@ func TestDevChoice(t *testing.T) {
 func TestDevMethodsInAGuest(t *testing.T) {
 	t.Parallel()
 	g := newGuests(t)
-	module := g.put("verge.wasm", kit.Module(t))
+	module := g.put("verge.wasm", testenv.Module(t))
 	g.compile(module)
 	dir := t.TempDir()
 	if err := os.CopyFS(moduleCache(filepath.Join(dir, "data")), os.DirFS(g.cache())); err != nil {

@@ -18,9 +18,9 @@ import (
 	"github.com/verge-id/verge/cmd/verge/internal/config"
 	"github.com/verge-id/verge/cmd/verge/internal/modules"
 	"github.com/verge-id/verge/edge/engine"
-	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/long"
 	"github.com/verge-id/verge/testharness/stores"
+	"github.com/verge-id/verge/testharness/testenv"
 	"github.com/verge-id/verge/testharness/wait"
 )
 
@@ -29,7 +29,7 @@ import (
 func TestEngineWasm(t *testing.T) {
 	t.Parallel()
 	g := newGuests(t)
-	module := g.put("verge.wasm", kit.Module(t))
+	module := g.put("verge.wasm", testenv.Module(t))
 	g.compile(module)
 	for _, c := range []struct {
 		kv   string
@@ -116,7 +116,7 @@ func wantCompiledAlike(t *testing.T, process, tests string) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got, want) {
-		t.Errorf("the process has compiled %d bytes, kit.CompiledFiles %d: they compile in different ways",
+		t.Errorf("the process has compiled %d bytes, testenv.CompiledFiles %d: they compile differently",
 			len(got), len(want))
 	}
 }
@@ -200,7 +200,7 @@ func TestModulesThatCannotServe(t *testing.T) {
 func TestServeWasm(t *testing.T) {
 	t.Parallel()
 	g := newGuests(t)
-	module, digest := g.put("verge.wasm", kit.Module(t)), digestOf(kit.Module(t))
+	module, digest := g.put("verge.wasm", testenv.Module(t)), digestOf(testenv.Module(t))
 	g.compile(module)
 	for _, c := range []struct {
 		store string

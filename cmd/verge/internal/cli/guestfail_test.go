@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"github.com/verge-id/verge/core/admin"
-	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/long"
 	"github.com/verge-id/verge/testharness/stores"
+	"github.com/verge-id/verge/testharness/testenv"
 	"github.com/verge-id/verge/testharness/wait"
 )
 
@@ -218,7 +218,7 @@ func TestRollbackUnderAServer(t *testing.T) {
 	t.Parallel()
 	long.Skip(t, "TestRollbackUnderAServer")
 	g := newGuests(t)
-	good, bad := g.put("good.wasm", kit.Module(t)), g.put("bad.wasm", failing(t))
+	good, bad := g.put("good.wasm", testenv.Module(t)), g.put("bad.wasm", failing(t))
 	g.compile(good)
 	g.compile(bad)
 	sink := newEvents(t)

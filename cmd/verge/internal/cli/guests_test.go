@@ -18,7 +18,7 @@ import (
 
 	"github.com/verge-id/verge/cmd/verge/internal/config"
 	"github.com/verge-id/verge/cmd/verge/internal/modules"
-	"github.com/verge-id/verge/testharness/kit"
+	"github.com/verge-id/verge/testharness/testenv"
 	"github.com/verge-id/verge/wasm/postlink"
 )
 
@@ -73,7 +73,7 @@ func (g *guests) compile(path string, options ...string) {
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	dir := kit.CompiledFiles(g.t, wasm, options...)
+	dir := testenv.CompiledFiles(g.t, wasm, options...)
 	if err := os.CopyFS(g.cache(), os.DirFS(dir)); err != nil {
 		g.t.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func changed(t *testing.T, wasm []byte, from, to string) []byte {
 
 // notAnswering returns a module that does not answer its canary request correctly.
 func notAnswering(t *testing.T) []byte {
-	return changed(t, kit.Module(t), "/api/v1/openapi.yaml", "/api/v1/openapi.yamx")
+	return changed(t, testenv.Module(t), "/api/v1/openapi.yaml", "/api/v1/openapi.yamx")
 }
 
 // failing returns the core as a guest that fails in the middle of a request if the name of the

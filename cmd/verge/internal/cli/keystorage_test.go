@@ -14,8 +14,8 @@ import (
 
 	"github.com/verge-id/verge/cmd/verge/internal/config"
 	"github.com/verge-id/verge/testharness/agenttest"
-	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/long"
+	"github.com/verge-id/verge/testharness/testenv"
 	"github.com/verge-id/verge/testharness/wait"
 )
 
@@ -97,7 +97,7 @@ func (s *keyless) code(in *served) string {
 	s.t.Helper()
 	at := "http://" + in.at.Public + "/oidc/authorize?response_type=code&scope=openid&client_id=" +
 		testIntegration + "&redirect_uri=" + url.QueryEscape("https://shop.example/back")
-	browser := &kit.Browser{Client: &http.Client{Transport: toPort{in.at.Public},
+	browser := &testenv.Browser{Client: &http.Client{Transport: toPort{in.at.Public},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 	back, err := browser.Verify(at, "https://shop.example/back", "approve", nil)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/verge-id/verge/kvadapters/bolt"
-	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/long"
+	"github.com/verge-id/verge/testharness/testenv"
 )
 
 // TestMain puts two commands on the path. "verge" is built from cmd/verge, for scripts and for tests that
@@ -83,7 +83,7 @@ var testDisk = func() (good bolt.Disk) { return good }
 
 // TestScripts runs the command as a user does. testdata/script has one file for each promise.
 func TestScripts(t *testing.T) {
-	kit.Source(t)
+	testenv.Source(t)
 	t.Parallel()
 	ways := long.Pick(t, "TestScripts", [][]string{{"--check"}}, [][]string{{"--check"}, nil})
 	testscript.Run(t, testscript.Params{

@@ -8,14 +8,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/verge-id/verge/testharness/kit"
+	"github.com/verge-id/verge/testharness/testenv"
 )
 
 // The first build takes minutes, so `make run` prints its steps with their time, and the output of a failed
 // step.
 func TestMake_PrintsSteps(t *testing.T) {
 	t.Parallel()
-	program := kit.Program(t, "make")
+	program := testenv.Program(t, "make")
 	makefile, err := os.ReadFile("../../../../Makefile")
 	if err != nil {
 		t.Fatal(err)
@@ -57,7 +57,7 @@ func TestMake_PrintsSteps(t *testing.T) {
 // keeps the module of an earlier build up to date.
 func TestMake_RunLeavesOutTheModule(t *testing.T) {
 	t.Parallel()
-	program := kit.Program(t, "make")
+	program := testenv.Program(t, "make")
 	makefile, err := os.ReadFile("../../../../Makefile")
 	if err != nil {
 		t.Fatal(err)

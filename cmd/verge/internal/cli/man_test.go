@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/afero"
 
-	"github.com/verge-id/verge/testharness/kit"
+	"github.com/verge-id/verge/testharness/testenv"
 )
 
 // overstruck matches what a terminal's bold print repeats.
@@ -49,7 +49,7 @@ func TestManPages(t *testing.T) {
 	if page := readText(t, filepath.Join(dir, "verge.1")); !strings.Contains(page, `verge\-kv\-backup(1)`) {
 		t.Errorf("verge(1) does not lead to the other pages:\n%s", page)
 	}
-	mandoc := kit.Program(t, "mandoc")
+	mandoc := testenv.Program(t, "mandoc")
 	if out, err := exec.Command(mandoc, append([]string{"-T", "lint", "-W", "error"}, files...)...).
 		CombinedOutput(); err != nil || len(out) > 0 {
 		t.Errorf("mandoc: %v\n%s", err, out)

@@ -29,9 +29,9 @@ import (
 
 	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/testharness/estimatortest"
-	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/long"
 	"github.com/verge-id/verge/testharness/oidctest"
+	"github.com/verge-id/verge/testharness/testenv"
 )
 
 // production is `verge serve` in mode production, the real binary. A proxy in front does TLS, as
@@ -363,7 +363,7 @@ func TestProduction(t *testing.T) {
 				more := ""
 				if engine == "wasm" {
 					g := newGuests(t)
-					module := g.put("verge.wasm", kit.Module(t))
+					module := g.put("verge.wasm", testenv.Module(t))
 					g.compile(module)
 					more = g.section(module, fmt.Sprintf("module_key = %q", g.public))
 				}

@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/afero"
 
-	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/long"
+	"github.com/verge-id/verge/testharness/testenv"
 	"github.com/verge-id/verge/testharness/wait"
 	"github.com/verge-id/verge/testharness/wallettest"
 )
@@ -60,9 +60,9 @@ func TestTrust_Proofs(t *testing.T) {
 			engine := ""
 			if name == "wasm" {
 				g := newGuests(t)
-				module := g.put("verge.wasm", kit.Module(t))
+				module := g.put("verge.wasm", testenv.Module(t))
 				g.compile(module)
-				engine = g.section(module, "module_sha256 = \""+digestOf(kit.Module(t))+"\"")
+				engine = g.section(module, "module_sha256 = \""+digestOf(testenv.Module(t))+"\"")
 			}
 			s := newTrust(t, engine)
 			s.prove = wallettest.ExternalProver(program, filepath.Dir(file))

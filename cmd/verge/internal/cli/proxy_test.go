@@ -20,9 +20,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/long"
 	"github.com/verge-id/verge/testharness/stores"
+	"github.com/verge-id/verge/testharness/testenv"
 	"github.com/verge-id/verge/testharness/wait"
 )
 
@@ -80,7 +80,7 @@ func startProxy(t, life *testing.T, n int, behind []string) *front {
 func startProxyWith(t, life *testing.T, n int, texts map[string]string, behind []string) *front {
 	t.Helper()
 	c := proxies[n]
-	program := kit.Program(t, c.program, c.name)
+	program := testenv.Program(t, c.program, c.name)
 	f := &front{addr: fmt.Sprintf("127.0.0.1:%d", stores.FreePort(t)), dir: life.TempDir(), says: new(lines)}
 	certificate, key, pool := selfSigned(t, aCertificate())
 	for name, text := range map[string]string{"crt": certificate, "key": key, "pair.pem": certificate + key} {

@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/long"
+	"github.com/verge-id/verge/testharness/testenv"
 	"github.com/verge-id/verge/testharness/wait"
 )
 
@@ -90,12 +90,12 @@ func TestRecipes_Backup(t *testing.T) {
 		t.Run(r.name, func(t *testing.T) {
 			t.Parallel()
 			for _, name := range r.programs {
-				kit.Program(t, name)
+				testenv.Program(t, name)
 			}
 			path := os.Getenv("PATH")
 			if r.name == "postgres" { // Debian puts most of its programs next to the server only
 				server, err := filepath.EvalSymlinks(
-					kit.Program(t, "postgres", "/usr/lib/postgresql/15/bin/postgres"))
+					testenv.Program(t, "postgres", "/usr/lib/postgresql/15/bin/postgres"))
 				if err != nil {
 					t.Fatal(err)
 				}

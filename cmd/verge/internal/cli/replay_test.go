@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/afero"
 
-	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/long"
+	"github.com/verge-id/verge/testharness/testenv"
 )
 
 // The same command replays a guest. It finds a guest that answers differently: here one with another text for
@@ -16,7 +16,7 @@ import (
 func TestReplayInAGuest(t *testing.T) {
 	t.Parallel()
 	long.Skip(t, "TestReplayInAGuest")
-	guests, wasm := newGuests(t), kit.Module(t)
+	guests, wasm := newGuests(t), testenv.Module(t)
 	const says, instead = "The result token has been used.", "The result token has been eaten"
 	corpus := "../../../../testharness/corpus/testdata/results.jsonl.gz"
 	for _, c := range []struct {

@@ -16,8 +16,8 @@ import (
 
 	"github.com/spf13/afero"
 
-	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/long"
+	"github.com/verge-id/verge/testharness/testenv"
 	"github.com/verge-id/verge/testharness/wait"
 )
 
@@ -28,7 +28,7 @@ const reported = 1000 // sessions
 func TestReport_Month(t *testing.T) {
 	t.Parallel()
 	long.Skip(t, "TestReport_Month")
-	openssl := kit.Program(t, "openssl")
+	openssl := testenv.Program(t, "openssl")
 	sink := newEvents(t)
 	sink.trust(testSecret)
 	p := serveFiles(t, map[string]string{

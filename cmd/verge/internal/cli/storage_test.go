@@ -22,9 +22,9 @@ import (
 
 	"github.com/verge-id/verge/edge/engine"
 	"github.com/verge-id/verge/kvadapters/bolt"
-	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/long"
 	"github.com/verge-id/verge/testharness/stores"
+	"github.com/verge-id/verge/testharness/testenv"
 	"github.com/verge-id/verge/testharness/wait"
 )
 
@@ -109,7 +109,7 @@ func engineSection(t *testing.T, name string) string {
 		return ""
 	}
 	g := newGuests(t)
-	module := g.put("verge.wasm", kit.Module(t))
+	module := g.put("verge.wasm", testenv.Module(t))
 	g.compile(module)
 	return g.section(module, fmt.Sprintf("module_key = %q", g.public)) // without a pin there is a warning
 }

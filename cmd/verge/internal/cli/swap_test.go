@@ -24,8 +24,8 @@ import (
 	"github.com/verge-id/verge/core/admin"
 	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/edge/engine"
-	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/long"
+	"github.com/verge-id/verge/testharness/testenv"
 	"github.com/verge-id/verge/testharness/wait"
 )
 
@@ -77,7 +77,7 @@ func TestSwapUnderLoad(t *testing.T) {
 	t.Parallel()
 	long.Skip(t, "TestSwapUnderLoad")
 	g := newGuests(t)
-	good := kit.Module(t)
+	good := testenv.Module(t)
 	versions := [][]byte{good, another(good, "one")}
 	used := g.path("used.wasm")
 	for n, wasm := range versions {
@@ -188,7 +188,7 @@ type rejecting struct {
 func TestModule_Rejected(t *testing.T) {
 	t.Parallel()
 	g := newGuests(t)
-	r := &rejecting{guests: g, good: kit.Module(t)}
+	r := &rejecting{guests: g, good: testenv.Module(t)}
 	r.fine = another(r.good, "never compiled")
 	r.used = g.put("used.wasm", r.good)
 	g.compile(r.used)
@@ -471,7 +471,7 @@ func (in *served) page(t *testing.T, at, path string) (status int, body string) 
 func TestHangUpReadsPins(t *testing.T) {
 	t.Parallel()
 	g := newGuests(t)
-	good := kit.Module(t)
+	good := testenv.Module(t)
 	two := another(good, "one") // as in TestSwapUnderLoad, so that it is compiled once
 	one, other := digestOf(good), digestOf(two)
 	first, second := g.put("first.wasm", good), g.put("second.wasm", two)

@@ -7,7 +7,7 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
-	"github.com/verge-id/verge/testharness/kit"
+	"github.com/verge-id/verge/testharness/testenv"
 )
 
 // axeFile is axe-core, which .ci/install installs.
@@ -16,7 +16,7 @@ const axeFile = "/usr/local/lib/axe/node_modules/axe-core/axe.min.js"
 // axe returns what axe-core finds wrong with the page. It runs outside the page's content security policy.
 func (w *walk) axe() []string {
 	w.t.Helper()
-	script, err := os.ReadFile(kit.File(w.t, axeFile))
+	script, err := os.ReadFile(testenv.File(w.t, axeFile))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -47,7 +47,7 @@ var looks = []look{
 // one colour scheme and on the computer in the other, and in one language all four.
 func inEveryLanguage(t *testing.T, walk func(t *testing.T, lang string, in []look)) {
 	t.Helper()
-	kit.File(t, axeFile) // without it, the test is skipped
+	testenv.File(t, axeFile) // without it, the test is skipped
 	for n, lang := range []string{"en", "de", "es", "fr", "pt", "it"} {
 		in := []look{looks[n%2], looks[3-n%2]}
 		if lang == "de" || pictures() != "" { // German has the longest words

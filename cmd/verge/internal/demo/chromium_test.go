@@ -27,7 +27,7 @@ import (
 	"github.com/verge-id/verge/core/method/kinds"
 	"github.com/verge-id/verge/testharness"
 	"github.com/verge-id/verge/testharness/courier"
-	"github.com/verge-id/verge/testharness/kit"
+	"github.com/verge-id/verge/testharness/testenv"
 	"github.com/verge-id/verge/testharness/wallettest"
 )
 
@@ -177,7 +177,7 @@ func TestMain(m *testing.M) {
 // start returns the context of the browser. The first call starts it.
 func (b *browser) start(t *testing.T) context.Context {
 	t.Helper()
-	chromium := kit.Program(t, "chromium", "chromium-browser", "google-chrome")
+	chromium := testenv.Program(t, "chromium", "chromium-browser", "google-chrome")
 	b.once.Do(func() { b.err = b.run(chromium) })
 	if b.err != nil {
 		t.Fatalf("Chromium does not start: %v", b.err)

@@ -17,8 +17,8 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
-	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/long"
+	"github.com/verge-id/verge/testharness/testenv"
 )
 
 // Places on pages.
@@ -313,7 +313,7 @@ func runsFirst(script string) step {
 // and by pictures for a person.
 func TestChromiumMethodPages(t *testing.T) {
 	long.Skip(t, "TestChromiumMethodPages")
-	kit.File(t, axeFile) // without it, the test is skipped
+	testenv.File(t, axeFile) // without it, the test is skipped
 	w := newWalkIn(t, &withCamera)
 	w.estimate("15")
 	w.do(chromedp.EmulateViewport(390, 844, chromedp.EmulateMobile))

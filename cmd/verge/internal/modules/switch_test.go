@@ -20,7 +20,7 @@ import (
 	"github.com/verge-id/verge/edge/wasmhost"
 	"github.com/verge-id/verge/kvadapters/memory"
 	"github.com/verge-id/verge/testharness/guestcode"
-	"github.com/verge-id/verge/testharness/kit"
+	"github.com/verge-id/verge/testharness/testenv"
 	"github.com/verge-id/verge/testharness/wait"
 )
 
@@ -57,7 +57,7 @@ func another(wasm []byte, text string) []byte {
 // badModules returns modules whose guests trap on a request for /trap.
 func badModules(t *testing.T) (all [3]Module) {
 	t.Helper()
-	wasm := kit.Build(t, "github.com/verge-id/verge/edge/wasmhost/testdata/badguest")
+	wasm := testenv.Build(t, "github.com/verge-id/verge/edge/wasmhost/testdata/badguest")
 	for n := range all {
 		text := string(rune('a' + n))
 		m, err := New(another(wasm, text), "file "+text)

@@ -23,8 +23,8 @@ import (
 
 	"github.com/verge-id/verge/core/internal/hosted/pages"
 	"github.com/verge-id/verge/core/web"
-	"github.com/verge-id/verge/testharness/kit"
 	"github.com/verge-id/verge/testharness/long"
+	"github.com/verge-id/verge/testharness/testenv"
 )
 
 // axeFile is axe-core, which .ci/install installs.
@@ -124,8 +124,8 @@ const allOfAxe = `;axe.run(document, {resultTypes: ["violations"], rules: {"targ
 // startChromium returns a browser, and axe-core.
 func startChromium(t *testing.T) (ctx context.Context, axe string) {
 	t.Helper()
-	chromium := kit.Program(t, "chromium", "chromium-browser", "google-chrome")
-	script, err := os.ReadFile(kit.File(t, axeFile))
+	chromium := testenv.Program(t, "chromium", "chromium-browser", "google-chrome")
+	script, err := os.ReadFile(testenv.File(t, axeFile))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package kit
+package testenv
 
 import (
 	"crypto/sha256"
@@ -105,7 +105,7 @@ func compileInto(dir, temp string, module []byte, options []string) error {
 	if err := os.WriteFile(path, module, 0o600); err != nil {
 		return err
 	}
-	const program = "github.com/verge-id/verge/testharness/kit/internal/compile"
+	const program = "github.com/verge-id/verge/testharness/testenv/internal/compile"
 	args := append([]string{"run", program, dir, path}, options...)
 	if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
 		return fmt.Errorf("kit: %w: %s", err, out)

@@ -2,7 +2,7 @@
 // with the detector compiling takes fifteen times as long. It compiles as package wasmhost does: without
 // debug information, which the cache's key does not show, and which makes a module larger and slower.
 //
-//	go run ./testharness/kit/internal/compile DIR MODULE [interruptible]
+//	go run ./testharness/testenv/internal/compile DIR MODULE [interruptible]
 package main
 
 import (

@@ -42,7 +42,7 @@ import (
 
 var ctx = context.Background()
 
-// Publishers and integrations of a world.
+// Publishers and integrations of a fixture.
 const (
 	mineID    = "pub_nordlicht"
 	othersID  = "pub_ahrenfeld"
@@ -56,7 +56,7 @@ const (
 	secret    = "whsec_only_for_these_tests"
 )
 
-// The store chooses the other ids. Paths and forms of tests have these aliases instead, which world.real
+// The store chooses the other ids. Paths and forms of tests have these aliases instead, which fixture.real
 // replaces. The aliases of members, keys, invitations and operator tokens are mem_viewer, key_1, inv_1, op_1
 // and others.
 const (
@@ -69,8 +69,8 @@ const (
 	current    = "{version}" // of the integration or publisher of the path
 )
 
-// world is a console with the operations of a service on a store in memory.
-type world struct {
+// fixture is a console with the operations of a service on a store in memory.
+type fixture struct {
 	*console.Console
 	*testhost.Host
 	t         testing.TB
@@ -93,13 +93,13 @@ type world struct {
 
 func ptr[T any](v T) *T { return &v }
 
-// newWorld returns a world in which much has happened.
-func newWorld(t testing.TB) *world { return newWorldWith(t, "") }
+// newFixture returns a fixture in which much has happened.
+func newFixture(t testing.TB) *fixture { return newFixtureWith(t, "") }
 
-// newWorldWith returns a world whose names end in suffix.
-func newWorldWith(t testing.TB, suffix string) *world {
+// newFixtureWith returns a fixture whose names end in suffix.
+func newFixtureWith(t testing.TB, suffix string) *fixture {
 	t.Helper()
-	w := emptyWorld(t)
+	w := emptyFixture(t)
 	w.suffix = suffix
 	w.addPublishers()
 	w.addPeople()
@@ -114,10 +114,10 @@ func newWorldWith(t testing.TB, suffix string) *world {
 
 var passes = []int{204, 401, 401, 401, 401} // of the signed test
 
-func emptyWorld(t testing.TB) *world {
+func emptyFixture(t testing.TB) *fixture {
 	t.Helper()
 	h := testhost.New(t)
-	w := &world{Host: h, t: t, now: h.Clock.Now(), answers: []int{200}, cause: host.FetchTimeout,
+	w := &fixture{Host: h, t: t, now: h.Clock.Now(), answers: []int{200}, cause: host.FetchTimeout,
 		aliases: map[string]string{},
 		access:  &access{now: h.Clock.Now, actors: map[string]operate.Actor{}}}
 	for cookie, who := range actors {
@@ -181,7 +181,7 @@ var catalog = func() method.Catalog {
 }()
 
 // Fetch implements host.Fetcher: it is the receiver of every integration.
-func (w *world) Fetch(context.Context, host.FetchRequest) (host.FetchResponse, error) {
+func (w *fixture) Fetch(context.Context, host.FetchRequest) (host.FetchResponse, error) {
 	status := w.answers[w.asked%len(w.answers)]
 	w.asked++
 	if status == 0 {
@@ -191,11 +191,11 @@ func (w *world) Fetch(context.Context, host.FetchRequest) (host.FetchResponse, e
 }
 
 // at sets the clock to a time before now.
-func (w *world) at(before time.Duration) { w.Clock.Advance(w.now.Add(-before).Sub(w.Clock.Now())) }
+func (w *fixture) at(before time.Duration) { w.Clock.Advance(w.now.Add(-before).Sub(w.Clock.Now())) }
 
 const days = 24 * time.Hour
 
-func (w *world) addPublishers() {
+func (w *fixture) addPublishers() {
 	w.t.Helper()
 	before := func(n time.Duration) *time.Time { return ptr(w.now.Add(-n * days)) }
 	for _, p := range []integration.Publisher{{ID: mineID, Name: "Nordlicht Spirits", Created: before(120)},
@@ -238,7 +238,7 @@ func usual(i integration.Integration) integration.Integration {
 }
 
 // put adds or replaces an integration.
-func (w *world) put(i integration.Integration) {
+func (w *fixture) put(i integration.Integration) {
 	w.t.Helper()
 	i.Name += w.suffix
 	sealed := secret
@@ -249,7 +249,7 @@ func (w *world) put(i integration.Integration) {
 }
 
 // change changes the record of an integration, whatever it is.
-func (w *world) change(id string, change func(*integration.Integration)) {
+func (w *fixture) change(id string, change func(*integration.Integration)) {
 	w.t.Helper()
 	i, err := w.directory.ReadIntegration(ctx, id)
 	coretest.Must(w.t, err)
@@ -258,14 +258,14 @@ func (w *world) change(id string, change func(*integration.Integration)) {
 }
 
 // tested records the result of a signed webhook test.
-func (w *world) tested(id string, ready bool) {
+func (w *fixture) tested(id string, ready bool) {
 	w.t.Helper()
 	i, err := w.directory.ReadIntegration(ctx, id)
 	coretest.Must(w.t, err)
 	coretest.Must(w.t, w.directory.RecordReadiness(ctx, &i.Value, secret, ready))
 }
 
-func (w *world) addPeople() {
+func (w *fixture) addPeople() {
 	w.t.Helper()
 	w.at(50 * days)
 	ada, grace := w.joins("admin", mineID), w.joins("developer", mineID)
@@ -302,7 +302,7 @@ func (w *world) addPeople() {
 }
 
 // joins makes the actor of a cookie a member of a publisher. It returns the device with the passkey.
-func (w *world) joins(cookie, publisher string) *passkeytest.Authenticator {
+func (w *fixture) joins(cookie, publisher string) *passkeytest.Authenticator {
 	w.t.Helper()
 	who, people := w.access.actors[cookie], w.Operations.People
 	who.Name += w.suffix
@@ -321,7 +321,7 @@ func (w *world) joins(cookie, publisher string) *passkeytest.Authenticator {
 	return device
 }
 
-func (w *world) signIn(device *passkeytest.Authenticator) {
+func (w *fixture) signIn(device *passkeytest.Authenticator) {
 	w.t.Helper()
 	ceremony, err := w.Operations.People.BeginSignIn()
 	coretest.Must(w.t, err)
@@ -332,7 +332,7 @@ func (w *world) signIn(device *passkeytest.Authenticator) {
 }
 
 // addKeys adds keys, and the changes of the developer.
-func (w *world) addKeys() {
+func (w *fixture) addKeys() {
 	w.t.Helper()
 	developer := w.access.actors["developer"]
 	var used []host.KeyUse
@@ -366,7 +366,7 @@ func (w *world) addKeys() {
 }
 
 // addTraffic adds sessions, their events, and usage.
-func (w *world) addTraffic() {
+func (w *fixture) addTraffic() {
 	w.t.Helper()
 	w.at(3 * time.Hour)
 	failed := w.start(shopID, 1)
@@ -403,7 +403,7 @@ func (w *world) addTraffic() {
 }
 
 // addPasskeys adds passkeys of users, as far as one can count them.
-func (w *world) addPasskeys(count int) {
+func (w *fixture) addPasskeys(count int) {
 	w.t.Helper()
 	made := []byte(w.now.Format(time.RFC3339Nano))
 	for n := range count {
@@ -413,7 +413,7 @@ func (w *world) addPasskeys(count int) {
 }
 
 // used counts outcomes of the last 30 days.
-func (w *world) used(outcomes ...string) {
+func (w *fixture) used(outcomes ...string) {
 	w.t.Helper()
 	var totals host.Totals
 	for n := range 30 {
@@ -428,7 +428,7 @@ func (w *world) used(outcomes ...string) {
 }
 
 // start begins a session in a partition.
-func (w *world) start(id string, partition session.Partition) lifecycle.Session {
+func (w *fixture) start(id string, partition session.Partition) lifecycle.Session {
 	w.t.Helper()
 	i, err := w.directory.Integration(ctx, id)
 	coretest.Must(w.t, err)
@@ -441,7 +441,7 @@ func (w *world) start(id string, partition session.Partition) lifecycle.Session 
 	return s
 }
 
-func (w *world) fire(s lifecycle.Session, attempt int, trigger session.Trigger, step session.Step) {
+func (w *fixture) fire(s lifecycle.Session, attempt int, trigger session.Trigger, step session.Step) {
 	w.t.Helper()
 	_, err := w.sessions.Fire(ctx, s, lifecycle.Step{Trigger: trigger, Attempt: attempt, What: step})
 	coretest.Must(w.t, err)
@@ -449,7 +449,7 @@ func (w *world) fire(s lifecycle.Session, attempt int, trigger session.Trigger, 
 
 // completes returns the id of a session that was completed before now, after a failed attempt, and whose
 // result was used. Its receiver was down for a minute.
-func (w *world) completes(before time.Duration) string {
+func (w *fixture) completes(before time.Duration) string {
 	w.t.Helper()
 	s := w.completed(before)
 	used := s.ID.UsedKey()
@@ -460,7 +460,7 @@ func (w *world) completes(before time.Duration) string {
 	return s.Text
 }
 
-func (w *world) completed(before time.Duration) lifecycle.Session {
+func (w *fixture) completed(before time.Duration) lifecycle.Session {
 	w.t.Helper()
 	w.at(before + time.Minute)
 	s := w.start(shopID, 0)
@@ -479,7 +479,7 @@ func (w *world) completed(before time.Duration) lifecycle.Session {
 }
 
 // deliver makes one attempt for each event that is due in a partition.
-func (w *world) deliver(partition session.Partition) {
+func (w *fixture) deliver(partition session.Partition) {
 	w.t.Helper()
 	w.asked = 0
 	tasks, _, err := w.Memory.Claim(ctx, partition.Name(), w.Clock.Now(), time.Minute, 1000)
@@ -496,7 +496,7 @@ func (w *world) deliver(partition session.Partition) {
 }
 
 // audit returns the latest entries of all publishers, the latest first.
-func (w *world) audit() []operate.AuditEntry {
+func (w *fixture) audit() []operate.AuditEntry {
 	w.t.Helper()
 	page, err := w.Operations.Audit(ctx, actors["operator"], "", operate.Cursor{Limit: 200})
 	coretest.Must(w.t, err)
@@ -505,7 +505,7 @@ func (w *world) audit() []operate.AuditEntry {
 
 // did returns the operations of the test that changed something or sent something. The audit does not have
 // those that only send something.
-func (w *world) did() (all []string) {
+func (w *fixture) did() (all []string) {
 	w.t.Helper()
 	entries := w.audit()
 	for _, e := range entries[:len(entries)-w.entries] {
@@ -523,7 +523,7 @@ func (w *world) did() (all []string) {
 var integrationPath = regexp.MustCompile(`/integrations/([^/?]+)`)
 
 // real returns a path and a form with ids and versions instead of their aliases.
-func (w *world) real(path, form string) (string, string) {
+func (w *fixture) real(path, form string) (string, string) {
 	var pairs []string
 	for alias, id := range w.aliases {
 		pairs = append(pairs, alias, id)
@@ -537,7 +537,7 @@ func (w *world) real(path, form string) (string, string) {
 }
 
 // version returns the present version of the integration or publisher of a path.
-func (w *world) version(path string) string {
+func (w *fixture) version(path string) string {
 	if of := integrationPath.FindStringSubmatch(path); of != nil {
 		i, err := w.directory.ReadIntegration(ctx, of[1])
 		coretest.Must(w.t, err)
@@ -551,7 +551,7 @@ func (w *world) version(path string) string {
 const cookieName = "__Host-verge-console"
 
 // ask sends one request as the routes would.
-func (w *world) ask(method, path, who, form string, header ...string) *web.Response {
+func (w *fixture) ask(method, path, who, form string, header ...string) *web.Response {
 	path, form = w.real(path, form)
 	path, query, _ := strings.Cut(path, "?")
 	req := &web.Request{Method: method, Path: path, Query: query, Header: web.Header{}, Body: []byte(form),

@@ -103,8 +103,8 @@ func config(t testing.TB, profile string, changes settings) method.Config {
 	return c
 }
 
-// world is a method, and does for it what the core does.
-type world struct {
+// fixture is a method, and does for it what the core does.
+type fixture struct {
 	testing.TB
 	method  method.Requester
 	session method.Session
@@ -113,18 +113,18 @@ type world struct {
 	state   []byte // of the open box
 }
 
-func newWorld(t testing.TB, c method.Config) *world {
+func newFixture(t testing.TB, c method.Config) *fixture {
 	t.Helper()
-	return newWorldWith(t, c, nil)
+	return newFixtureWith(t, c, nil)
 }
 
-// newWorldWith is newWorld for a host with trusted lists.
-func newWorldWith(t testing.TB, c method.Config, lists method.TrustLists) *world {
+// newFixtureWith is newFixture for a host with trusted lists.
+func newFixtureWith(t testing.TB, c method.Config, lists method.TrustLists) *fixture {
 	t.Helper()
 	if wrong := openid4vp.Kind.Check(c); len(wrong) > 0 {
 		t.Fatal(wrong)
 	}
-	w := &world{TB: t, now: noon}
+	w := &fixture{TB: t, now: noon}
 	m, err := openid4vp.Kind.Open(c, method.Host{Now: func() time.Time { return w.now }, Random: rand.Reader,
 		Sign: sign, Verify: edge.Verify, VerifyProof: verifyDouble, TrustLists: lists}.For(c.Name))
 	if err != nil {
@@ -169,7 +169,7 @@ func sign(_ context.Context, key, algorithm string, message []byte) ([]byte, err
 }
 
 // begin opens a box.
-func (w *world) begin() {
+func (w *fixture) begin() {
 	w.Helper()
 	if err := w.method.Begin(w.Context(), w.session); err != nil {
 		w.Fatal(err)
@@ -182,7 +182,7 @@ func (w *world) begin() {
 }
 
 // act posts a form, or collects the stored response.
-func (w *world) act(form url.Values, kept []byte) method.Decision {
+func (w *fixture) act(form url.Values, kept []byte) method.Decision {
 	w.Helper()
 	d, err := w.method.Act(w.Context(), w.session, method.Step{Form: form, Response: kept, State: w.state})
 	if err != nil {
@@ -192,10 +192,10 @@ func (w *world) act(form url.Values, kept []byte) method.Decision {
 }
 
 // shows is the page that waits.
-func (w *world) shows() method.View { return w.method.Show(w.session, w.state) }
+func (w *fixture) shows() method.View { return w.method.Show(w.session, w.state) }
 
 // RoundTrip carries the wallet's requests to the box.
-func (w *world) RoundTrip(r *http.Request) (*http.Response, error) {
+func (w *fixture) RoundTrip(r *http.Request) (*http.Response, error) {
 	address := r.URL.String()
 	if strings.TrimSuffix(address, method.SameDevice) != box {
 		return nil, errors.New("the wallet asks " + r.Method + " " + address)
@@ -222,7 +222,7 @@ func (w *world) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // get returns the request object as a wallet gets it that does not know POST.
-func (w *world) get(same bool) (method.RequestObject, error) {
+func (w *fixture) get(same bool) (method.RequestObject, error) {
 	return w.method.Request(w.Context(), w.session, w.state, method.Call{Same: same})
 }
 
@@ -233,7 +233,7 @@ type readCloser struct{ *strings.Reader }
 func (readCloser) Close() error { return nil }
 
 // message returns the wallet's response to a link.
-func (w *world) message(link string, changes ...func(*wallettest.Presentation)) wallettest.Message {
+func (w *fixture) message(link string, changes ...func(*wallettest.Presentation)) wallettest.Message {
 	w.Helper()
 	r, err := w.wallet.Open(w.Context(), link)
 	if err != nil {
@@ -249,17 +249,17 @@ func (w *world) message(link string, changes ...func(*wallettest.Presentation)) 
 const formType = "application/x-www-form-urlencoded"
 
 // post posts to an address of the pending response, and returns the stored value.
-func (w *world) post(address, contentType, body string) (kept []byte, err error) {
+func (w *fixture) post(address, contentType, body string) (kept []byte, err error) {
 	return w.method.Receive(w.Context(), w.session, w.state, method.Call{Address: address,
 		Same: strings.HasSuffix(address, method.SameDevice), ContentType: contentType, Body: []byte(body)})
 }
 
-func (w *world) send(m wallettest.Message) ([]byte, error) {
+func (w *fixture) send(m wallettest.Message) ([]byte, error) {
 	return w.post(m.URL, formType, m.Form.Encode())
 }
 
 // wantRejected fails unless a response is rejected for that reason.
-func (w *world) wantRejected(reason string, kept []byte, err error) {
+func (w *fixture) wantRejected(reason string, kept []byte, err error) {
 	w.Helper()
 	var rejection *method.Rejection
 	switch {
@@ -274,7 +274,7 @@ func (w *world) wantRejected(reason string, kept []byte, err error) {
 
 // wantFault fails unless a response fails the attempt for a fault of the document. reason is the exact one,
 // for logs.
-func (w *world) wantFault(fault method.Reason, reason string, kept []byte, err error) {
+func (w *fixture) wantFault(fault method.Reason, reason string, kept []byte, err error) {
 	w.Helper()
 	if err != nil {
 		w.Errorf("the response is not kept: %v", err)

@@ -23,8 +23,8 @@ const (
 
 var now = time.Date(2026, 11, 21, 22, 0, 0, 0, time.UTC)
 
-// world is an issuer with the lists that it publishes.
-type world struct {
+// fixture is an issuer with the lists that it publishes.
+type fixture struct {
 	testing.TB
 	issuer *wallettest.Issuer
 	signer *ecdsa.PrivateKey // of status lists
@@ -32,19 +32,19 @@ type world struct {
 	status cbor.Item         // of documents
 }
 
-func newWorld(t testing.TB) *world {
+func newFixture(t testing.TB) *fixture {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
 	issuer := wallettest.NewIssuer(wallettest.IssuerConfig{Now: now})
-	return &world{TB: t, issuer: issuer, signer: key, trust: issuer.PEM(),
+	return &fixture{TB: t, issuer: issuer, signer: key, trust: issuer.PEM(),
 		status: wallettest.StatusReference(uri, 0)}
 }
 
 // lists returns who may sign lists about a document of the issuer.
-func (w *world) lists() mdoc.Lists {
+func (w *fixture) lists() mdoc.Lists {
 	w.Helper()
 	wallet := wallettest.New(w.issuer)
 	wallet.Now = func() time.Time { return now }
@@ -74,7 +74,7 @@ func (w *world) lists() mdoc.Lists {
 
 // list returns a status list: the first document is valid, the second revoked, the third suspended, and the
 // fourth has a status of the application.
-func (w *world) list() wallettest.StatusList {
+func (w *fixture) list() wallettest.StatusList {
 	return wallettest.StatusList{URI: uri, Bits: 2, List: []byte{0b11_10_01_00}, Issued: now.Add(-time.Hour),
 		Expires: now.Add(time.Hour), TTL: 10 * time.Minute, Key: w.signer,
 		Chain: [][]byte{w.issuer.Certify(&w.signer.PublicKey, wallettest.StatusSigner, nil)}}
@@ -82,13 +82,13 @@ func (w *world) list() wallettest.StatusList {
 
 // read reads a token and returns why it was rejected: the text of an Error, or the reason of a signer's
 // Rejection.
-func (w *world) read(token []byte, mediaType string) (list *revocation.StatusList, why string) {
+func (w *fixture) read(token []byte, mediaType string) (list *revocation.StatusList, why string) {
 	w.Helper()
 	list, err := revocation.ReadStatusList(w.Context(), token, mediaType, uri, w.lists(), now)
 	return list, w.why(err)
 }
 
-func (w *world) why(err error) string {
+func (w *fixture) why(err error) string {
 	w.Helper()
 	var rejection *mdoc.Rejection
 	var plain revocation.Error

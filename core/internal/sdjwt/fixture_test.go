@@ -24,16 +24,16 @@ var (
 	bornPath = []string{"birthdate"}
 )
 
-// world is an issuer, a wallet with its document, and the request that it answers.
-type world struct {
+// fixture is an issuer, a wallet with its document, and the request that it answers.
+type fixture struct {
 	testing.TB
 	issuer, stranger *wallettest.Issuer
 	wallet           *wallettest.Wallet
 }
 
-func newWorld(t testing.TB) *world {
+func newFixture(t testing.TB) *fixture {
 	t.Helper()
-	w := &world{TB: t}
+	w := &fixture{TB: t}
 	w.issuer = wallettest.NewIssuer(wallettest.IssuerConfig{Now: now, Between: 1})
 	w.stranger = wallettest.NewIssuer(wallettest.IssuerConfig{Now: now})
 	w.wallet = wallettest.New(w.issuer)
@@ -42,7 +42,7 @@ func newWorld(t testing.TB) *world {
 }
 
 // ask returns the request, for a document of the issuer.
-func (w *world) ask() sdjwt.Ask {
+func (w *fixture) ask() sdjwt.Ask {
 	w.Helper()
 	anchors, err := mdoc.ParseAnchors(w.issuer.PEM())
 	if err != nil {
@@ -57,7 +57,7 @@ func (w *world) ask() sdjwt.Ask {
 type change func(p *wallettest.Presentation)
 
 // present returns the wallet's answer.
-func (w *world) present(changes ...change) string {
+func (w *fixture) present(changes ...change) string {
 	w.Helper()
 	p, err := w.wallet.Presentation(wallettest.Session{}, "", "", nil)
 	if err != nil {
@@ -78,7 +78,7 @@ func (w *world) present(changes ...change) string {
 }
 
 // why returns the reason of a rejection, and "" for no error. A fault of the document is behind a slash.
-func (w *world) why(err error) string {
+func (w *fixture) why(err error) string {
 	w.Helper()
 	var rejection *mdoc.Rejection
 	switch {
