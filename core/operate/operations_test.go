@@ -453,7 +453,7 @@ func isInvalid(err error) bool {
 // judged are the operations that the core's host carries out, and who may do them.
 var judged = map[Operation]string{ModuleRead: "o v", ModuleActivate: "o", BackupMake: "o"}
 
-// TestRights_HostOperations: no member of a publisher does anything to the service, whatever their role there.
+// TestRights_HostOperations: no role at a publisher has a right on the service.
 func TestRights_HostOperations(t *testing.T) {
 	w := newFixture(t)
 	for op, may := range judged {

@@ -103,7 +103,7 @@ func TestModule_Rejected(t *testing.T) {
 			rejected(t, s, site, log)
 		})
 	}
-	t.Run("an instance that draws the same as the one before", func(t *testing.T) {
+	t.Run("an instance that draws the same as its predecessor", func(t *testing.T) {
 		s, site := on(t, server, workerd.Config{Guest: settings.Config{Host: "instance"}})
 		s.want(s.do("GET", s.base+"/echo", nil, nil), http.StatusOK, "")
 		site.Forget()
@@ -119,7 +119,7 @@ func TestModule_Rejected(t *testing.T) {
 	})
 }
 
-// An answer has every value of the guest's header, and none that is about the connection.
+// A response has every value of the guest's header, except headers of the connection.
 func TestGuest_ResponseHeader(t *testing.T) {
 	s, _ := on(t, probe(t), workerd.Config{})
 	for path, cookies := range map[string][]string{"/one-value": nil, "/two-values": {"a=1", "b=2"}} {
@@ -152,7 +152,7 @@ func probe(t *testing.T) *workerd.Server {
 	return workerd.Start(t, &workerd.Options{Other: module})
 }
 
-// A guest cannot tell how long it computes, as on the real platform: only I/O moves the
+// A guest cannot measure its own computing, as on the real platform: only I/O moves the
 // clock.
 func TestGuest_Clock(t *testing.T) {
 	s, _ := on(t, probe(t), workerd.Config{})
@@ -215,7 +215,7 @@ func TestFetches(t *testing.T) {
 		{"contract 26: a status is an answer", "/", 204, ""},
 		{"contract 26: a redirect is not followed", "/redirect", 307, `Location "/elsewhere"`},
 		{"contract 26: at most 64 KiB are read", "/large", 200, "65536 bytes"},
-		{"contract 26: nor more of one without an end", "/endless", 200, "65536 bytes"},
+		{"contract 26: nor more of an endless response", "/endless", 200, "65536 bytes"},
 		{"contract 26: a receiver that hangs", "/hang", 502, "timeout: "},
 		{"contract 26: one that stalls behind its status", "/stall", 502, "timeout: "},
 		{"contract 26: one that resets", "/reset", 502, "network_error: "},
@@ -283,7 +283,7 @@ func TestDeadline(t *testing.T) {
 	s.want(s.do("GET", s.base+"/echo", nil, nil), http.StatusOK, "")
 }
 
-// A client that goes away does not leave its request in the guest for ever.
+// A client that goes away does not leave its request in the guest permanently.
 func TestGuest_ClientGone(t *testing.T) {
 	server := probe(t)
 	release := make(chan struct{})
@@ -314,7 +314,7 @@ func TestGuest_ContextGone(t *testing.T) {
 	site.Abandon(abi.Handle, fetch)
 	s.want(s.do("GET", s.base+"/echo", nil, nil), http.StatusOK, "")
 	if _, live := site.Guest(); live != 1 {
-		t.Fatalf("%d requests are in the guest, want the one that was abandoned", live)
+		t.Fatalf("%d requests are in the guest, want only the abandoned request", live)
 	}
 	site.Advance(time.Minute)
 	s.want(s.do("GET", s.base+"/echo", nil, nil), http.StatusOK, "")

@@ -29,7 +29,7 @@ type bank struct {
 	down     error           // Begin's
 	back     method.Decision // of the return
 	err      error           // of the return
-	away     error           // of the form with which a browser leaves
+	away     error           // of the form that makes a browser leave
 	returned int             // how often a browser came back
 	query    url.Values      // what the last one brought
 	told     method.Session
