@@ -50,7 +50,7 @@ func benched(b *testing.B) (s *edge.Service, key string) {
 	b.Helper()
 	free := ratelimit.PerMinute(1_000_000_000)
 	c := config(b)
-	c.Core.Limits = web.Limits{SecretPerIP: free, ReconcilePerKey: free}
+	c.Core.Limits = web.Limits{SecretPerIP: free, StartsPerPublisher: free, ReconcilePerKey: free}
 	s = open(b, c)
 	d := s.Directory()
 	if err := d.PutPublisher(b.Context(), integration.Publisher{ID: benchPublisher,
