@@ -83,7 +83,7 @@ func (k Key) Vouch(message []byte) []byte {
 	if err != nil {
 		panic(err) // only for a length that no hash allows
 	}
-	return newMACer(key).tag(nil, message)
+	return newMACer(key).appendMAC(nil, nil, message)[:tagSize]
 }
 
 // SameMAC compares MACs in constant time.
@@ -119,12 +119,13 @@ type derived struct {
 }
 
 type purposeKeys struct {
-	aead   cipher.AEAD
-	header []byte // of every JWS
-	input  []byte // the header, encoded, and a dot: the begin of what every JWS signs
-	jws    *macer
-	mac    *macer
-	prefix []byte // of every message with a MAC
+	aead       cipher.AEAD
+	associated []byte // data of the AEAD
+	header     []byte // of every JWS
+	input      []byte // the header, encoded, and a dot: the begin of what every JWS signs
+	jws        *macer
+	mac        *macer
+	prefix     []byte // of every message with a MAC
 }
 
 // NewRing returns the ring of keys. The first one is active. Tokens are bound to the host name: a
@@ -204,7 +205,7 @@ func derive(k RingKey, host string) (*derived, error) {
 		return nil, fmt.Errorf("token: deriving keys: %w", err)
 	}
 	for _, purpose := range purposes {
-		pk := purposeKeys{header: jwsHeader(k.ID, purpose)}
+		pk := purposeKeys{header: jwsHeader(k.ID, purpose), associated: associated(d.id, purpose, host)}
 		pk.input = append(base64.RawURLEncoding.AppendEncode(nil, pk.header), '.')
 		var aeadKey, jwsKey, macKey []byte
 		for label, dst := range map[string]*[]byte{labelAEAD: &aeadKey, labelJWS: &jwsKey,
@@ -245,7 +246,8 @@ func (r *Ring) MAC(purpose string, message []byte) ([]byte, error) {
 	if !ok {
 		return nil, fmt.Errorf("token: unknown purpose %q", purpose)
 	}
-	return append(d.id[:], pk.mac.tag(pk.prefix, message)...), nil
+	mac := append(make([]byte, 0, keyIDSize+sha256.Size), d.id[:]...)
+	return pk.mac.appendMAC(mac, pk.prefix, message)[:host.MACSize], nil
 }
 
 // CheckMAC implements host.Sealer.
@@ -264,7 +266,7 @@ func (r *Ring) CheckMAC(purpose string, message, mac []byte) (until time.Time, e
 		return d.until, nil
 	}
 	pk, ok := d.use[purpose]
-	if !ok || !hmac.Equal(mac[keyIDSize:], pk.mac.tag(pk.prefix, message)) {
+	if !ok || !pk.mac.matches(mac[keyIDSize:], pk.prefix, message) {
 		return until, host.ErrNotAuthentic
 	}
 	return d.until, nil
@@ -291,21 +293,36 @@ const tagSize = host.MACSize - keyIDSize
 
 // macer makes MACs with one key. It keeps hashes that are already initialized with the key: for a short
 // message, this initialization takes longer than the rest.
-type macer struct{ hashes sync.Pool }
+type macer struct{ hashes sync.Pool } // of *keyedHash
 
-func newMACer(key []byte) *macer {
-	return &macer{sync.Pool{New: func() any { return hmac.New(sha256.New, key) }}}
+// keyedHash is HMAC-SHA256 with a key, and memory for one message and one MAC.
+type keyedHash struct {
+	hash.Hash
+	message, mac []byte
 }
 
-// tag returns the first bytes of the MAC of a message.
-func (m *macer) tag(prefix, message []byte) []byte { return m.sum(prefix, message)[:tagSize] }
+func newMACer(key []byte) *macer {
+	return &macer{sync.Pool{New: func() any { return &keyedHash{Hash: hmac.New(sha256.New, key)} }}}
+}
 
-// sum returns the whole MAC of a message.
-func (m *macer) sum(prefix, message []byte) []byte {
-	h := m.hashes.Get().(hash.Hash)
+// appendMAC appends the MAC of a message to b.
+func (m *macer) appendMAC(b, prefix, message []byte) []byte {
+	h := m.hashes.Get().(*keyedHash)
 	defer m.hashes.Put(h)
+	return h.appendMAC(b, prefix, message)
+}
+
+// matches reports whether mac is the beginning of the MAC of a message.
+func (m *macer) matches(mac, prefix, message []byte) bool {
+	h := m.hashes.Get().(*keyedHash)
+	defer m.hashes.Put(h)
+	h.mac = h.appendMAC(h.mac[:0], prefix, message)
+	return hmac.Equal(mac, h.mac[:len(mac)])
+}
+
+func (h *keyedHash) appendMAC(b, prefix, message []byte) []byte {
 	h.Reset()
 	h.Write(prefix)
 	h.Write(message)
-	return h.Sum(nil)
+	return h.Sum(b)
 }

@@ -3,10 +3,12 @@ package token
 import (
 	"bytes"
 	"crypto/hmac"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -86,15 +88,14 @@ func (r *Ring) seal(purpose string, claims, nonce []byte) ([]byte, error) {
 	if !ok {
 		return nil, fmt.Errorf("token: unknown purpose %q", purpose)
 	}
-	packed, err := pack(pk.header, claims, pk.hs256(claims))
-	if err != nil {
-		return nil, err
+	if len(claims) > 0xffff {
+		return nil, fmt.Errorf("token: claims of %d bytes do not fit", len(claims))
 	}
-	out := make([]byte, sealHead, sealHead+len(packed)+chacha20poly1305.Overhead)
-	out[0] = sealVersion
-	copy(out[1:], d.id[:])
-	copy(out[1+keyIDSize:], nonce)
-	return pk.aead.Seal(out, nonce, packed, r.associated(d, purpose)), nil
+	packed := 4 + len(pk.header) + len(claims) + sha256.Size
+	out := make([]byte, 0, sealHead+packed+chacha20poly1305.Overhead)
+	out = append(append(append(out, sealVersion), d.id[:]...), nonce...)
+	out = pk.appendHS256(pack(out, pk.header, claims), claims)
+	return pk.aead.Seal(out[:sealHead], nonce, out[sealHead:], pk.associated), nil
 }
 
 // Open implements host.Sealer. It checks, in this order: the version; that the key id is known; the AEAD
@@ -115,13 +116,13 @@ func (r *Ring) Open(purpose string, sealed []byte) (claims []byte, until time.Ti
 		return nil, until, host.ErrNotAuthentic
 	}
 	packed, err := pk.aead.Open(nil, sealed[1+keyIDSize:sealHead], sealed[sealHead:],
-		r.associated(d, purpose))
+		pk.associated)
 	if err != nil {
 		return nil, until, host.ErrNotAuthentic
 	}
 	header, claims, signature, ok := unpack(packed)
 	if !ok || !bytes.Equal(header, pk.header) ||
-		!hmac.Equal(signature, pk.hs256(claims)) {
+		!hmac.Equal(signature, pk.appendHS256(nil, claims)) {
 		return nil, until, host.ErrNotAuthentic
 	}
 	return claims, d.until, nil
@@ -132,29 +133,22 @@ func jwsHeader(keyID, purpose string) []byte {
 	return []byte(`{"alg":"HS256","kid":"` + keyID + `","typ":"verge-` + purpose + `+jwt"}`)
 }
 
-// hs256 returns the signature of a JWS of this key and purpose by HS256 (RFC 7518, 3.2).
-func (pk purposeKeys) hs256(claims []byte) []byte {
-	return pk.jws.sum(pk.input, base64.RawURLEncoding.AppendEncode(nil, claims))
+// appendHS256 appends the signature of a JWS of this key and purpose by HS256 (RFC 7518, 3.2).
+func (pk purposeKeys) appendHS256(b, claims []byte) []byte {
+	h := pk.jws.hashes.Get().(*keyedHash)
+	defer pk.jws.hashes.Put(h)
+	h.message = base64.RawURLEncoding.AppendEncode(h.message[:0], claims)
+	return h.appendMAC(b, pk.input, h.message)
 }
 
-func (r *Ring) associated(d *derived, purpose string) []byte {
-	ad := make([]byte, 0, 12+len(purpose)+len(r.host))
-	ad = append(ad, "verge\x00"...)
-	ad = append(ad, sealVersion)
-	ad = append(ad, d.id[:]...)
-	ad = append(ad, purpose...)
-	ad = append(ad, 0)
-	return append(ad, r.host...)
+func associated(id [keyIDSize]byte, purpose, host string) []byte {
+	return slices.Concat([]byte("verge\x00"), []byte{sealVersion}, id[:], []byte(purpose+"\x00"+host))
 }
 
-func pack(header, claims, signature []byte) ([]byte, error) {
-	if len(claims) > 0xffff {
-		return nil, fmt.Errorf("token: claims of %d bytes do not fit", len(claims))
-	}
-	b := make([]byte, 0, 4+len(header)+len(claims)+len(signature))
+// pack appends the header and the claims of a packed JWS. The signature follows.
+func pack(b, header, claims []byte) []byte {
 	b = append(binary.BigEndian.AppendUint16(b, uint16(len(header))), header...)
-	b = append(binary.BigEndian.AppendUint16(b, uint16(len(claims))), claims...)
-	return append(b, signature...), nil
+	return append(binary.BigEndian.AppendUint16(b, uint16(len(claims))), claims...)
 }
 
 func unpack(b []byte) (header, claims, signature []byte, ok bool) {

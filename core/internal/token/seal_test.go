@@ -358,9 +358,8 @@ func FuzzOpen(f *testing.F) {
 			t.Errorf("an envelope around %x opens as %q, %v", b, claims, err)
 		}
 		if header, claims, signature, ok := unpack(b); ok {
-			if again, err := pack(header, claims, signature); err != nil || !bytes.Equal(again, b) {
-				t.Errorf("%x unpacks to %q, %q, %x, which packs to %x, %v", b, header, claims, signature,
-					again, err)
+			if again := append(pack(nil, header, claims), signature...); !bytes.Equal(again, b) {
+				t.Errorf("%x unpacks to %q, %q, %x, which packs to %x", b, header, claims, signature, again)
 			}
 		}
 	})
