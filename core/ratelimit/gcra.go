@@ -89,10 +89,11 @@ func (l Limit) standing(tat, now time.Time) decision {
 		tat = now
 	}
 	d := decision{NewTAT: tat, Reset: tat.Sub(now)}
-	if room := l.burst() - d.Reset; room >= l.cost() {
-		d.Remaining = int(room / l.cost())
+	cost := l.cost()
+	if room := cost*time.Duration(l.Count) - d.Reset; room >= cost {
+		d.Remaining = int(room / cost)
 	} else {
-		d.RetryAfter = l.cost() - room
+		d.RetryAfter = cost - room
 	}
 	return d
 }

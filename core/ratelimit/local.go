@@ -62,19 +62,25 @@ func (m localMeter) Spend(
 
 // Spend implements Store; it never fails.
 func (l *Local) Spend(_ context.Context, now time.Time, charges []kv.Charge) ([]time.Time, error) {
-	of := make([]*shard, len(charges))
+	of := make([]*shard, 0, 4) // on the stack, for as many charges as any request has
 	var used [shards]bool
-	for i, c := range charges {
+	for _, c := range charges {
 		n := maphash.String(l.seed, c.Name) % shards
-		of[i], used[n] = &l.shards[n], true
+		of, used[n] = append(of, &l.shards[n]), true
 	}
 	// Lock in the shards' order, so that two calls cannot deadlock.
 	for n := range used {
 		if used[n] {
 			l.shards[n].Lock()
-			defer l.shards[n].Unlock()
 		}
 	}
+	defer func() {
+		for n := range used {
+			if used[n] {
+				l.shards[n].Unlock()
+			}
+		}
+	}()
 
 	before, fits := make([]time.Time, len(charges)), true
 	for i, c := range charges {

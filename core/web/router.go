@@ -33,7 +33,7 @@ type Call struct {
 
 	limiter *ratelimit.Limiter
 	limits  ratelimit.Result // of all limits that were asked
-	charged []string         // the keys of the rules that were counted
+	charged []ratelimit.Rule // the rules that were counted
 	header  []headerLine
 }
 
@@ -89,9 +89,7 @@ func (c *Call) Take(ctx context.Context, rules ...ratelimit.Rule) error {
 	}
 	// Only the holder of a key may see the rest of its limit, and the caller has not proven that yet.
 	c.limitHeaders(result.First())
-	for _, r := range rules {
-		c.charged = append(c.charged, r.Key)
-	}
+	c.charged = append(c.charged, rules...)
 	return nil
 }
 
@@ -101,7 +99,9 @@ func (c *Call) TakeKey(ctx context.Context, rules []ratelimit.Rule) error {
 	if c.Again {
 		return nil
 	}
-	rules = slices.DeleteFunc(rules, func(r ratelimit.Rule) bool { return slices.Contains(c.charged, r.Key) })
+	rules = slices.DeleteFunc(rules, func(r ratelimit.Rule) bool {
+		return slices.ContainsFunc(c.charged, func(d ratelimit.Rule) bool { return d.Key == r.Key })
+	})
 	var err error
 	if before := c.limits; len(rules) > 0 {
 		if err = c.Take(ctx, rules...); c.limits != before {

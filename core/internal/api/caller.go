@@ -6,7 +6,6 @@ import (
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
-	"github.com/verge-id/verge/core/ratelimit"
 	"github.com/verge-id/verge/core/web"
 )
 
@@ -37,9 +36,9 @@ func (c *call) secretCaller(ofKey keyRules) (*integration.Key, error) {
 func (c *call) secretCallerOf(text string, ofKey keyRules) (*integration.Key, error) {
 	presented := integration.Present(integration.SecretPrefix, text)
 
-	rules := []ratelimit.Rule{c.secretIP()}
+	rules := append(noRules(), c.secretIP())
 	if ofKey != nil && c.seemsSecret(presented) {
-		rules = append(rules, ofKey(presented.ID(), c.seenPublisher(presented))...)
+		rules = ofKey(rules, presented.ID(), c.seenPublisher(presented))
 	}
 	if err := c.Take(c.ctx, rules...); err != nil {
 		return nil, err
@@ -47,7 +46,7 @@ func (c *call) secretCallerOf(text string, ofKey keyRules) (*integration.Key, er
 
 	key, err := c.secretKey(text, presented)
 	if err == nil && ofKey != nil {
-		err = c.TakeKey(c.ctx, ofKey(key.ID, key.PublisherID))
+		err = c.TakeKey(c.ctx, ofKey(rules[:0], key.ID, key.PublisherID))
 	}
 	return key, c.used(key, err)
 }
@@ -68,7 +67,7 @@ func (c *call) publicCaller() (*integration.Key, *fields, error) {
 
 	rules := c.publicIP()
 	if c.seemsPublic(presented) {
-		rules = append(rules, c.publicKeyRules(presented.ID(), c.seenPublisher(presented))...)
+		rules = c.publicKeyRules(rules, presented.ID(), c.seenPublisher(presented))
 	}
 	if err := c.Take(c.ctx, rules...); err != nil {
 		return nil, nil, c.readable(err)
@@ -90,7 +89,7 @@ func (c *call) publicCaller() (*integration.Key, *fields, error) {
 	if err := c.allowPublic(key); err != nil {
 		return nil, nil, err
 	}
-	return key, f, c.used(key, c.TakeKey(c.ctx, c.publicKeyRules(key.ID, key.PublisherID)))
+	return key, f, c.used(key, c.TakeKey(c.ctx, c.publicKeyRules(rules[:0], key.ID, key.PublisherID)))
 }
 
 // used records that a key has authenticated a request, unless err is not nil. It returns err.

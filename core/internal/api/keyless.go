@@ -42,7 +42,7 @@ func (a *API) StartOpenID(ctx context.Context, r *web.Call, i *integration.Integ
 	Started, error) {
 	c := &call{API: a, Call: r, ctx: ctx}
 	a.About(ctx, host.RequestInfo{Integration: i.ID, Publisher: i.PublisherID})
-	err := c.TakeKey(ctx, c.publicKeyRules(i.ID, i.PublisherID))
+	err := c.TakeKey(ctx, c.publicKeyRules(nil, i.ID, i.PublisherID))
 	if err == nil {
 		err = c.checkReady(i)
 	}

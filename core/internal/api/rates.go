@@ -9,7 +9,7 @@ func (c *call) secretIP() ratelimit.Rule {
 
 // publicIP limits the address of any other request.
 func (c *call) publicIP() []ratelimit.Rule {
-	rules := []ratelimit.Rule{c.Limits.PublicPerIP.ForClient("public-ip", c.Client)}
+	rules := append(noRules(), c.Limits.PublicPerIP.ForClient("public-ip", c.Client))
 	if network, ok := c.Limits.PublicPerNetwork.ForNetwork("public-net", c.Client); ok {
 		rules = append(rules, network)
 	}
@@ -20,24 +20,27 @@ func (c *call) preflightIP() ratelimit.Rule {
 	return c.Limits.PreflightsPerIP.ForClient("preflight-ip", c.Client)
 }
 
-// keyRules returns the limits of a key. publisher is "" while the key's publisher is not known.
-type keyRules func(id, publisher string) []ratelimit.Rule
+// noRules returns an empty list with room for the rules of a request with a secret key.
+func noRules() []ratelimit.Rule { return make([]ratelimit.Rule, 0, 2) }
 
-func (c *call) reconcileKey(id, _ string) []ratelimit.Rule {
-	return []ratelimit.Rule{{Name: "reconcile-key", Key: id, Limit: c.Limits.ReconcilePerKey}}
+// keyRules appends the limits of a key. publisher is "" while the key's publisher is not known.
+type keyRules func(rules []ratelimit.Rule, id, publisher string) []ratelimit.Rule
+
+func (c *call) reconcileKey(rules []ratelimit.Rule, id, _ string) []ratelimit.Rule {
+	return append(rules, ratelimit.Rule{Name: "reconcile-key", Key: id, Limit: c.Limits.ReconcilePerKey})
 }
 
-func (c *call) publicKeyRules(id, publisher string) []ratelimit.Rule {
-	return append([]ratelimit.Rule{{Name: "public-key", Key: id, Limit: c.Limits.PublicPerKey}},
-		c.startRules("", publisher)...)
+func (c *call) publicKeyRules(rules []ratelimit.Rule, id, publisher string) []ratelimit.Rule {
+	rules = append(rules, ratelimit.Rule{Name: "public-key", Key: id, Limit: c.Limits.PublicPerKey})
+	return c.startRules(rules, "", publisher)
 }
 
 // startRules limits the sessions that a publisher has in progress. The rest is not shown: anyone can read a
 // public key, and the counters would show how busy the publisher is.
-func (c *call) startRules(_, publisher string) []ratelimit.Rule {
+func (c *call) startRules(rules []ratelimit.Rule, _, publisher string) []ratelimit.Rule {
 	if publisher == "" {
-		return nil
+		return rules
 	}
-	return []ratelimit.Rule{ratelimit.Rule{Name: "starts", Key: publisher,
-		Limit: c.Limits.StartsPerPublisher}.Hidden()}
+	return append(rules, ratelimit.Rule{Name: "starts", Key: publisher,
+		Limit: c.Limits.StartsPerPublisher}.Hidden())
 }
