@@ -1,5 +1,7 @@
 package host
 
+import "cmp"
+
 // RequestInfo is the subject of a request or a job, for its line in the host's log (contract 48). A field is
 // "" if it is not known.
 type RequestInfo struct {
@@ -12,18 +14,13 @@ type RequestInfo struct {
 
 // With returns a with the fields of more that are not empty.
 func (a RequestInfo) With(more RequestInfo) RequestInfo {
-	for _, m := range []struct {
-		of  *string
-		now string
-	}{
-		{&a.Session, more.Session}, {&a.Integration, more.Integration}, {&a.Publisher, more.Publisher},
-		{&a.Key, more.Key}, {&a.Code, more.Code},
-	} {
-		if m.now != "" {
-			*m.of = m.now
-		}
+	return RequestInfo{
+		Session:     cmp.Or(more.Session, a.Session),
+		Integration: cmp.Or(more.Integration, a.Integration),
+		Publisher:   cmp.Or(more.Publisher, a.Publisher),
+		Key:         cmp.Or(more.Key, a.Key),
+		Code:        cmp.Or(more.Code, a.Code),
 	}
-	return a
 }
 
 // Sanitized returns a without the fields that are no ids or codes. The core sends none, but a hostile module

@@ -55,7 +55,8 @@ func GenerateKey(prefix string, random io.Reader) (string, error) {
 		return "", fmt.Errorf("integration: reading randomness: %w", err)
 	}
 	s := prefix + encode62(new(big.Int).SetBytes(b), keyDigits)
-	return s + checksum(s), nil
+	sum := checksum(s)
+	return s + string(sum[:]), nil
 }
 
 // WellFormed reports whether s has the form and the checksum of a key with the prefix.
@@ -68,8 +69,9 @@ func WellFormed(prefix, s string) bool {
 			return false
 		}
 	}
-	body, sum := s[:len(s)-checksumDigits], s[len(s)-checksumDigits:]
-	return checksum(body) == sum
+	body, digits := s[:len(s)-checksumDigits], s[len(s)-checksumDigits:]
+	sum := checksum(body)
+	return string(sum[:]) == digits
 }
 
 var isBase62 = func() (is [256]bool) {
@@ -107,17 +109,18 @@ func (p Presented) ID() string {
 // bits of a key cannot be guessed.
 func itemName(text string) string {
 	h := sha256.Sum256([]byte(text))
-	return string(hex.AppendEncode([]byte(keyItems), h[:]))
+	var name [len(keyItems) + 2*len(h)]byte
+	hex.Encode(name[copy(name[:], keyItems):], h[:])
+	return string(name[:])
 }
 
-func checksum(s string) string {
-	var digits [checksumDigits]byte
+func checksum(s string) (digits [checksumDigits]byte) {
 	n := crc32.ChecksumIEEE([]byte(s))
 	for i := checksumDigits - 1; i >= 0; i-- {
 		digits[i] = base62[n%62]
 		n /= 62
 	}
-	return string(digits[:])
+	return digits
 }
 
 func encode62(n *big.Int, digits int) string {

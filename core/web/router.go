@@ -147,12 +147,14 @@ func (rt *Router) Serve(ctx context.Context, req *Request) *Response {
 	if err != nil {
 		resp = rt.errorResponse(ctx, req, err, requestID, correlation)
 	}
-	for _, line := range c.header {
-		resp.Header.Set(line.name, line.value)
-	}
-	resp.Header.Set("X-Request-Id", requestID)
+	c.SetHeader("X-Request-Id", requestID)
 	if correlation != "" {
-		resp.Header.Set("X-Correlation-Id", correlation)
+		c.SetHeader("X-Correlation-Id", correlation)
+	}
+	values := make([]string, len(c.header)) // of all headers, in one allocation
+	for i, line := range c.header {
+		values[i] = line.value
+		resp.Header[line.name] = values[i : i+1 : i+1]
 	}
 	return resp
 }
@@ -213,5 +215,8 @@ func newRequestID(random io.Reader) (string, error) {
 	if _, err := io.ReadFull(random, b[:]); err != nil {
 		return "req_none", fmt.Errorf("reading randomness: %w", err)
 	}
-	return string(hex.AppendEncode([]byte("req_"), b[:])), nil
+	const prefix = "req_"
+	var id [len(prefix) + 2*len(b)]byte
+	hex.Encode(id[copy(id[:], prefix):], b[:])
+	return string(id[:]), nil
 }

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"slices"
 	"strings"
 
 	"github.com/verge-id/verge/core/host"
@@ -203,17 +202,17 @@ func (c *call) begin(req startRequest, i *integration.Integration, r *replay) (*
 // user chooses one later, and initiate does nothing (contract 33). Methods that are no longer configured are
 // ignored. If none remains, the integration's users cannot be verified.
 func (c *call) initiate(s lifecycle.Session, language string) error {
-	offers := s.Integration.Offers()
-	known := slices.DeleteFunc(slices.Clone(offers), func(name string) bool {
-		_, ok := c.Methods[name]
-		return !ok
-	})
-	switch len(known) {
+	known, only := 0, ""
+	for _, name := range s.Integration.Offers() {
+		if _, ok := c.Methods[name]; ok {
+			known, only = known+1, name
+		}
+	}
+	switch known {
 	case 0:
 		return &method.Rejection{Reason: "not_configured"}
 	case 1:
-		name := known[0]
-		return c.Methods[name].Begin(c.ctx, s.ForMethod(name, language, 0, c.BaseURL+web.ReturnPath+name))
+		return c.Methods[only].Begin(c.ctx, s.ForMethod(only, language, 0, c.BaseURL+web.ReturnPath+only))
 	}
 	return nil
 }

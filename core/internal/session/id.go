@@ -75,7 +75,15 @@ const (
 	L2 Level = 2 // identity document
 )
 
-func (l Level) String() string { return "L" + strconv.Itoa(int(l)) }
+func (l Level) String() string {
+	switch l {
+	case L1:
+		return "L1"
+	case L2:
+		return "L2"
+	}
+	return "L" + strconv.Itoa(int(l))
+}
 
 // ParseLevel parses "L1" or "L2".
 func ParseLevel(s string) (Level, error) {
