@@ -109,15 +109,18 @@ func (l *listener) answer(ctx context.Context, w http.ResponseWriter, r *http.Re
 		return l.reject(req, bodyTooLarge), &bodyTooLarge // without "100 Continue", which reading would send
 	}
 	if stream == nil {
-		// An error means that the connection has no deadlines, so there is no deadline to set.
-		readUntil := func(t time.Time) { _ = http.NewResponseController(w).SetReadDeadline(t) }
-		large := largeBody{memory: &l.s.largeBodies, cancel: func() { readUntil(time.Now()) }}
-		defer large.release()
-		if maxBody > web.MaxBody && r.ContentLength > web.MaxBody {
-			// A picture takes longer than a form over a phone's uplink.
-			readUntil(time.Now().Add(largeBodyTimeout))
+		var large *largeBody // nil: the route accepts no large body
+		if maxBody > web.MaxBody {
+			// An error means that the connection has no deadlines, so there is no deadline to set.
+			readUntil := func(t time.Time) { _ = http.NewResponseController(w).SetReadDeadline(t) }
+			large = &largeBody{memory: &l.s.largeBodies, cancel: func() { readUntil(time.Now()) }}
+			defer large.release()
+			if r.ContentLength > web.MaxBody {
+				// A picture takes longer than a form over a phone's uplink.
+				readUntil(time.Now().Add(largeBodyTimeout))
+			}
 		}
-		if why := l.takeBody(r, c, req, maxBody, &large); why != nil {
+		if why := l.takeBody(r, c, req, maxBody, large); why != nil {
 			return l.reject(req, *why), why
 		}
 	}

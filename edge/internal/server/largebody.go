@@ -37,6 +37,9 @@ type largeBody struct {
 
 // reserve reports whether n more bytes could be reserved.
 func (b *largeBody) reserve(n int64) bool {
+	if b == nil {
+		return false
+	}
 	m, now := b.memory, time.Now()
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -80,9 +83,9 @@ func (b *largeBody) releaseLocked() {
 	delete(b.memory.arriving, b)
 }
 
-// reservedNothing reports whether the body has no reservation yet. No other body then refers to it, and it
-// needs no lock.
-func (b *largeBody) reservedNothing() bool { return b.lastRead.IsZero() }
+// reservedNothing reports whether the body has no reservation yet, or is nil. No other body then refers to
+// it, and it needs no lock.
+func (b *largeBody) reservedNothing() bool { return b == nil || b.lastRead.IsZero() }
 
 // complete marks the body as complete, which prevents its eviction. It returns false if it was evicted
 // before.

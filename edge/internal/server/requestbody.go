@@ -11,7 +11,7 @@ import (
 )
 
 // takeBody waits for the body. During that time the request counts only for its connection, and a large
-// body for its reserved memory.
+// body for its reserved memory. large is nil if maxBody is at most web.MaxBody.
 func (l *listener) takeBody(r *http.Request, c *limitedConn, req *web.Request, maxBody int,
 	large *largeBody) *rejection {
 	if r.ContentLength == 0 {
