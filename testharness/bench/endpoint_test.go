@@ -5,11 +5,13 @@ import (
 	"io"
 	"net/http"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/ratelimit"
+	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/edge"
 	"github.com/verge-id/verge/edge/engine"
 	"github.com/verge-id/verge/edge/otlp"
@@ -20,6 +22,7 @@ import (
 	"github.com/verge-id/verge/testharness/guestcode"
 	"github.com/verge-id/verge/testharness/stores"
 	"github.com/verge-id/verge/testharness/testenv"
+	"github.com/verge-id/verge/testharness/wait"
 	"github.com/verge-id/verge/wasm/settings"
 )
 
@@ -42,15 +45,27 @@ func onBolt(b *testing.B) kv.KV {
 	return store
 }
 
-// onPostgres opens a database of a server that writes to the disk by PostgreSQL's defaults.
+// onPostgres opens a database of a server that writes to the disk by PostgreSQL's defaults. requests/flush is
+// the number of requests of Verge per flush of the server's log to the disk. The server adds up its flushes
+// when a connection ends.
 func onPostgres(b *testing.B) storage {
-	url := stores.StartPostgresOnDisk(b).URL("verge")
+	server := stores.StartPostgresOnDisk(b)
 	return func(b *testing.B) kv.KV {
-		store, err := postgres.Open(b.Context(), url, postgres.Config{})
+		flushes := func() int64 {
+			const others = "SELECT count(*) FROM pg_stat_activity " +
+				"WHERE datname <> '' AND pid <> pg_backend_pid()"
+			wait.Until(b, "connections ended", func() bool { return server.Do(others) == int64(0) })
+			return server.Do("SELECT wal_sync FROM pg_stat_wal").(int64)
+		}
+		before := flushes()
+		store, err := postgres.Open(b.Context(), server.URL("verge"), postgres.Config{})
 		if err != nil {
 			b.Fatal(err)
 		}
-		b.Cleanup(func() { store.Close() })
+		b.Cleanup(func() {
+			store.Close()
+			b.ReportMetric(float64(b.N)/float64(flushes()-before), "requests/flush")
+		})
 		return store
 	}
 }
@@ -88,6 +103,7 @@ func BenchmarkEndpoint(b *testing.B) {
 		{"start, no webhook, memory/goal=0.60", onMemory, "", starts, nil},
 		{"validate, memory/goal=0.60", onMemory, "", (*service).validations, nil},
 		{"reconcile, memory/goal=0.70", onMemory, "", (*service).reconcile, nil},
+		{"start, one prepared response", onMemory, "", starts, prepared},
 		{"start with webhook, memory", onMemory, noSink, starts, nil},
 		{"start with webhook, 1 % traced", onMemory, noSink, starts, traced},
 		{"start with webhook, bolt", onBolt, noSink, starts, nil},
@@ -113,6 +129,27 @@ func BenchmarkEndpointRedis(b *testing.B) {
 		(*service).validations,
 		nil,
 	}.run(b, aof.floor, aof.busy)
+}
+
+// prepared has the server respond without the core, always with the same response: its ratio is the highest
+// that a core could reach.
+func prepared(_ *testing.B, c *edge.Config) {
+	c.Engine = func(ctx context.Context, at edge.Setup) (engine.Engine, error) {
+		return &preparedEngine{Engine: at.Native}, nil
+	}
+}
+
+// preparedEngine responds to all requests as its core does to the first one.
+type preparedEngine struct {
+	engine.Engine
+	once     sync.Once
+	response *web.Response
+}
+
+// Handle implements engine.Engine.
+func (e *preparedEngine) Handle(ctx context.Context, req *web.Request) *web.Response {
+	e.once.Do(func() { e.response = e.Engine.Handle(ctx, req) })
+	return e.response
 }
 
 // traced records 1 % of the requests and sends them to a collector that discards them. The collector runs on
