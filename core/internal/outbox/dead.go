@@ -108,7 +108,7 @@ func (o *Outbox) Resend(ctx context.Context, p kv.Partition, id, integration str
 		Partition: p,
 		Checks:    []kv.Check{{Name: key.Name, Tx: item.Tx}},
 		Deletes:   []string{key.Name},
-		Schedule:  []kv.Task{{ID: taskID(id), Due: now, Payload: join(m, sealed)}},
+		Schedule:  []kv.Task{{ID: taskID(id), Due: now, Payload: m.payload(sealed)}},
 	}
 	leave(&tx, deadInLog, e.subject)
 	o.enter(&tx, p, e.subject, e.waiting("", now, now))

@@ -136,7 +136,7 @@ func (o *Outbox) Deliver(ctx context.Context, job host.Job, m Meta, sealed []byt
 		Due:         ended.Add(delay).UTC().Truncate(time.Millisecond),
 	}
 	tx := kv.Tx{
-		Schedule: []kv.Task{{ID: job.Task.ID, Due: ended.Add(delay), Payload: join(e.Meta, sealed)}},
+		Schedule: []kv.Task{{ID: job.Task.ID, Due: ended.Add(delay), Payload: e.payload(sealed)}},
 		Puts:     []kv.Put{waitingItem{w, e.Meta}.put(sealed)},
 	}
 	o.enter(&tx, job.Partition, e.subject, e.waiting("", ended, ended.Add(delay)))
@@ -241,7 +241,7 @@ func (o *Outbox) postpone(ctx context.Context, job host.Job, e event, reason str
 	e.Postponed++
 	now := o.Now()
 	tx := kv.Tx{Schedule: []kv.Task{{
-		ID: job.Task.ID, Due: now.Add(delay), Payload: join(e.Meta, e.sealed)}}}
+		ID: job.Task.ID, Due: now.Add(delay), Payload: e.payload(e.sealed)}}}
 	o.enter(&tx, job.Partition, e.subject, e.waiting(reason, now, now.Add(delay)))
 	return o.record(ctx, job, tx)
 }

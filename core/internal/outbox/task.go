@@ -63,7 +63,7 @@ func Event(sealer host.Sealer, e webhook.Event, integration string, now time.Tim
 	m := Meta{Kind: Deliver, Session: e.SessionID, Integration: integration, Type: e.Type}
 	// Every store keeps whole milliseconds. If a store rounded up a finer time, the event would wait for the
 	// next millisecond.
-	return kv.Task{ID: taskID(e.ID), Due: now.Truncate(time.Millisecond), Payload: join(m, sealed)}, nil
+	return kv.Task{ID: taskID(e.ID), Due: now.Truncate(time.Millisecond), Payload: m.payload(sealed)}, nil
 }
 
 // Body opens the sealed event from Read or from a dead event. An event dated after its key was replaced is
@@ -88,7 +88,7 @@ func Body(sealer host.Sealer, sealed []byte) ([]byte, error) {
 // Timer returns the task that ends a session.
 func Timer(id session.ID, text string) kv.Task {
 	m := Meta{Kind: Expire, Session: text, Integration: id.Integration}
-	return kv.Task{ID: id.TimerID(), Due: id.Expires(), Payload: join(m, nil)}
+	return kv.Task{ID: id.TimerID(), Due: id.Expires(), Payload: m.payload(nil)}
 }
 
 // Read returns the meta of a task and the sealed body of its event.
@@ -133,6 +133,31 @@ func readMeta(line []byte) (m Meta, err error) {
 var errDamaged = errors.New("outbox: damaged task")
 
 func taskID(event string) string { return "e/" + event }
+
+// payload returns the payload of a task: the same line as of join, but faster, since each event needs it.
+func (m Meta) payload(body []byte) []byte {
+	w := strictjson.NewWriter(128 + len(m.Session) + len(m.Integration) + len(m.Type) + len(m.Tried) +
+		len(body))
+	w.Text("k", string(m.Kind))
+	w.Text("sid", m.Session)
+	w.Text("int", m.Integration)
+	if m.Type != "" {
+		w.Text("typ", m.Type)
+	}
+	if m.Attempts != 0 {
+		w.Number("n", int64(m.Attempts))
+	}
+	if m.Postponed != 0 {
+		w.Number("h", int64(m.Postponed))
+	}
+	if m.Before != 0 {
+		w.Number("b", int64(m.Before))
+	}
+	if m.Tried != "" {
+		w.Text("a", m.Tried)
+	}
+	return append(append(w.End(), '\n'), body...)
+}
 
 func join(meta any, body []byte) []byte {
 	b, err := json.Marshal(meta)

@@ -26,7 +26,7 @@ func TestEvent_StoreThatRoundsUp(t *testing.T) {
 	}
 }
 
-// readMeta parses the output of package json, and rejects damaged input.
+// A task's payload begins with the output of package json. readMeta parses it, and rejects damaged input.
 func TestReadMeta(t *testing.T) {
 	for _, want := range []Meta{
 		{Kind: Expire, Session: "svc_sess_x", Integration: testUUID},
@@ -37,6 +37,9 @@ func TestReadMeta(t *testing.T) {
 		coretest.Must(t, err)
 		if got, err := readMeta(line); err != nil || got != want {
 			t.Errorf("%s is read as %+v, %v", line, got, err)
+		}
+		if got := want.payload([]byte("body")); string(got) != string(line)+"\nbody" {
+			t.Errorf("payload %s, want %s, a line feed and the body", got, line)
 		}
 	}
 	for _, damaged := range []string{"", "x", "{}", `{"k":"deliver"`, `{"k":"other"}`, `{"k":1}`,

@@ -83,7 +83,7 @@ func (o *Outbox) SendNow(ctx context.Context, p kv.Partition, id, integration st
 		Partition: p,
 		Checks:    []kv.Check{{Name: item.Key.Name, Tx: item.Tx}},
 		Puts:      []kv.Put{w.put(sealed)},
-		Schedule:  []kv.Task{{ID: taskID(id), Due: now, Payload: join(w.Task, sealed)}},
+		Schedule:  []kv.Task{{ID: taskID(id), Due: now, Payload: w.Task.payload(sealed)}},
 	}
 	o.enter(&tx, p, e.subject, e.waiting("", w.At, now))
 	return o.sendAgain(ctx, tx, now, ErrNotWaiting)
