@@ -5,8 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"log/slog"
-	"net/http"
-	"net/netip"
 	"strconv"
 	"strings"
 	"time"
@@ -154,17 +152,17 @@ func (l *listener) logPath(pattern, path string) string {
 
 // logAccess logs one response. The line has no query, no body and no header except the two ids. Rejections
 // that many clients can cause at the same time are sampled.
-func (l *listener) logAccess(r *http.Request, route *web.Route, client netip.Addr,
-	resp *web.Response, about host.RequestInfo, why *rejection, took time.Duration) {
+func (l *listener) logAccess(req *web.Request, route *web.Route, resp *web.Response,
+	about host.RequestInfo, why *rejection, took time.Duration) {
 	if !l.s.log.Enabled(context.Background(), slog.LevelInfo) {
 		return
 	}
 	attrs := make([]slog.Attr, 0, 14)
 	attrs = append(attrs,
 		slog.String("listener", l.name),
-		slog.String("method", logMethod(r.Method)),
+		slog.String("method", logMethod(req.Method)),
 		slog.String("route", route.Label))
-	if path := l.logPath(route.Pattern, pathOf(r.URL)); path != "" {
+	if path := l.logPath(route.Pattern, req.Path); path != "" {
 		attrs = append(attrs, slog.String("path", path))
 	}
 	attrs = append(attrs,
@@ -172,9 +170,9 @@ func (l *listener) logAccess(r *http.Request, route *web.Route, client netip.Add
 		slog.Float64("took_ms", milliseconds(took)),
 		slog.Int("bytes", len(resp.Body)),
 		slog.String("request_id", resp.Header.Get("X-Request-Id")))
-	attrs = l.s.clientAttrs(attrs, client, client.String())
+	attrs = l.s.clientAttrs(attrs, req.Client, req.Client.String())
 	attrs = aboutAttrs(attrs, about)
-	if id := web.CorrelationID(web.Header(r.Header)); id != "" {
+	if id := web.CorrelationID(req.Header); id != "" {
 		attrs = append(attrs, slog.String("correlation_id", logCorrelation(id)))
 	}
 	if why != nil && why.sampled {

@@ -39,12 +39,13 @@ func (l *listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer metrics.inFlight.Dec()
 
 	client := l.client(r)
-	route := l.routes.At(r.Method, pathOf(r.URL))
+	path := pathOf(r.URL)
+	route := l.routes.At(r.Method, path)
 	ctx, recorder := withAboutRecorder(r.Context())
 	ctx, span := l.s.cfg.Trace.Request(ctx, web.Header(r.Header), l.name, logMethod(r.Method), route.Label)
 	req := &web.Request{
 		Method: r.Method,
-		Path:   pathOf(r.URL),
+		Path:   path,
 		Query:  r.URL.RawQuery,
 		Header: web.Header(r.Header),
 		Client: client,
@@ -61,7 +62,7 @@ func (l *listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		about.Code = string(why.code)
 	}
 	span.End(resp.Status, resp.Header.Get("X-Request-Id"), about)
-	l.logAccess(r, &route, client, resp, about, why, took)
+	l.logAccess(req, &route, resp, about, why, took)
 }
 
 // endDoubtfulFraming closes the connection after the response if a proxy in front of the server may have
@@ -78,6 +79,9 @@ func endDoubtfulFraming(w http.ResponseWriter, r *http.Request) {
 // and does not separate two. A path that contains one is returned escaped, so it does not match another
 // route.
 func pathOf(u *url.URL) string {
+	if u.RawPath == "" { // the usual escapes of the path, among which is no slash
+		return u.Path
+	}
 	if escaped := u.EscapedPath(); strings.Contains(strings.ToLower(escaped), "%2f") {
 		return escaped
 	}
