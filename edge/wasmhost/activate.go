@@ -2,8 +2,6 @@ package wasmhost
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"sync"
 	"time"
@@ -21,13 +19,12 @@ var (
 // The new module is then on probation: see [Config]. If it fails, the last module that has passed its own
 // probation becomes active again.
 func (e *Engine) Activate(ctx context.Context, wasm []byte) error {
-	sum := sha256.Sum256(wasm)
-	digest := hex.EncodeToString(sum[:])
+	digest := digestOf(wasm)
 	if e.active(digest) {
 		return ErrActive
 	}
 	begin := time.Now()
-	m, err := Compile(ctx, wasm, CompileConfig{e.cfg.MemoryMax, e.cfg.Interruptible, e.cfg.Cache})
+	m, err := compile(ctx, wasm, digest, CompileConfig{e.cfg.MemoryMax, e.cfg.Interruptible, e.cfg.Cache})
 	if err != nil {
 		e.cfg.Guests.ModuleActivated(digest, err)
 		return err

@@ -50,10 +50,19 @@ var exports = map[string]struct{ params, results int }{
 }
 
 // Compile compiles a module and checks its structure and exports. The caller must call Close.
-func Compile(ctx context.Context, wasm []byte, c CompileConfig) (_ *Module, err error) {
-	c.MemoryMax = cmp.Or(c.MemoryMax, memoryMax)
+func Compile(ctx context.Context, wasm []byte, c CompileConfig) (*Module, error) {
+	return compile(ctx, wasm, digestOf(wasm), c)
+}
+
+// digestOf returns the SHA-256 of a module.
+func digestOf(wasm []byte) string {
 	sum := sha256.Sum256(wasm)
-	m := &Module{digest: hex.EncodeToString(sum[:]), memoryMax: c.MemoryMax, users: 1}
+	return hex.EncodeToString(sum[:])
+}
+
+func compile(ctx context.Context, wasm []byte, digest string, c CompileConfig) (_ *Module, err error) {
+	c.MemoryMax = cmp.Or(c.MemoryMax, memoryMax)
+	m := &Module{digest: digest, memoryMax: c.MemoryMax, users: 1}
 	m.close = sync.OnceValue(m.release)
 	// Debug information is off: with it, wazero gives each memory access a separate exit with its line, and
 	// a request takes 1.8 times as long.
