@@ -58,52 +58,84 @@ func delivery(b *testing.B, open storage, server *redisServer) {
 		b.ReportMetric(f.wall/v.wall, "ratio")
 		b.ReportMetric(f.cpu/v.cpu, "cpu-ratio")
 	})
-	b.Run("steady", func(b *testing.B) { steady(b, s, bare, receiver) })
+	b.Run("steady", func(b *testing.B) { steady(b, receiver, bare.sender(b), s.sender(b)) })
 }
 
-// steady measures the time from a start to its event. The service and its floor take turns, so that both run
-// on the same machine: it can be a third slower a minute later, which is more than the difference.
-func steady(b *testing.B, s *service, bare *forwarder, receiver *sink) {
+// sender sends one request whose event the receiver gets, and returns the event's session.
+type sender func() (session string, err error)
+
+// sender starts sessions over one connection.
+func (s *service) sender(b *testing.B) sender {
+	to, err := dial(s.addr)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { to.Close() })
+	return func() (string, error) { return s.startOnce(to) }
+}
+
+// sender has the forwarder post events over one connection.
+func (f *forwarder) sender(b *testing.B) sender {
+	to, err := dial(f.addr)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { to.Close() })
+	n := 0
+	return func() (string, error) {
+		n++
+		session := fmt.Sprintf("steady%d", n)
+		_, err := to.ask(request("POST", "/", "", session))
+		return session, err
+	}
+}
+
+// steady measures the time from a request to its event. Verge and the floor take turns, so that both run on
+// the same machine: it can be a third slower a minute later, which is more than the difference.
+func steady(b *testing.B, receiver *sink, floor, verge sender) {
 	const events = 500
-	toVerge, err := dial(s.addr)
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer toVerge.Close()
-	toFloor, err := dial(bare.addr)
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer toFloor.Close()
-	sent, floorSent := make(map[string]time.Time, events), make(map[string]time.Time, events)
 	all := receiver.expect(2 * events)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for i := range events {
+	times := func(send sender, sent map[string]time.Time) {
 		wait.For(tick.C)
 		at := time.Now()
-		id, err := s.startOnce(toVerge)
+		session, err := send()
 		if err != nil {
 			b.Fatal(err)
 		}
-		sent[id] = at
-		wait.For(tick.C)
-		id, at = fmt.Sprintf("steady%d", i), time.Now()
-		if _, err := toFloor.ask(request("POST", "/", "", id)); err != nil {
-			b.Fatal(err)
-		}
-		floorSent[id] = at
+		sent[session] = at
+	}
+	sent, floorSent := make(map[string]time.Time, events), make(map[string]time.Time, events)
+	for range events {
+		times(verge, sent)
+		times(floor, floorSent)
 	}
 	if err := within(time.Minute, all); err != nil {
 		b.Fatal(err)
 	}
-	verge, floor := receiver.delays(sent), receiver.delays(floorSent)
+	v, f := receiver.delays(sent), receiver.delays(floorSent)
 	for _, percent := range []int{50, 99} {
-		v, f := float64(verge[events*percent/100]), float64(floor[events*percent/100])
+		v, f := float64(v[events*percent/100]), float64(f[events*percent/100])
 		b.ReportMetric(v, fmt.Sprintf("p%d-ns", percent))
 		b.ReportMetric(f, fmt.Sprintf("floor-p%d-ns", percent))
 		b.ReportMetric(f/v, fmt.Sprintf("p%d-ratio", percent))
 	}
+}
+
+// BenchmarkDeliveryLog is steady on Redis for a service whose log has 10,000 delivered events. The floor is
+// the same service with an empty log.
+func BenchmarkDeliveryLog(b *testing.B) {
+	const entries = 10_000
+	receiver := newSink(b)
+	empty := newService(b, startRedis(b).open(b), receiver.url)
+	full := newService(b, startRedis(b).open(b), receiver.url)
+	all := receiver.expect(entries)
+	full.begin(b, entries)
+	if err := within(5*time.Minute, all); err != nil {
+		b.Fatal(err)
+	}
+	b.Run("redis", func(b *testing.B) { steady(b, receiver, empty.sender(b), full.sender(b)) })
 }
 
 func within(limit time.Duration, done <-chan struct{}) error {
