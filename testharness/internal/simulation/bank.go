@@ -29,8 +29,8 @@ type bank struct {
 // login is one sign-in of a user at the bank.
 type login struct {
 	query url.Values // of the authorization request
-	age   int        // of the user
 	used  bool       // its code has been presented
+	proof *shownProof
 }
 
 func newBank(w *world) *bank {
@@ -51,7 +51,7 @@ func bankSettings() json.RawMessage {
 }
 
 // signIn is a user at the bank's page. It returns the address to which the bank sends the browser back.
-func (b *bank) signIn(address string, age int) string {
+func (b *bank) signIn(address string, p *shownProof) string {
 	u, err := url.Parse(address)
 	if err != nil || u.Query().Get("client_id") != "verge" ||
 		u.Query().Get("code_challenge_method") != "S256" {
@@ -59,7 +59,7 @@ func (b *bank) signIn(address string, age int) string {
 		return ""
 	}
 	code := fmt.Sprintf("code-%d", len(b.logins)+1)
-	b.logins[code] = &login{query: u.Query(), age: age}
+	b.logins[code] = &login{query: u.Query(), proof: p}
 	back := url.Values{"code": {code}, "state": {u.Query().Get("state")}}
 	b.last = u.Query().Get("redirect_uri") + "?" + back.Encode()
 	return b.last
@@ -133,13 +133,15 @@ func (b *bank) token(req host.FetchRequest, fault int) (int, map[string]any) {
 	claims := map[string]any{"iss": bankURL, "aud": "verge", "sub": "somebody", "iat": b.w.now.Unix(),
 		"exp": b.w.now.Add(time.Minute).Unix(), "nonce": l.query.Get("nonce")}
 	for _, age := range []int{16, 18, 21} {
-		claims[fmt.Sprint("over_", age)] = l.age >= age
+		claims[fmt.Sprint("over_", age)] = l.proof.age >= age
 	}
 	if fault == 4 { // the ID token of another login
 		claims["nonce"] = "another"
 		for _, age := range []int{16, 18, 21} {
 			claims[fmt.Sprint("over_", age)] = true
 		}
+	} else {
+		l.proof.worthless = false
 	}
 	return 200, map[string]any{"access_token": "a", "token_type": "Bearer", "id_token": b.sign(claims)}
 }
@@ -158,12 +160,14 @@ func (w *world) atBank(v *session, b *browser, p page) page {
 	act := w.current.act
 	w.sleep(time.Duration(1+act.pick(60)) * time.Second)
 	age := []int{40, 19, 17, 12}[act.pick(4)]
-	back := w.bank.signIn(p.hop, age)
+	proof := &shownProof{browser: b, issuer: bankMethod, age: age, at: w.now, level: maxLevel(v),
+		worthless: true}
+	back := w.bank.signIn(p.hop, proof)
 	if back == "" {
 		return p
 	}
 	w.tell(w.current.name, "signs in at the bank, which knows the age %d", age)
-	w.judge.signedIn(v, shownProof{browser: b, issuer: bankMethod, age: age, at: w.now, level: maxLevel(v)})
+	w.judge.signedIn(v, proof)
 	if age < 21 { // for an integration that asks for more, it is a no
 		v.acts["reject"] = true
 	}

@@ -22,10 +22,10 @@ type browser struct {
 	of      *browser // the browser whose step a phone does; nil: this is no phone
 }
 
-// served is a request that an instance may have handled, until its response or longer.
+// served is a request that an instance may have handled at any time between asked and until.
 type served struct {
-	trust proofSettings
-	until time.Time
+	trust        proofSettings
+	asked, until time.Time
 }
 
 // page is a page that a browser shows.
@@ -82,13 +82,14 @@ func (b *browser) sendBody(method, address, contentType string, body []byte) pag
 		if len(pairs) > 0 {
 			req.Header["Cookie"] = []string{strings.Join(pairs, "; ")}
 		}
+		asked := b.w.now
 		a := b.w.ask(false, req)
 		// A page without a way back says that this request has not completed the session.
 		waits := a.status == 200 && !strings.Contains(string(a.body), "<a data-hop ")
 		if a.by != nil && !waits {
-			by := served{a.by.trust, b.w.now}
-			if a.status == 0 { // the instance may still be at work
-				by.until = by.until.Add(24 * time.Hour)
+			by := served{a.by.trust, asked, b.w.now}
+			if a.status == 0 { // the instance may be at work until the request's time is over
+				by.until = asked.Add(patience)
 			}
 			b.served = append(b.served, by)
 		}

@@ -148,7 +148,7 @@ func (j *judge) estimated(p *picture) {
 		return
 	}
 	p.session.acts["approve"] = true
-	p.session.proofs = append(p.session.proofs, shownProof{browser: p.browser, issuer: estimateMethod,
+	p.session.proofs = append(p.session.proofs, &shownProof{browser: p.browser, issuer: estimateMethod,
 		age: p.age, at: j.w.now, level: 1})
 	j.reach("photo estimated")
 }

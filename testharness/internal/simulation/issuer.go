@@ -75,13 +75,22 @@ type issuer struct {
 var issuers = sync.OnceValue(func() map[string]*issuer {
 	all := map[string]*issuer{}
 	for _, name := range []string{"red", "blue", listedIssuer, "green", "lists"} {
-		all[name] = newIssuer(name)
+		all[name] = newIssuer(name, "")
 	}
 	return all
 })
 
-func newIssuer(name string) *issuer {
-	rootKey, key := keyOf(name+" root"), keyOf(name+" signer")
+// impostors are those whose certificates have the name of an issuer, and other keys.
+var impostors = sync.OnceValue(func() map[string]*issuer {
+	all := map[string]*issuer{}
+	for _, name := range []string{"red", "blue", listedIssuer} {
+		all[name] = newIssuer(name, "impostor ")
+	}
+	return all
+})
+
+func newIssuer(name, who string) *issuer {
+	rootKey, key := keyOf(who+name+" root"), keyOf(who+name+" signer")
 	root := certificate(name, 1, nil)
 	root.IsCA, root.BasicConstraintsValid, root.MaxPathLenZero = true, true, true
 	root.KeyUsage = x509.KeyUsageCertSign | x509.KeyUsageCRLSign
@@ -91,7 +100,7 @@ func newIssuer(name string) *issuer {
 		must(err)
 		return der
 	}
-	i := &issuer{status: keyOf(name + " status")}
+	i := &issuer{status: keyOf(who + name + " status")}
 	var err error
 	i.Root, err = x509.ParseCertificate(sign(root, rootKey))
 	must(err)
@@ -141,8 +150,15 @@ func (i *issuer) statusList(name string, list []byte, issued time.Time) []byte {
 type register struct {
 	w       *world
 	issuer  string
-	lists   []statusList // the earliest first
-	fetched map[*instance]statusList
+	lists   []statusList             // the earliest first
+	sent    map[*instance]bool       // that were sent a list
+	fetched map[*instance]statusList // that instances have
+}
+
+// fetchedList is a list that an instance gets while it responds to a request.
+type fetchedList struct {
+	of *register
+	statusList
 }
 
 // statusList is a version of a list.
@@ -152,8 +168,39 @@ type statusList struct {
 }
 
 func newRegister(w *world, issuer string) *register {
-	return &register{w: w, issuer: issuer, fetched: map[*instance]statusList{},
+	return &register{w: w, issuer: issuer, sent: map[*instance]bool{}, fetched: map[*instance]statusList{},
 		lists: []statusList{{signed: issuers()[issuer].good}}}
+}
+
+// checks is a document of a person that an instance is about to look up. The returned function ends it.
+func (r *register) checks(by *instance, person int, proof *shownProof) func(answer) {
+	proof.worthless = r.fetched[by].revoked[person]
+	return func(a answer) {
+		if a.handler == nil {
+			return
+		}
+		for _, list := range a.handler.lists {
+			proof.worthless = proof.worthless || list.of == r && list.revoked[person]
+		}
+		if by.trust.revocation == "required" && a.status != 0 && !r.sent[by] {
+			proof.worthless = true
+		}
+		if r.w.rate[switchClocks] > 0 { // by a clock that was set back, no list counts
+			proof.worthless = false
+		}
+		if proof.worthless {
+			r.w.judge.reach("revoked document shown")
+		}
+	}
+}
+
+// keepLists is an instance that has used the lists that it fetched during a request.
+func (t *task) keepLists(by *instance) {
+	for _, list := range t.lists {
+		if before, known := list.of.fetched[by]; !known || !before.revokes(list.statusList) {
+			list.of.fetched[by] = list.statusList
+		}
+	}
 }
 
 // revoke revokes the document of a person, and publishes the next list.
@@ -198,9 +245,10 @@ func (r *register) fetch(by *instance) (host.FetchResponse, error) {
 	}
 	w.tell(r.issuer, "has its list of %v fetched by %s: %d", list.revoked, by.name, response.Status)
 	w.sleep(took)
-	before, known := r.fetched[by]
-	if fault != 1 && fault != 3 && !by.dead && !(known && before.revokes(list)) {
-		r.fetched[by] = list
+	if fault != 1 && fault != 3 && !by.dead {
+		r.sent[by] = true
+		t := w.current
+		t.lists = append(t.lists, fetchedList{r, list})
 		w.judge.reach("status list fetched")
 	}
 	return response, nil

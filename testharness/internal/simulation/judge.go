@@ -49,8 +49,8 @@ type session struct {
 	estimated       map[string]bool // forms whose photos it got
 	exchanges       history.Recorder
 	person          *person
-	levels          []int        // that it can have
-	proofs          []shownProof // that can have counted
+	levels          []int         // that it can have
+	proofs          []*shownProof // that can have counted
 	passkeys        []shownPasskey
 	provenBy        *browser // the browser that got the way back
 	validated       string   // the caller whose call was valid
@@ -246,19 +246,20 @@ func (j *judge) askedAge(s *session, r *wallettest.Request) int {
 }
 
 // signedIn is a sign-in at the bank that is about to be returned.
-func (j *judge) signedIn(s *session, p shownProof) {
+func (j *judge) signedIn(s *session, p *shownProof) {
 	s.acts["approve"] = true
 	s.proofs = append(s.proofs, p)
 }
 
-// showing is a wallet's response that is about to be sent to an instance.
-func (j *judge) showing(s *session, b *browser, d document, to *instance) {
+// showing is a wallet's response that is about to be sent to an instance. The returned function ends it.
+func (j *judge) showing(s *session, b *browser, d document, to *instance) (end func(answer)) {
+	end = func(answer) {}
 	switch d.kind {
 	case goodDocument:
 		s.acts["approve"] = true
-		r := j.w.registerOf(statusURL(d.issuer))
-		s.proofs = append(s.proofs, shownProof{b, d.issuer, d.age, j.w.now, maxLevel(s), to,
-			r.fetched[to].revoked[s.person.number]})
+		proof := &shownProof{browser: b, issuer: d.issuer, age: d.age, at: j.w.now, level: maxLevel(s)}
+		s.proofs = append(s.proofs, proof)
+		end = j.w.registerOf(statusURL(d.issuer)).checks(to, s.person.number, proof)
 	case ofChild:
 		s.acts["reject"] = true
 	}
@@ -266,6 +267,7 @@ func (j *judge) showing(s *session, b *browser, d document, to *instance) {
 		s.acts["fail_attempt"] = true
 		s.failing[fmt.Sprint("document ", len(s.failing))] = true
 	}
+	return end
 }
 
 // proven checks the first way back of a session with a proof: a wallet has responded to this browser, or it
@@ -315,26 +317,46 @@ func (j *judge) passkey(s *session, used shownPasskey, b *browser) string {
 	return fmt.Sprintf("a passkey of %v", used.proofs)
 }
 
-// enough reports whether a proof that was shown at a time can complete a session in a browser: by the
-// settings of some moment since then, and by the trust of some instance that the browser has asked since.
-func (j *judge) enough(s *session, proof shownProof, at time.Time, b *browser) bool {
+// enough reports whether a proof that was shown at a time can complete a session in a browser. The service
+// judges a proof again when the browser collects the response (contract 34). So the proof must count by the
+// settings and the trust during some request of the browser since then.
+func (j *judge) enough(s *session, proof *shownProof, at time.Time, b *browser) bool {
+	if proof.worthless || proof.level < slices.Min(s.levels) {
+		return false
+	}
+	return slices.ContainsFunc(b.served, func(by served) bool {
+		if by.until.Before(at) {
+			return false
+		}
+		if by.asked.Before(at) {
+			by.asked = at
+		}
+		return j.old(s, proof, by) && j.trusts(proof, by)
+	})
+}
+
+// old reports whether a proof is enough for the age that the integration can have required during a request.
+func (j *judge) old(s *session, proof *shownProof, by served) bool {
 	if proof.issuer == estimateMethod {
 		return proof.age >= slices.Min(j.possible(s.offer, "challenge_age", s.offer.age, s.asked, s.answered,
 			cacheLife))
 	}
-	needs := slices.Min(j.possible(s.offer, "minimum_age", 18, at, j.w.now, -j.tolerance()))
-	trusted := proof.issuer == bankMethod || proof.issuer == listedIssuer && j.listed(at) ||
-		slices.ContainsFunc(b.served, func(by served) bool {
-			return !by.until.Before(at) && slices.Contains(by.trust.anchors, proof.issuer)
-		})
-	if proof.revoked && j.w.rate[switchClocks] == 0 { // by a clock that was set back, no list counts
-		return false
+	stale := time.Duration(0)
+	if proof.issuer == bankMethod { // the request that reaches the verdict uses it
+		stale = cacheLife
 	}
-	if proof.to != nil && proof.to.trust.revocation == "required" &&
-		len(j.w.registerOf(statusURL(proof.issuer)).fetched[proof.to].signed) == 0 {
-		return false
+	return proof.age >= slices.Min(j.possible(s.offer, "minimum_age", 18, by.asked, by.until, stale))
+}
+
+// trusts reports whether the instance of a request can have trusted the issuer of a proof.
+func (j *judge) trusts(proof *shownProof, by served) bool {
+	switch proof.issuer {
+	case bankMethod, estimateMethod:
+		return true
+	case listedIssuer:
+		return j.listed(by.asked, by.until)
 	}
-	return proof.age >= needs && proof.level >= slices.Min(s.levels) && trusted
+	return slices.Contains(by.trust.anchors, proof.issuer)
 }
 
 // ended is a final status that was seen.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -39,9 +40,10 @@ type shop struct {
 // populate starts the people of a history.
 func (w *world) populate() {
 	draw := w.stream("people")
+	wallets := w.rate[switchPasskeys]+w.rate[switchTrust]+w.rate[switchLists]+w.rate[switchWallets] > 0
 	for n := range 1 + draw.pick(5) {
 		at, pick := draw.pick(2), draw.pick(7)
-		if pick == 6 || (w.rate[switchPasskeys] > 0 || w.rate[switchTrust] > 0) && pick < 4 {
+		if pick == 6 || wallets && pick < 4 {
 			pick = 3 // more often than the others
 		}
 		w.person(fmt.Sprintf("visitor %d", n+1), func() { w.visit(n, w.shops[at], at, pick) })
@@ -62,6 +64,13 @@ func (w *world) populate() {
 	}
 	if w.rate[switchLists] > 0 {
 		w.person("issuers", w.publishLists)
+		for _, r := range w.registers { // some documents are revoked before
+			for person := range w.persons {
+				if draw.chance(250) {
+					r.revoke(person)
+				}
+			}
+		}
 		w.person("list operator", w.loadLists)
 	}
 	if w.rate[switchRotation] > 0 {
@@ -394,32 +403,33 @@ func (w *world) administer() {
 		if w.rate[switchPasskeys] > 0 && act.chance(500) {
 			i = s.integrations[3]
 		}
-		path := "/admin/v1/integrations/" + i.id
-		a := w.ask(true, request("GET", path, operatorToken, nil))
-		if a.status != 200 {
-			continue
-		}
 		switch what := act.pick(3); {
 		case i.estimates && what < 2:
-			w.change(i, path, a, "challenge_age", 20+act.pick(20))
+			w.set(i, "challenge_age", 20+act.pick(20))
 		case i.proves && what == 0:
-			w.change(i, path, a, "minimum_age", []int{16, 18, 21}[act.pick(3)])
+			w.set(i, "minimum_age", []int{16, 18, 21}[act.pick(3)])
 		case i.proves && what == 1:
-			w.change(i, path, a, "level", 1+act.pick(2))
+			w.set(i, "level", 1+act.pick(2))
 		case i.proves:
 			w.endPasskeys(s)
 		case what == 0:
-			w.change(i, path, a, "challenge_age", 18+act.pick(60))
+			w.set(i, "challenge_age", 18+act.pick(60))
 		case what == 1:
-			w.change(i, path, a, "attempts", 1+act.pick(5))
+			w.set(i, "attempts", 1+act.pick(5))
 		default:
-			w.rotateSecret(i, path)
+			w.rotateSecret(i)
 		}
 	}
 }
 
-// change changes a setting, in the version that the operator has seen.
-func (w *world) change(i offer, path string, seen answer, field string, to int) {
+// set changes a setting, in the version that the operator sees.
+func (w *world) set(i offer, field string, to int) {
+	path := "/admin/v1/integrations/" + i.id
+	seen := w.ask(true, request("GET", path, operatorToken, nil))
+	if seen.status != 200 {
+		return
+	}
+	w.sleep(time.Duration(w.current.act.pick(3)) * time.Second)
 	c := w.judge.changing(i, field, to, seen.text("version"))
 	value := any(to)
 	if field == "level" {
@@ -456,25 +466,41 @@ func (w *world) changeTrust() {
 			{[]string{"blue"}, proofOfAge, "if_present"}, {[]string{"red", "blue"}, proofOfAge, "if_present"},
 			{[]string{"red"}, proofOfAge, "required"}, {[]string{"red", "blue"}, identity, "if_present"},
 		}[act.pick(4)]
-		w.past = append(w.past, files{w.past[len(w.past)-1].ring, next})
-		for n, in := range w.running {
-			if act.chance(150) {
-				continue
-			}
-			w.met(switchTrust)
-			w.trusts[n], in.dead = next, true
-			w.tell(w.current.name, "restarts %s, which trusts %v by profile %s", in.name, next.anchors,
-				next.profile)
-			w.sleep(time.Duration(act.pick(90)) * time.Second)
-		}
+		w.restart(next, 90)
 	}
 }
 
+// restart restarts one instance after the other with other trust, so many seconds apart at most.
+func (w *world) restart(next proofSettings, apart int) {
+	act := w.current.act
+	w.past = append(w.past, files{w.past[len(w.past)-1].ring, next})
+	for n := range w.running {
+		if act.chance(150) {
+			continue
+		}
+		w.met(switchTrust)
+		in := w.running[n]
+		w.trusts[n], in.dead = next, true
+		w.tell(w.current.name, "restarts %s, which trusts %v by profile %s", in.name, next.anchors,
+			next.profile)
+		w.sleep(time.Duration(act.pick(apart)) * time.Second)
+	}
+}
+
+// distrust is an operator who removes the trust in an issuer.
+func (w *world) distrust(issuer string) {
+	next := w.past[len(w.past)-1].trust
+	is := func(name string) bool { return name == issuer }
+	next.anchors = slices.DeleteFunc(slices.Clone(next.anchors), is)
+	w.restart(next, 5)
+}
+
 // rotateSecret rotates a webhook secret in the way that loses no event: staged, tested, and then in use.
-func (w *world) rotateSecret(i offer, path string) {
+func (w *world) rotateSecret(i offer) {
 	if i.url == "" {
 		return
 	}
+	path := "/admin/v1/integrations/" + i.id
 	a := w.ask(true, request("POST", path+"/rotate", operatorToken, map[string]bool{"staged": true}))
 	if a.status != 200 {
 		return

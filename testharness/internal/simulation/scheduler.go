@@ -31,6 +31,8 @@ type task struct {
 	brief    bool      // it stands still for seconds at most, because its calls have timeouts
 	children uint64
 
+	lists []fetchedList // that the task has fetched
+
 	co     *coroutine
 	wakeAt time.Time // when it continues; zero: it only waits for the signal
 	signal *signal   // nil: it waits for its time alone

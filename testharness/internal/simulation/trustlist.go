@@ -102,10 +102,11 @@ func (j *judge) listLoaded(l *trustList, a answer) {
 // listLife is how long an instance uses a list without asking the store (contract 53).
 const listLife = time.Minute
 
-// listed reports whether some trusted list can have had the listed issuer at a time.
-func (j *judge) listed(at time.Time) bool {
+// listed reports whether some trusted list can have had the listed issuer at a time between two.
+func (j *judge) listed(from, to time.Time) bool {
 	for _, l := range j.w.lists {
-		if l.has && !l.rejected && !l.nextUpdate.Add(j.tolerance()).Before(at) && !j.replaced(l, at) {
+		if l.has && !l.rejected && !l.asked.After(to) && !l.nextUpdate.Add(j.tolerance()).Before(from) &&
+			!j.replaced(l, from) {
 			return true
 		}
 	}
@@ -115,7 +116,7 @@ func (j *judge) listed(at time.Time) bool {
 // replaced reports whether another list has replaced a list long enough before a time.
 func (j *judge) replaced(l *trustList, at time.Time) bool {
 	for _, next := range j.w.lists {
-		if next.sequence > l.sequence && !next.has && !next.acknowledged.IsZero() &&
+		if next.sequence > l.sequence && !next.acknowledged.IsZero() &&
 			next.acknowledged.Add(listLife+j.tolerance()).Before(at) {
 			return true
 		}

@@ -24,7 +24,7 @@ type person struct {
 type heldPasskey struct {
 	id        string
 	publisher string
-	proofs    []shownProof // it stands for one of them
+	proofs    []*shownProof // it stands for one of them
 	made      time.Time
 }
 
@@ -36,8 +36,9 @@ type shownProof struct {
 	at      time.Time
 	level   int // the highest that the session can have
 
-	to      *instance // that a document was sent to; nil: a sign-in
-	revoked bool      // the instance had a list in which it was revoked
+	// worthless means that it can complete nothing: the document was revoked by a list that the instance
+	// had, or the bank has not confirmed the sign-in.
+	worthless bool
 }
 
 func maxLevel(s *session) int { return slices.Max(s.levels) }
@@ -86,6 +87,9 @@ func (w *world) open(v *session, link, issuer string, kind documentKind) (d docu
 	act := w.current.act
 	wallet := theWallets()[kind == ofChild]
 	wallet.Issuer, wallet.Now = &issuers()[issuer].Issuer, func() time.Time { return w.now }
+	if kind == ofStranger {
+		wallet.Issuer = &impostors()[issuer].Issuer
+	}
 	wallet.Random = &random{act.next()}
 	if strings.Contains(link, "sd-jwt") && act.chance(500) {
 		wallet.Format = "dc+sd-jwt"
@@ -148,7 +152,7 @@ func (w *world) respond(v *session, b *browser, p page) page {
 	}
 	w.sleep(time.Duration(1+act.pick(40)) * time.Second)
 	issuer := []string{"red", "blue"}[act.pick(2)]
-	if act.chance(w.rate[switchLists]) {
+	if w.rate[switchLists] > 0 && act.chance(500) {
 		issuer = listedIssuer
 	}
 	kind := goodDocument
@@ -157,9 +161,7 @@ func (w *world) respond(v *session, b *browser, p page) page {
 	}
 	if act.chance(w.rate[switchWallets]) {
 		w.met(switchWallets)
-		if kind = documentKind(1 + act.pick(6)); kind == ofStranger {
-			issuer = "green"
-		}
+		kind = documentKind(1 + act.pick(6))
 	}
 	d, ok := w.open(v, link, issuer, kind)
 	if !ok {
@@ -172,8 +174,8 @@ func (w *world) respond(v *session, b *browser, p page) page {
 	if act.chance(w.rate[switchWallets]) {
 		w.judge.plain("a second response of a wallet", w.present(v, b, d))
 	}
-	if act.chance(w.rate[switchTrust] / 2) { // the page is loaded when trust may have changed
-		w.sleep(time.Duration(10+act.pick(240)) * time.Second)
+	if a.status == 200 {
+		w.between(v, d)
 	}
 	if to := a.text("redirect_uri"); same && a.status == 200 && to != "" {
 		return b.get(to)
@@ -184,11 +186,12 @@ func (w *world) respond(v *session, b *browser, p page) page {
 // present sends a document to an instance.
 func (w *world) present(v *session, b *browser, d document) answer {
 	in := w.anyInstance()
-	w.judge.showing(v, b, d, in)
+	end := w.judge.showing(v, b, d, in)
 	req := request("POST", strings.TrimPrefix(d.message.URL, baseURL), "", nil)
 	req.Header["Content-Type"] = []string{"application/x-www-form-urlencoded"}
 	req.Body = []byte(d.message.Form.Encode())
 	a := w.askOf(in, false, req)
+	end(a)
 	w.tell(w.current.name, "a wallet shows %s by %s for age %d: %d", d.kind, d.issuer, d.age, a.status)
 	if a.status != 503 { // a list of revoked documents may be missing
 		w.judge.plain("a response of a wallet", a)
@@ -199,14 +202,39 @@ func (w *world) present(v *session, b *browser, d document) answer {
 	return a
 }
 
+// between is what operators do after a wallet's response was stored and before the browser collects it. The
+// response must not count any longer (contract 34).
+func (w *world) between(v *session, d document) {
+	act := w.current.act
+	switch {
+	case act.chance(w.rate[switchTrust] / 2):
+		w.meanwhile("trust operator", func() { w.distrust(d.issuer) })
+	case act.chance(w.rate[switchOperator] / 2):
+		w.meanwhile("operator", func() { w.set(v.offer, "minimum_age", 21) })
+	case act.chance(w.rate[switchTrust]): // the page is loaded when trust may have changed
+		w.sleep(time.Duration(10+act.pick(240)) * time.Second)
+	}
+}
+
+// meanwhile runs the program of another person while the current one waits.
+func (w *world) meanwhile(name string, program func()) {
+	done := &signal{}
+	w.person(name+" during the wait of "+w.current.name, func() {
+		program()
+		done.set = true
+	})
+	w.wait(done, 10*time.Minute)
+}
+
 // poll loads a page that waits until it shows something else, a few times at most.
 func (w *world) poll(b *browser, p page) page {
-	for range 6 {
+	for tries, left := 0, 6; left > 0 && tries < 24; tries++ {
 		w.sleep(3 * time.Second)
 		if next := b.get(p.at); !next.unclear() && next.code == "" && next.number == "" {
 			return next
 		} else if !next.unclear() {
 			p = next
+			left--
 		}
 	}
 	return p
@@ -265,7 +293,7 @@ type shownPasskey struct {
 
 // basis returns the proofs that may have completed the session. A session that a passkey completed gives
 // none: the judge then compares it with other proofs.
-func (s *session) basis() []shownProof { return slices.Clone(s.proofs) }
+func (s *session) basis() []*shownProof { return slices.Clone(s.proofs) }
 
 // continueOnPhone opens a hand-off and does the step on a phone. It returns the page of the first browser.
 func (w *world) continueOnPhone(v *session, b *browser, p page) page {

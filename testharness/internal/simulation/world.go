@@ -231,7 +231,9 @@ type answer struct {
 	header web.Header
 	body   []byte
 	asked  time.Time
-	by     *instance
+
+	by      *instance // nil: the request did not arrive
+	handler *task     // of the request
 }
 
 // text returns a string field of the body, or "".
@@ -298,15 +300,16 @@ func (w *world) askOf(in *instance, admin bool, req *web.Request) answer {
 		if in.dead || w.over {
 			return
 		}
+		w.current.keepLists(in)
 		w.tell(in.name, "%s %s gets %d", req.Method, short(req.Path), r.Status)
 		w.note(in.name, req.Method, req.Path, r.Status, r.Header, r.Body)
-		got = answer{r.Status, r.Header, r.Body, asked, in}
+		got = answer{r.Status, r.Header, r.Body, asked, in, w.current}
 		done.set = true
 	})
 	handler.deadline = w.now.Add(patience)
 	if !w.wait(done, patience) || lost == 2 {
 		w.tell(t.name, "gets no response to %s %s from %s", req.Method, short(req.Path), in.name)
-		return answer{by: in}
+		return answer{by: in, handler: handler}
 	}
 	return got
 }
