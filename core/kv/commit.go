@@ -26,8 +26,11 @@ func NewTxID(random io.Reader) (string, error) {
 //     will never apply, but it may have applied before another transaction overwrote it. If no other
 //     transaction overwrites the items that tx puts, the *Conflict means that it has not applied.
 //
-// A tx for CommitSurely must check every item that it puts, or be harmless if it is executed twice. If the
-// outcome stays unknown, the error is only ErrUnknown, and the caller must deny.
+// A tx for CommitSurely must check every item that it puts, or be harmless if it is executed twice. If such
+// an item can be deleted within minutes, the first try can arrive after that and create it again. Then tx
+// must also put and check an item that remains for longer.
+//
+// If the outcome stays unknown, the error is only ErrUnknown, and the caller must deny.
 func CommitSurely(ctx context.Context, store KV, tx Tx) error {
 	err := store.Commit(ctx, tx)
 	if !errors.Is(err, ErrUnknown) {

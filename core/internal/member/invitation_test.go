@@ -11,6 +11,7 @@ import (
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/problem"
 	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/kvadapters/kvtest"
 )
 
 // spentFor fails the test if the secret is still valid in any way.
@@ -60,6 +61,34 @@ func TestInvitation_ConcurrentUse(t *testing.T) {
 	if n := len(w.items(t, sessionItems)); n != 1 {
 		t.Errorf("contract 43: %d sessions, want one", n)
 	}
+}
+
+// The store can apply the first try of a commit after the second one (kv.ErrUnknown), when the record has
+// been used and deleted.
+func TestCreate_LateCommit(t *testing.T) {
+	w := newFixture(t)
+	w.fail(kvtest.Delay)
+	secret, _ := w.invite(t, root, "pub_a", RoleAdmin)
+	_, err := w.enrolBy(t, secret)
+	coretest.Must(t, err)
+	w.Store.Deliver(ctx)
+	w.spentFor(t, "contract 43: an invitation that was used before its first commit arrives", secret)
+
+	w.fail(kvtest.Delay)
+	link, _, err := w.MakeLink(ctx, root, "pub_a", "", RoleAdmin, nil)
+	coretest.Must(t, err)
+	_, _, err = w.UseLink(ctx, link, nil)
+	coretest.Must(t, err)
+	w.Store.Deliver(ctx)
+	cookie, s, err := w.UseLink(ctx, link, nil)
+	notTwice(t, "contract 43: a link that was used before its first commit arrives", cookie, s, err, ErrSpent)
+
+	w.fail(kvtest.Delay)
+	cookie, _, err = w.SignInOperator(ctx, configuredToken, nil)
+	coretest.Must(t, err)
+	coretest.Must(t, w.SignOut(ctx, cookie))
+	w.Store.Deliver(ctx)
+	w.gone(t, "contract 43: a session that was signed out before its first commit arrives", cookie)
 }
 
 func TestInvitation_Life(t *testing.T) {

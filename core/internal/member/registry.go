@@ -192,8 +192,7 @@ func decode[T any](r *Registry, item kv.Item) (v T, err error) {
 	return stored.Of, nil
 }
 
-// commit commits tx with kv.CommitSurely. tx puts a new record under a random name, or is harmless if it is
-// applied twice.
+// commit commits tx with kv.CommitSurely. tx is harmless if it is applied twice.
 func (r *Registry) commit(ctx context.Context, tx kv.Tx) error {
 	var err error
 	if tx.ID, err = kv.NewTxID(r.random); err != nil {
@@ -203,8 +202,9 @@ func (r *Registry) commit(ctx context.Context, tx kv.Tx) error {
 	return kv.CommitSurely(ctx, r.kv, tx)
 }
 
-// commitOnce commits a tx that puts no item under a random name. It leaves a receipt: after a lost reply, the
-// receipt distinguishes an applied commit from one that another commit overtook.
+// commitOnce commits a tx at most once. It leaves a receipt: after a lost reply, the receipt distinguishes an
+// applied commit from one that another commit overtook. A first try that arrives after the second one finds
+// the receipt, even if the records are gone by then.
 func (r *Registry) commitOnce(ctx context.Context, tx kv.Tx) error {
 	id, err := kv.NewTxID(r.random)
 	if err != nil {
@@ -230,7 +230,7 @@ func create[T any](
 	}
 	tx.Checks = append(tx.Checks, kv.Check{Name: name})
 	tx.Puts = append(append(tx.Puts, p), more...)
-	return r.commit(ctx, tx)
+	return r.commitOnce(ctx, tx)
 }
 
 // beaten reports whether a commit of this package was not applied, and never will be, because another commit
