@@ -190,7 +190,14 @@ func (p port) fault(partition kv.Partition, what string) faultSwitch {
 		w.met(switchCut)
 		return switchReject
 	}
-	for _, f := range []faultSwitch{switchReject, switchLoseRequest, switchLoseReply, switchLate} {
+	faults := []faultSwitch{switchReject, switchLoseRequest, switchLoseReply, switchLate}
+	switch what { // each of them fails in the same way
+	case "claim":
+		faults = []faultSwitch{switchReject, switchLoseReply}
+	case "get", "list", "spend":
+		faults = faults[:1]
+	}
+	for _, f := range faults {
 		if w.rate[f] > 0 && t.port.chance(w.rate[f]) {
 			w.met(f)
 			w.tell(t.name, "%s of %s: %s", what, partition, switchInfo[f].name)

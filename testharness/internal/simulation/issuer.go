@@ -10,7 +10,6 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"math/big"
-	"strings"
 	"sync"
 	"time"
 
@@ -69,6 +68,7 @@ type issuer struct {
 	status *ecdsa.PrivateKey
 	signer [][]byte // the certificate of that key
 	good   []byte   // the status list in which all documents are good
+	crl    []byte   // the revocation list, which is empty
 }
 
 // issuers are the issuers. No instance ever trusts green.
@@ -109,6 +109,9 @@ func newIssuer(name, who string) *issuer {
 	i.signer = [][]byte{sign(certificate(name, 3, asn1.ObjectIdentifier{1, 3, 6, 1, 5, 5, 7, 3, 30}),
 		i.status)}
 	i.anchor = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: i.Root.Raw}))
+	i.crl, err = x509.CreateRevocationList(nil, &x509.RevocationList{Number: big.NewInt(1),
+		ThisUpdate: epoch.Add(-time.Hour), NextUpdate: epoch.AddDate(0, 1, 0)}, i.Root, rootKey)
+	must(err)
 	i.good = i.statusList(name, make([]byte, statusBytes), epoch.Add(-time.Hour))
 	return i
 }
@@ -128,6 +131,7 @@ func certificate(of string, serial int64, use asn1.ObjectIdentifier) *x509.Certi
 		KeyUsage: x509.KeyUsageDigitalSignature}
 	if use != nil {
 		c.Subject.CommonName += use.String()
+		c.CRLDistributionPoints = []string{crlURL(of)}
 		value, err := asn1.Marshal([]asn1.ObjectIdentifier{use})
 		must(err)
 		c.ExtraExtensions = []pkix.Extension{{Id: asn1.ObjectIdentifier{2, 5, 29, 37}, Critical: true,
@@ -140,6 +144,9 @@ func certificate(of string, serial int64, use asn1.ObjectIdentifier) *x509.Certi
 const statusBytes = 2
 
 func statusURL(issuer string) string { return "https://" + issuer + ".example/status" }
+
+// crlURL is the address of the revocation list, which is always available.
+func crlURL(issuer string) string { return "https://" + issuer + ".example/crl" }
 
 func (i *issuer) statusList(name string, list []byte, issued time.Time) []byte {
 	return wallettest.StatusList{URI: statusURL(name), List: list, Issued: issued, TTL: time.Minute,
@@ -223,14 +230,14 @@ func (r *register) fetch(by *instance) (host.FetchResponse, error) {
 	at := len(r.lists) - 1
 	if !w.healed && w.current.act.chance(w.rate[switchLists]) {
 		w.met(switchLists)
-		fault = 1 + w.current.act.pick(4)
+		fault = 1 + w.current.act.pick(5)
 	}
 	response := host.FetchResponse{Status: 200,
 		Header: map[string]string{"Content-Type": "application/statuslist+jwt"}}
 	switch fault {
 	case 1:
 		response.Status = 503
-	case 2: // an old list
+	case 2, 5: // an old list
 		at = w.current.act.pick(len(r.lists))
 	case 3: // the list of another issuer
 		other := issuers()["green"]
@@ -267,7 +274,7 @@ func (l statusList) revokes(other statusList) bool {
 // registerOf returns the register whose list has the address, or nil.
 func (w *world) registerOf(address string) *register {
 	for _, r := range w.registers {
-		if strings.HasPrefix(address, statusURL(r.issuer)) {
+		if address == statusURL(r.issuer) || address == crlURL(r.issuer) {
 			return r
 		}
 	}

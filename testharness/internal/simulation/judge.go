@@ -31,6 +31,7 @@ type judge struct {
 	versions map[string]*change   // acknowledged, by the version that was changed
 	events   map[string]*event    // by id
 	arrivals []*event             // whose session was not known when they arrived
+	last     map[string]bool      // sessions about whose end an event was posted
 }
 
 // session has the known facts of a session.
@@ -100,6 +101,7 @@ func newJudge(w *world) *judge {
 		changes:  map[string][]*change{},
 		versions: map[string]*change{},
 		events:   map[string]*event{},
+		last:     map[string]bool{},
 	}
 }
 
@@ -308,13 +310,25 @@ func (j *judge) passkey(s *session, used shownPasskey, b *browser) string {
 			used.at.After(other.endedBy) {
 			return "a passkey that was ended"
 		}
+		ends := func(by served) bool {
+			return by.until.Before(used.at) || j.surelyArchived(other, by.asked, by.until)
+		}
+		if other.publisher == used.publisher && !slices.ContainsFunc(b.served, func(by served) bool {
+			return !ends(by)
+		}) {
+			return "a passkey of an archived publisher"
+		}
 	}
 	for _, proof := range used.proofs {
 		if j.enough(s, proof, used.at, b) {
 			return ""
 		}
 	}
-	return fmt.Sprintf("a passkey of %v", used.proofs)
+	why := "a passkey of"
+	for _, proof := range used.proofs {
+		why += fmt.Sprintf(" %s for %d and L%d", proof.issuer, proof.age, proof.level)
+	}
+	return why
 }
 
 // enough reports whether a proof that was shown at a time can complete a session in a browser. The service
@@ -354,7 +368,7 @@ func (j *judge) trusts(proof *shownProof, by served) bool {
 	case bankMethod, estimateMethod:
 		return true
 	case listedIssuer:
-		return j.listed(by.asked, by.until)
+		return j.listed(by)
 	}
 	return slices.Contains(by.trust.anchors, proof.issuer)
 }
@@ -572,10 +586,9 @@ func (j *judge) denied(what string, a answer, want ...int) {
 }
 
 // revokedUsed is the use of a key that long after its revocation was acknowledged.
-func (j *judge) revokedUsed(after time.Duration, a answer) {
-	if a.status == 200 {
-		j.unknown["int_"+j.w.shops[0].integrations[0].id]++
-		j.unknown["int_"+j.w.shops[1].integrations[0].id]++
+func (j *judge) revokedUsed(s *shop, after time.Duration, a answer) {
+	if a.status == 200 || !a.known() {
+		j.unknown["int_"+s.integrations[0].id]++
 	}
 	if after > cacheLife+j.tolerance() && a.known() && a.status != 401 && !j.forgot {
 		j.fail("contract 12: a key is accepted %s after its revocation: %d", after, a.status)
@@ -599,6 +612,7 @@ func (j *judge) posted(req host.FetchRequest) *post {
 	if err := json.Unmarshal(req.Body, &e); err != nil {
 		j.fail("spec, Events: a webhook is no event: %s", req.Body)
 	}
+	j.last[e.SessionID] = j.last[e.SessionID] || e.Type != webhook.TypeStarted
 	if e.Test || !p.verified {
 		p.event = &event{Event: e}
 		if !e.Test {
@@ -623,6 +637,7 @@ func (j *judge) signature(req host.FetchRequest, e webhook.Event) {
 func (j *judge) unreached(req host.FetchRequest) {
 	var e webhook.Event
 	if json.Unmarshal(req.Body, &e) == nil && !e.Test {
+		j.last[e.SessionID] = j.last[e.SessionID] || e.Type != webhook.TypeStarted
 		j.event(e, string(req.Body)).tries++
 	}
 }
@@ -701,6 +716,15 @@ func (p *post) replied(status int) {
 	}
 	if status >= 400 && status < 500 {
 		p.event.rejected = true
+	}
+}
+
+// expired checks that each session has ended although no one has asked for it: its last event was posted.
+func (j *judge) expired() {
+	for _, s := range j.order {
+		if s.offer.url != "" && !j.last[s.id] && !j.forgot {
+			j.fail("I7: no event about the end of session %s was posted", short(s.id))
+		}
 	}
 }
 

@@ -259,6 +259,8 @@ func (j *judge) admitted(g *guest, b *browser, asked time.Time) {
 		j.fail("threats: the link of %s admits two browsers", g.name)
 	case g.author.before(asked):
 		j.fail("threats: the link of %s outlives the right of its author", g.name)
+	case j.surelyArchived(g.shop, asked, j.w.now):
+		j.fail("contract 46: the link of %s opens the console of an archived publisher", g.name)
 	}
 	g.entered = b
 }

@@ -35,17 +35,16 @@ type shop struct {
 
 	ended   time.Time // when its passkeys were ended: not before
 	endedBy time.Time // and not after
+
+	archived []archived
+	gone     bool // it is archived, or about to be
 }
 
 // populate starts the people of a history.
 func (w *world) populate() {
 	draw := w.stream("people")
-	wallets := w.rate[switchPasskeys]+w.rate[switchTrust]+w.rate[switchLists]+w.rate[switchWallets] > 0
 	for n := range 1 + draw.pick(5) {
-		at, pick := draw.pick(2), draw.pick(7)
-		if pick == 6 || wallets && pick < 4 {
-			pick = 3 // more often than the others
-		}
+		at, pick := draw.pick(2), w.integration(draw)
 		w.person(fmt.Sprintf("visitor %d", n+1), func() { w.visit(n, w.shops[at], at, pick) })
 	}
 	if w.rate[switchOperator] > 0 {
@@ -58,6 +57,9 @@ func (w *world) populate() {
 	}
 	if w.rate[switchTrust] > 0 {
 		w.person("trust operator", w.changeTrust)
+	}
+	if w.rate[switchArchive] > 0 {
+		w.person("site operator", w.archive)
 	}
 	if w.rate[switchMembers] > 0 {
 		w.person("member operator", w.admit)
@@ -78,6 +80,26 @@ func (w *world) populate() {
 	}
 }
 
+// integration chooses an integration by its place. Some are more frequent if a switch is about them.
+func (w *world) integration(draw *stream) int {
+	pick := draw.pick(8)
+	sandboxes := 3
+	for _, f := range []faultSwitch{switchTrust, switchLists, switchWallets, switchPasskeys} {
+		if w.rate[f] > 0 {
+			sandboxes--
+		}
+	}
+	switch {
+	case pick == 0 && w.rate[switchPasskeys] > 0:
+		return 6
+	case pick == 7, pick < 3 && pick >= sandboxes:
+		return 3
+	case pick == 0 && w.rate[switchReceivers] > 0:
+		return 4
+	}
+	return pick
+}
+
 // visit is a visitor of a shop: the shop starts a session, and the visitor's browser goes through it.
 func (w *world) visit(n int, s *shop, at, pick int) {
 	act := w.current.act
@@ -90,7 +112,7 @@ func (w *world) visit(n int, s *shop, at, pick int) {
 	v := &session{
 		shop:   at,
 		offer:  i,
-		person: w.persons[act.pick(len(w.persons))],
+		person: w.persons[act.pick(len(w.persons))*act.pick(2)], // the first one more often
 		state:  fmt.Sprintf("canary-state-%d", n),
 		user:   fmt.Sprintf("canary-user-%d", n),
 		asked:  w.now,
@@ -107,8 +129,11 @@ func (w *world) visit(n int, s *shop, at, pick int) {
 		if idempotent != "" {
 			req.Header["Idempotency-Key"] = []string{idempotent}
 		}
+		asked := w.now
 		a := w.ask(false, req)
 		w.judge.startAnswered(i, a, idempotent != "")
+		w.judge.keyUsed(s, key, asked, a)
+		w.judge.startUsed(i, asked, a)
 		return a
 	}
 	var first answer
@@ -158,8 +183,9 @@ func (w *world) visit(n int, s *shop, at, pick int) {
 
 // reconcile asks for the session's state.
 func (s *shop) reconcile(v *session) answer {
-	asked := s.w.now
-	a := s.w.ask(false, request("GET", web.SessionsPath+v.id, s.key, nil))
+	asked, key := s.w.now, s.key
+	a := s.w.ask(false, request("GET", web.SessionsPath+v.id, key, nil))
+	s.w.judge.keyUsed(s, key, asked, a)
 	s.w.judge.reconciled(v, asked, a)
 	return a
 }
@@ -184,8 +210,10 @@ func (w *world) browse(v *session, b *browser) {
 	act := w.current.act
 	w.sleep(time.Duration(1+act.pick(20)) * time.Second)
 	p := b.get(v.link)
-	for range 12 {
-		if w.over {
+	fails := act.chance(150) // each attempt of this user
+	ends := v.answered.Add(11 * time.Minute)
+	for range 30 {
+		if w.over || w.now.After(ends) {
 			return
 		}
 		w.judge.saw(v, b, p)
@@ -215,14 +243,14 @@ func (w *world) browse(v *session, b *browser) {
 			p = w.prove(v, b, p)
 			continue
 		}
-		f := choose(act, p.forms)
+		f := choose(act, p.forms, fails)
 		switch {
 		case act.chance(60): // the user walks away
 			return
 		case act.chance(w.rate[switchTabs]):
 			g := f
 			if act.chance(500) {
-				g = choose(act, p.forms)
+				g = choose(act, p.forms, fails)
 			}
 			w.judge.acted(v, g)
 			w.person("second click of "+w.current.name, func() { w.judge.saw(v, b, b.post(g)) })
@@ -244,13 +272,13 @@ func (w *world) prove(v *session, b *browser, p page) page {
 		}
 		return w.respond(v, b, p)
 	}
-	if f, ok := p.find(func(f form) bool { return f.step == "camera" }); ok {
-		return w.pose(v, b, f)
-	}
 	if act.chance(w.rate[switchPasskeys]) {
 		if next, ok := w.usePasskey(v, b, p); ok {
 			return next
 		}
+	}
+	if f, ok := p.find(func(f form) bool { return f.step == "camera" }); ok {
+		return w.pose(v, b, f)
 	}
 	f, ok := p.find(func(f form) bool { return f.outcome != "" })
 	if !ok {
@@ -262,7 +290,7 @@ func (w *world) prove(v *session, b *browser, p page) page {
 // think lets time pass before a user acts: seconds, or up to about the end of the session.
 func (w *world) think(v *session) {
 	act := w.current.act
-	if !act.chance(100) {
+	if !act.chance(25) {
 		w.sleep(time.Duration(1+act.pick(30)) * time.Second)
 		return
 	}
@@ -273,9 +301,12 @@ func (w *world) think(v *session) {
 }
 
 // choose returns one of the forms. Approval, the quiet choice, is the most frequent one.
-func choose(act *stream, forms []form) form {
+func choose(act *stream, forms []form, fails bool) form {
 	wanted := [...]string{"approve", "approve", "approve", "approve", "fail_attempt", "fail_attempt",
 		"fail_attempt", "reject", "withdraw", "cancel", "unknown"}[act.pick(11)]
+	if fails {
+		wanted = "fail_attempt"
+	}
 	for _, f := range forms {
 		if f.outcome == wanted {
 			return f
@@ -310,7 +341,8 @@ func (s *shop) validate(v *session, result string) {
 		5*time.Minute + 1*time.Second}[act.pick(5)])
 	named := act.chance(500)
 	for n := range 5 {
-		req := request("POST", web.ValidatePath, s.key, map[string]string{"result_token": result})
+		asked, key := w.now, s.key
+		req := request("POST", web.ValidatePath, key, map[string]string{"result_token": result})
 		caller := fmt.Sprintf("call %s.%d", owner, n)
 		if named {
 			caller = "key " + owner
@@ -319,6 +351,7 @@ func (s *shop) validate(v *session, result string) {
 		end := w.judge.validating(v, caller)
 		a := w.ask(false, req)
 		end(a)
+		w.judge.keyUsed(s, key, asked, a)
 		if a.known() && !act.chance(w.rate[switchRetries]) {
 			return
 		}
@@ -362,7 +395,7 @@ func (w *world) attack(v *session, address byte) {
 					}
 				}
 			} else if len(p.forms) > 0 {
-				f := choose(act, p.forms)
+				f := choose(act, p.forms, false)
 				w.judge.acted(v, f)
 				w.judge.saw(v, b, b.post(f))
 			}
@@ -399,7 +432,7 @@ func (w *world) administer() {
 		}
 		w.met(switchOperator)
 		s := w.shops[act.pick(2)]
-		i := s.integrations[act.pick(6)]
+		i := s.integrations[act.pick(7)]
 		if w.rate[switchPasskeys] > 0 && act.chance(500) {
 			i = s.integrations[3]
 		}
@@ -410,6 +443,9 @@ func (w *world) administer() {
 			w.set(i, "minimum_age", []int{16, 18, 21}[act.pick(3)])
 		case i.proves && what == 1:
 			w.set(i, "level", 1+act.pick(2))
+		case what == 1 && act.chance(300): // a colleague does so, too
+			w.person("colleague of "+w.current.name, func() { w.set(i, "attempts", 1+w.current.act.pick(5)) })
+			w.set(i, "attempts", 1+act.pick(5))
 		case i.proves:
 			w.endPasskeys(s)
 		case what == 0:
@@ -462,9 +498,10 @@ func (w *world) changeTrust() {
 		if !act.chance(w.rate[switchTrust]) {
 			continue
 		}
+		revocation := w.past[0].trust.revocation
 		next := []proofSettings{
-			{[]string{"blue"}, proofOfAge, "if_present"}, {[]string{"red", "blue"}, proofOfAge, "if_present"},
-			{[]string{"red"}, proofOfAge, "required"}, {[]string{"red", "blue"}, identity, "if_present"},
+			{[]string{"blue"}, proofOfAge, revocation}, {[]string{"red", "blue"}, proofOfAge, revocation},
+			{[]string{"red"}, proofOfAge, "required"}, {[]string{"red", "blue"}, identity, revocation},
 		}[act.pick(4)]
 		w.restart(next, 90)
 	}
@@ -534,16 +571,32 @@ func (w *world) changeKeys() {
 		if id == "" {
 			continue
 		}
+		var revoked time.Time
+		for n := range act.pick(4) { // while it is revoked
+			w.person(fmt.Sprintf("finder %d of an old key", n+1), func() { w.useRevoked(s, old, &revoked) })
+		}
 		a = w.ask(true, request("POST", "/admin/v1/keys/"+id+"/revoke", operatorToken, nil))
 		if a.status != 200 {
 			continue
 		}
-		revoked := w.now
+		revoked = w.now
 		w.sleep(time.Duration(act.pick(12)) * time.Second)
+		w.useRevoked(s, old, &revoked)
+	}
+}
+
+// useRevoked uses a key that is being revoked: one that a finder tries a few times.
+func (w *world) useRevoked(s *shop, key string, revoked *time.Time) {
+	for range 1 + w.current.act.pick(3) {
 		asked := w.now
-		a = w.ask(false, request("POST", web.StartPath, old, map[string]string{
+		a := w.ask(false, request("POST", web.StartPath, key, map[string]string{
 			"integration_id": s.integrations[0].id, "callback_url": callback}))
-		w.judge.revokedUsed(asked.Sub(revoked), a)
+		after := time.Duration(0)
+		if !revoked.IsZero() {
+			after = asked.Sub(*revoked)
+		}
+		w.judge.revokedUsed(s, after, a)
+		w.sleep(cacheLife + time.Duration(100+w.current.act.pick(10_000))*time.Millisecond)
 	}
 }
 

@@ -157,7 +157,7 @@ func TestJudge_FlawedStore(t *testing.T) {
 		want  []string // one of these promises breaks
 	}{
 		"checks are ignored": {flaw{checks: true}, 200, []string{"I1", "I6", "I16", "contract 11"}},
-		"tasks are lost":     {flaw{tasks: true}, 20, []string{"I3", "I10"}},
+		"tasks are lost":     {flaw{tasks: true}, 20, []string{"I3", "I7", "I10"}},
 		"leases are ignored": {flaw{leases: true}, 200, []string{"I4", "I5"}},
 	} {
 		t.Run(name, func(t *testing.T) {

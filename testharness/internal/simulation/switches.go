@@ -31,6 +31,7 @@ const (
 	switchLists                          // issuers revoke documents, and their servers fail
 	switchMembers                        // operators admit, demote and remove people of the console
 	switchAttackers                      // attackers with a link, a token or another publisher's key
+	switchArchive                        // operators archive publishers and integrations
 
 	switches
 )
@@ -43,7 +44,7 @@ var switchInfo = [switches]struct {
 }{
 	switchTurns:       {"turns", []int{20, 200, 500}},
 	switchSlow:        {"slow", []int{2, 10, 40}},
-	switchReject:      {"refused calls", []int{10, 50, 200}},
+	switchReject:      {"refused calls", []int{5, 20, 100}},
 	switchLoseRequest: {"lost calls", []int{10, 50, 200}},
 	switchLoseReply:   {"lost replies", []int{10, 50, 200}},
 	switchLate:        {"late commits", []int{10, 50, 200}},
@@ -68,6 +69,7 @@ var switchInfo = [switches]struct {
 	switchLists:       {"lists", []int{200, 500}},
 	switchMembers:     {"members", []int{1000}},
 	switchAttackers:   {"attackers", []int{500, 1000}},
+	switchArchive:     {"archives", []int{1000}},
 }
 
 // Behaviour of people is no fault. Without any fault, stricter rules hold.
@@ -85,7 +87,8 @@ func (f faultSwitch) isFault() bool {
 		switchWallets,
 		switchLists,
 		switchMembers,
-		switchAttackers:
+		switchAttackers,
+		switchArchive:
 		return false
 	}
 	return true

@@ -152,8 +152,13 @@ func (w *world) respond(v *session, b *browser, p page) page {
 	}
 	w.sleep(time.Duration(1+act.pick(40)) * time.Second)
 	issuer := []string{"red", "blue"}[act.pick(2)]
-	if w.rate[switchLists] > 0 && act.chance(500) {
-		issuer = listedIssuer
+	if w.rate[switchLists] > 0 {
+		if act.chance(500) {
+			issuer = listedIssuer
+		}
+		if act.chance(200) { // until an instance asks for the next list
+			w.sleep(time.Duration(50+act.pick(60)) * time.Second)
+		}
 	}
 	kind := goodDocument
 	if act.chance(100) {
@@ -172,7 +177,7 @@ func (w *world) respond(v *session, b *browser, p page) page {
 	}
 	a := w.present(v, b, d)
 	if act.chance(w.rate[switchWallets]) {
-		w.judge.plain("a second response of a wallet", w.present(v, b, d))
+		w.present(v, b, d)
 	}
 	if a.status == 200 {
 		w.between(v, d)
@@ -207,6 +212,8 @@ func (w *world) present(v *session, b *browser, d document) answer {
 func (w *world) between(v *session, d document) {
 	act := w.current.act
 	switch {
+	case w.rate[switchLists] > 0 && d.issuer == listedIssuer && act.chance(500):
+		w.meanwhile("list operator", func() { w.unlist() })
 	case act.chance(w.rate[switchTrust] / 2):
 		w.meanwhile("trust operator", func() { w.distrust(d.issuer) })
 	case act.chance(w.rate[switchOperator] / 2):
@@ -308,15 +315,20 @@ func (w *world) continueOnPhone(v *session, b *browser, p page) page {
 	}
 	phone := &browser{w: w, cookies: map[string]string{}, address: b.address + 50, of: b}
 	w.person("phone of "+w.current.name, func() { w.onPhone(v, phone, waits.code) })
-	w.sleep(time.Duration(5+w.current.act.pick(60)) * time.Second)
-	return w.poll(b, waits)
+	for range 4 { // the phone takes its time
+		w.sleep(time.Duration(5+w.current.act.pick(60)) * time.Second)
+		if next := w.poll(b, waits); next.number == "" && next.code == "" {
+			return next
+		}
+	}
+	return waits
 }
 
 // onPhone does a step on a phone.
 func (w *world) onPhone(v *session, phone *browser, link string) {
 	act := w.current.act
 	p := phone.get(link)
-	for range 5 {
+	for range 12 {
 		w.sleep(time.Duration(1+act.pick(5)) * time.Second)
 		switch {
 		case p.unclear():

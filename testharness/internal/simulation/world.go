@@ -55,7 +55,8 @@ type world struct {
 	registers []*register // of issuers
 	lists     []*trustList
 	pictures  map[string]*picture
-	seen      [switches]bool // faults that have occurred
+	archived  map[string]*archived // integrations, by id
+	seen      [switches]bool       // faults that have occurred
 
 	lastFault time.Time // when the last one ended, or will end
 
@@ -90,7 +91,8 @@ func newBase() *base {
 	l := &b.config.Limits
 	for _, limit := range []*ratelimit.Limit{&l.PublicPerIP, &l.PublicPerNetwork, &l.PublicPerKey,
 		&l.StartsPerPublisher, &l.SecretPerIP, &l.ReconcilePerKey, &l.PreflightsPerIP, &l.PagesPerIP} {
-		*limit = ratelimit.PerMinute(1_000_000)
+		// The period is longer than the difference of clocks, which a limit takes for requests.
+		*limit = ratelimit.Limit{Count: 1_000_000, Per: 10 * time.Minute}
 	}
 	var err error
 	b.ring, err = keyring.Generate(&random{1}, epoch.Add(-time.Hour))
@@ -113,7 +115,9 @@ func newBase() *base {
 				Webhook: hook("4")},
 			{Level: "L2", ChallengeAge: 18, MinimumAge: 18, Method: bankMethod, Passkeys: "service",
 				Webhook: hook("5")},
-			{Level: "L1", ChallengeAge: 25, Method: estimateMethod, Webhook: hook("6")},
+			{Level: "L1", ChallengeAge: 25, Method: estimateMethod, Passkeys: "service", Webhook: hook("6")},
+			{Level: "L1", ChallengeAge: 18, MinimumAge: 18, Method: proofMethod, Passkeys: "service",
+				Webhook: hook("7")},
 		} {
 			i.ID = fmt.Sprintf("5b0c7f0e-9a53-4c8e-8d0f-2f6a5f1c%02d%02d", n, m)
 			i.PublisherID, i.Name, i.Method = id, id, cmp.Or(i.Method, sandbox.Name)
@@ -161,7 +165,7 @@ func newWorld(b *base, seed uint64, keep map[decision]bool, record func(string))
 	c := &choices{seed: seed, keep: keep}
 	w := &world{scheduler: &scheduler{choices: c, now: epoch, order: c.stream("order")}, config: b.config,
 		clocks: map[string]*clock{}, secrets: map[string][]string{}, rotating: &signal{},
-		pictures: map[string]*picture{}}
+		pictures: map[string]*picture{}, archived: map[string]*archived{}}
 	w.tell = func(string, string, ...any) {}
 	if record != nil {
 		w.tell = func(who, format string, args ...any) { record(story(w.now, who, format, args...)) }
@@ -323,6 +327,9 @@ func (w *world) fetch(by *instance, req host.FetchRequest) (host.FetchResponse, 
 		return w.estimate(req)
 	}
 	if r := w.registerOf(req.URL); r != nil {
+		if req.URL == crlURL(r.issuer) {
+			return host.FetchResponse{Status: 200, Body: issuers()[r.issuer].crl}, nil
+		}
 		return r.fetch(by)
 	}
 	took, status := 20*time.Millisecond, 0
@@ -546,6 +553,12 @@ func (r *Runner) run(seed uint64, o options) Result {
 		w.kv = r.flawed(w.kv)
 	}
 	w.rate = draw(w.stream("switches"))
+	if w.rate[switchLists] > 0 && w.stream("lists").chance(400) {
+		w.past[0].trust.revocation = "required"
+		for n := range w.trusts {
+			w.trusts[n].revocation = "required"
+		}
+	}
 	if w.rate[switchClocks] > 0 {
 		w.spawn(nil, "clocks", func() {
 			w.jump("store")
@@ -596,7 +609,8 @@ func (w *world) end() {
 	w.heal()
 	w.sleep(recovery)
 	w.judge.recovered()
-	w.sleep(12 * time.Minute) // all sessions have ended
+	w.sleep(14 * time.Minute) // all sessions have ended
+	w.judge.expired()
 	for _, s := range w.judge.order {
 		w.shops[s.shop].reconcileFinally(s)
 	}
