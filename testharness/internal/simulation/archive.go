@@ -25,7 +25,7 @@ func (a archived) perhaps(j *judge, from, to time.Time) bool {
 // archive is an operator who archives publishers and restores them, and who archives integrations.
 func (w *world) archive() {
 	act := w.current.act
-	for range 1 + act.pick(3) {
+	for range 1 + act.pick(2) {
 		w.sleep(time.Duration(10+act.pick(200)) * time.Second)
 		w.met(switchArchive)
 		s := w.shops[act.pick(2)]
@@ -92,7 +92,7 @@ func (w *world) repeat(what string, when *span, send func() answer) {
 			w.judge.fail("contract 46: an operator %s and gets %d %s", what, a.status, a.body)
 			return
 		}
-		w.sleep(2 * time.Second)
+		w.sleep(time.Duration(5+w.current.act.pick(20)) * time.Second)
 	}
 }
 

@@ -148,9 +148,25 @@ func statusURL(issuer string) string { return "https://" + issuer + ".example/st
 // crlURL is the address of the revocation list, which is always available.
 func crlURL(issuer string) string { return "https://" + issuer + ".example/crl" }
 
+// statusList returns a list that the issuer has signed. A process signs each list once.
 func (i *issuer) statusList(name string, list []byte, issued time.Time) []byte {
-	return wallettest.StatusList{URI: statusURL(name), List: list, Issued: issued, TTL: time.Minute,
+	key := listKey{i, name, string(list), issued.Unix()}
+	if signed, ok := signedLists.Load(key); ok {
+		return signed.([]byte)
+	}
+	signed := wallettest.StatusList{URI: statusURL(name), List: list, Issued: issued, TTL: time.Minute,
 		Key: i.status, Chain: i.signer}.JWT()
+	signedLists.Store(key, signed)
+	return signed
+}
+
+// signedLists are all signed status lists, by their listKey.
+var signedLists sync.Map
+
+type listKey struct {
+	by         *issuer
+	name, list string
+	issued     int64
 }
 
 // register has the status lists of one issuer in a history.
@@ -220,7 +236,9 @@ func (r *register) revoke(person int) {
 			list[0] |= 1 << n
 		}
 	}
-	next.signed = issuers()[r.issuer].statusList(r.issuer, list, r.w.now)
+	// Its date is the number of the list, so that other histories have the same lists.
+	issued := epoch.Add(-time.Hour + time.Duration(len(r.lists))*time.Minute)
+	next.signed = issuers()[r.issuer].statusList(r.issuer, list, issued)
 	r.lists = append(r.lists, next)
 }
 
@@ -241,7 +259,7 @@ func (r *register) fetch(by *instance) (host.FetchResponse, error) {
 		at = w.current.act.pick(len(r.lists))
 	case 3: // the list of another issuer
 		other := issuers()["green"]
-		response.Body = other.statusList(r.issuer, make([]byte, statusBytes), w.now)
+		response.Body = other.statusList(r.issuer, make([]byte, statusBytes), epoch.Add(-time.Hour))
 	case 4:
 		w.sleep(5 * time.Second)
 		return host.FetchResponse{}, &host.FetchError{Reason: host.FetchTimeout, Err: errFault}

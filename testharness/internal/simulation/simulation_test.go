@@ -51,7 +51,8 @@ func TestHistories(t *testing.T) {
 		"event completed", "event failed", "event expired", "reconciled COMPLETED", "reconciled FAILED",
 		"reconciled EXPIRED", "setting changed", "revoked key used", "attacker denied", "proof counted",
 		"status list fetched", "guest admitted", "console page", "photo estimated",
-		"trusted list loaded"} {
+		"trusted list loaded", "archives", "restores", "key of archived publisher",
+		"revoked document shown"} {
 		if !t.Failed() && cover.cells[transition] == nil {
 			t.Errorf("no history had the transition %q", transition)
 		}

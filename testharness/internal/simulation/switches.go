@@ -103,8 +103,11 @@ func draw(s *stream) (r rates) {
 	calm := s.pick(8) == 7
 	for f := range switches {
 		on, at := s.pick(3) == 2, s.pick(len(switchInfo[f].rates))
-		if f == switchRotation {
-			on = s.pick(12) == 11 // such a history costs as much as several others
+		switch f { // such a history costs as much as several others
+		case switchRotation:
+			on = s.pick(12) == 11
+		case switchArchive:
+			on = s.pick(6) == 5
 		}
 		if on && !(calm && f.isFault()) {
 			r[f] = switchInfo[f].rates[at]

@@ -235,8 +235,8 @@ func (w *world) meanwhile(name string, program func()) {
 
 // poll loads a page that waits until it shows something else, a few times at most.
 func (w *world) poll(b *browser, p page) page {
-	for tries, left := 0, 6; left > 0 && tries < 24; tries++ {
-		w.sleep(3 * time.Second)
+	for tries, left := 0, 4; left > 0 && tries < 20; tries++ {
+		w.sleep(4 * time.Second)
 		if next := b.get(p.at); !next.unclear() && next.code == "" && next.number == "" {
 			return next
 		} else if !next.unclear() {
