@@ -8,22 +8,19 @@ import (
 	"github.com/verge-id/verge/core/host"
 )
 
-// aboutRecorder is the context of a request. It collects the core's information about the request. An engine
-// may still report some after the server stopped waiting for it.
+// aboutRecorder collects the core's information about a request. An engine may still report some after the
+// server stopped waiting for it.
 type aboutRecorder struct {
-	context.Context
 	mu    sync.Mutex
 	about host.RequestInfo
 }
 
 type aboutKey struct{}
 
-// Value returns the recorder itself for its key.
-func (r *aboutRecorder) Value(key any) any {
-	if key == (aboutKey{}) {
-		return r
-	}
-	return r.Context.Value(key)
+// withAboutRecorder returns the context for a request, and the recorder that collects its information.
+func withAboutRecorder(ctx context.Context) (context.Context, *aboutRecorder) {
+	r := new(aboutRecorder)
+	return context.WithValue(ctx, aboutKey{}, r), r
 }
 
 // About adds information to the log line of the request of ctx (contract 48). It has the signature of

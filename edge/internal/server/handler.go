@@ -41,9 +41,8 @@ func (l *listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	client := l.client(r)
 	path := pathOf(r.URL)
 	route := l.routes.At(r.Method, path)
-	recorder := &aboutRecorder{Context: r.Context()}
-	ctx, span := l.s.cfg.Trace.Request(recorder, web.Header(r.Header), l.name, logMethod(r.Method),
-		route.Label)
+	ctx, recorder := withAboutRecorder(r.Context())
+	ctx, span := l.s.cfg.Trace.Request(ctx, web.Header(r.Header), l.name, logMethod(r.Method), route.Label)
 	req := &web.Request{
 		Method: r.Method,
 		Path:   path,

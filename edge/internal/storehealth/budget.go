@@ -10,9 +10,8 @@ import (
 	"github.com/verge-id/verge/edge/internal/deadline"
 )
 
-// budget is the context of a request, with the remaining time that it may wait for the store.
+// budget is the remaining time that a request may wait for the store.
 type budget struct {
-	context.Context
 	whole time.Duration
 
 	mu   sync.Mutex
@@ -44,15 +43,7 @@ func CheckBudget(d time.Duration) error {
 // The store must return when its context is done. All stores do, except for a read of bolt's file from a
 // disk that hangs.
 func WithBudget(ctx context.Context, d time.Duration) context.Context {
-	return &budget{Context: ctx, whole: d, left: d}
-}
-
-// Value returns the budget itself for its key.
-func (b *budget) Value(key any) any {
-	if key == (budgetKey{}) {
-		return b
-	}
-	return b.Context.Value(key)
+	return context.WithValue(ctx, budgetKey{}, &budget{whole: d, left: d})
 }
 
 func (b *budget) err() error {
