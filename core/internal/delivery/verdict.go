@@ -8,14 +8,14 @@ const (
 	Retry     Verdict = iota // try again, while the Schedule has more
 	Delivered                // 2xx: done
 	// 4xx: the receiver does not want the event, and another attempt would not change that
-	GivenUp
+	Failed
 )
 
 func (v Verdict) String() string {
 	switch v {
 	case Delivered:
 		return "delivered"
-	case GivenUp:
+	case Failed:
 		return "given_up"
 	}
 	return "retry"
@@ -31,7 +31,7 @@ func Classify(status int, err error) Verdict {
 	case status >= 200 && status < 300:
 		return Delivered
 	case status >= 400 && status < 500:
-		return GivenUp
+		return Failed
 	}
 	return Retry
 }

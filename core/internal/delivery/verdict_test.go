@@ -13,7 +13,7 @@ func TestClassify(t *testing.T) {
 		want     Verdict
 	}{
 		{"contract 26: 2xx delivered", 200, 299, nil, Delivered},
-		{"contract 26: 4xx fails without a retry", 400, 499, nil, GivenUp},
+		{"contract 26: 4xx fails without a retry", 400, 499, nil, Failed},
 		{"contract 26: 3xx retried", 300, 399, nil, Retry},
 		{"contract 26: 5xx retried", 500, 599, nil, Retry},
 		{"a status that is not final is retried", -1, 199, nil, Retry},

@@ -10,7 +10,7 @@ import (
 
 // errParameter says that a parameter that Verge uses occurs more than once or cannot be decoded. It does not
 // name the parameter, whose value may be a secret.
-var errParameter = errors.New("web: a parameter occurs twice or is badly encoded")
+var errParameter = errors.New("formdata: a parameter occurs twice or is badly encoded")
 
 // ReadParameters returns the parameters of a query or of a form (application/x-www-form-urlencoded) that have
 // one of the names. It is for parameters that come through a browser, a provider or a wallet (contract 22).

@@ -76,11 +76,11 @@ func (o *Outbox) Deliver(ctx context.Context, job host.Job, m Meta, sealed []byt
 	case reason == noSecret:
 		return o.postpone(ctx, job, e, reason)
 	case reason != "":
-		return o.giveUp(ctx, job, e, reason, reason)
+		return o.fail(ctx, job, e, reason, reason)
 	case errors.Is(err, host.ErrKeyAwaited):
 		return o.postpone(ctx, job, e, keyAwaited)
 	case err != nil:
-		return o.giveUp(ctx, job, e, unreadable, unreadable)
+		return o.fail(ctx, job, e, unreadable, unreadable)
 	}
 	// Read the clock after the look-up above, which may have been slow.
 	now := o.Now()
@@ -111,8 +111,8 @@ func (o *Outbox) Deliver(ctx context.Context, job host.Job, m Meta, sealed []byt
 		}
 		o.enter(&tx, job.Partition, e.subject, e.state(StateDelivered, "", ended))
 		return o.record(ctx, job, tx)
-	case delivery.GivenUp:
-		return o.giveUp(ctx, job, e, rejected, last)
+	case delivery.Failed:
+		return o.fail(ctx, job, e, rejected, last)
 	}
 	o.Count(host.CountAttemptFailed)
 	var rnd [8]byte
@@ -121,7 +121,7 @@ func (o *Outbox) Deliver(ctx context.Context, job host.Job, m Meta, sealed []byt
 	}
 	delay, more := o.Schedule.Next(e.Attempts, binary.LittleEndian.Uint64(rnd[:]))
 	if !more {
-		return o.giveUp(ctx, job, e, exhausted, last)
+		return o.fail(ctx, job, e, exhausted, last)
 	}
 	o.say(ctx, slog.LevelInfo, "webhook retry scheduled", e, last, tookOf(a),
 		slog.String("in", delay.Round(time.Second).String()))
@@ -252,8 +252,8 @@ const (
 	postponeMost  = 10 * time.Minute
 )
 
-// giveUp cancels the task and stores its event as dead.
-func (o *Outbox) giveUp(ctx context.Context, job host.Job, e event, reason, last string) error {
+// fail cancels the task and stores its event as dead.
+func (o *Outbox) fail(ctx context.Context, job host.Job, e event, reason, last string) error {
 	d := Dead{Event: e.id, Type: e.Type, Session: e.Session, Integration: e.Integration,
 		Reason: reason, Last: last, Attempts: e.Attempts, At: o.Now().UTC().Truncate(time.Millisecond)}
 	o.Count(host.CountWebhookDead)

@@ -150,7 +150,7 @@ func (a Attempt) words() string {
 	case a.Status == 401:
 		return text + "It did not accept the signature: check its secret and its clock. " +
 			"An event would fail without a retry."
-	case delivery.Classify(a.Status, nil) == delivery.GivenUp:
+	case delivery.Classify(a.Status, nil) == delivery.Failed:
 		return text + "This rejects the event, which would fail without a retry. Return 2xx to accept it."
 	case a.Status >= 300 && a.Status < 400:
 		return text + "Redirects are not followed: set the URL to the target of the redirect. " +

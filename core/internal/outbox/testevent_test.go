@@ -98,8 +98,8 @@ func TestSendTest_OneAttempt(t *testing.T) {
 	}{
 		{status(500), delivery.Retry, "returned 500"},
 		{status(308), delivery.Retry, "Redirects are not followed"},
-		{status(401), delivery.GivenUp, "did not accept the signature"},
-		{status(404), delivery.GivenUp, "fail without a retry"},
+		{status(401), delivery.Failed, "did not accept the signature"},
+		{status(404), delivery.Failed, "fail without a retry"},
 		{fails(host.FetchDNS), delivery.Retry, host.FetchCause(host.FetchDNS)},
 		{fails("a reason of a later release"), delivery.Retry, "no response"},
 	} {
