@@ -149,7 +149,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// FetchesWithin sets AttemptTime and Lease for a Fetcher that gives up after timeout.
+// FetchesWithin sets AttemptTime and Lease for a Fetcher whose requests end after timeout.
 func (c *Config) FetchesWithin(timeout time.Duration) {
 	c.AttemptTime = outbox.AttemptTimeFor(timeout)
 	c.Lease = leaseFor(c.AttemptTime)

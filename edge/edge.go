@@ -507,7 +507,7 @@ func (s *Service) recordUsageUntil(ctx context.Context) {
 // usageTime bounds one recording of usage, the last one too.
 const usageTime = 5 * time.Second
 
-// RecordUsage records what this instance has counted as usage. What could not be recorded is kept for the
+// RecordUsage records the usage that this instance has counted. If that fails, the usage is recorded the
 // next time.
 func (s *Service) RecordUsage(ctx context.Context) error { return s.usage.Record(ctx, s.opened.Record) }
 

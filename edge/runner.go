@@ -40,11 +40,11 @@ type signaler interface {
 	// Signal asks the other instances to claim tasks of the partition.
 	Signal(ctx context.Context, p kv.Partition) error
 
-	// Signals calls heard with the partition of each signal of another instance, one at a time. It calls
-	// heard with "" when it begins to listen, because earlier signals may have been lost. Signals returns
+	// Signals calls received with the partition of each signal of another instance, one at a time. It calls
+	// received with "" when it begins to listen, because earlier signals may have been lost. Signals returns
 	// nil soon after ctx is done, and an error if it cannot listen now. If it returns nil before ctx is
 	// done, the store never delivers signals.
-	Signals(ctx context.Context, heard func(p kv.Partition)) error
+	Signals(ctx context.Context, received func(p kv.Partition)) error
 }
 
 // CheckPartitionCount returns an error if a Config.Core.Partitions is too small or too large for the runner.

@@ -296,7 +296,7 @@ type CreatedOperatorToken struct {
 	Info  OperatorToken `json:"info"`
 }
 
-// AuditEntry says who changed what.
+// AuditEntry is a change and its actor.
 type AuditEntry struct {
 	ID        string        `json:"id"`
 	At        time.Time     `json:"at"`

@@ -94,7 +94,7 @@ func newPostgres(t testing.TB, in scratch, args []string) *Postgres {
 
 func (p *Postgres) data() string { return filepath.Join(p.dir, "data") }
 
-// unprivileged is who runs the server: it refuses to run as root. Nil: the user who runs the test.
+// unprivileged is the user of the server, which cannot run as root. Nil: the user who runs the test.
 func unprivileged(t testing.TB) *syscall.Credential {
 	t.Helper()
 	if os.Geteuid() != 0 {

@@ -242,7 +242,7 @@ func (c cluster) Move(key string, pause time.Duration) {
 	for _, r := range append(cluster{to, from}, c...) {
 		r.Do("cluster", "setslot", slot, "node", id(to))
 	}
-	// Until all have heard of the move, one more can make two nodes owners under the same epoch.
+	// Until all nodes know of the move, another one can make two nodes owners under the same epoch.
 	for begin := time.Now(); !c.agree(); time.Sleep(time.Millisecond) {
 		if time.Since(begin) > 30*time.Second {
 			t.Fatal("the nodes of the Cluster do not agree who owns which slots")

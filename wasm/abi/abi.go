@@ -10,7 +10,6 @@ package abi
 import (
 	"errors"
 
-	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/kv"
 )
 
@@ -149,11 +148,6 @@ type remote struct {
 
 func (e remote) Error() string { return e.text }
 func (e remote) Unwrap() error { return e.is }
-
-// FetchErrorOf returns the error of a Fetch without a response.
-func FetchErrorOf(reason, text string) error {
-	return &host.FetchError{Reason: reason, Err: errors.New(text)}
-}
 
 // Negative results of the sealing imports.
 const (

@@ -6,6 +6,7 @@ package effect
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -135,7 +136,7 @@ func (f Fetcher) Fetch(_ context.Context, req host.FetchRequest) (host.FetchResp
 	}
 	if status == abi.NoAnswer {
 		if reason, text, err := abi.Read.FetchError(reply); err == nil {
-			return host.FetchResponse{}, abi.FetchErrorOf(reason, text)
+			return host.FetchResponse{}, &host.FetchError{Reason: reason, Err: errors.New(text)}
 		}
 	}
 	return host.FetchResponse{}, &host.FetchError{

@@ -23,7 +23,7 @@ const maxAcceptLanguage = 1024
 
 // Match returns the language that an Accept-Language value (RFC 9110, 12.5.4) prefers. The highest weight
 // wins, then the earlier element. A regional tag counts as its language (de-AT: de), and so does a locale
-// (pt_BR: pt). "*" is the first of All that the header does not name. Elements that do not parse are skipped.
+// (pt_BR: pt). "*" is the first language that the header does not name. Invalid elements are ignored.
 // If no language matches, the result is Default: a page in some language is better than none.
 func Match(acceptLanguage string) string {
 	if len(acceptLanguage) > maxAcceptLanguage {

@@ -52,6 +52,5 @@ var remaining = []string{
 	"testharness/oidctest.AgeProof",
 	"testharness/stores.StartPostgresOnDisk",
 	"testharness/wallettest.AnnexC",
-	"wasm/abi.FetchErrorOf",
 	"wasm/effect.ProofVerifier",
 }

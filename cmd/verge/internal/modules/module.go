@@ -21,7 +21,7 @@ type Module struct {
 	Source    string     // where it came from, for people: a file's path, for example
 }
 
-// maxSize is the largest size of a module. It is five times that of the one that `make wasm` builds.
+// maxSize is the largest size of a module. It is five times the size of the module that `make wasm` builds.
 const maxSize = 32 << 20
 
 // New makes a Module of bytes. It rejects files of another kind, but only compiling shows whether the

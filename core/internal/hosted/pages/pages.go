@@ -15,7 +15,7 @@
 //     however often (contract 22);
 //   - the only address of another site on a page is the plain origin of the
 //     publisher's callback, without path or parameters (contract 24), on a hop
-//     page the address that it goes on to (contract 22), and the operator's
+//     page the next address (contract 22), and the operator's
 //     pages for help and privacy (contract 52);
 //   - whatever a View holds comes out as text.
 //

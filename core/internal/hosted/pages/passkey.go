@@ -21,7 +21,7 @@ var passkeyJS []byte
 var passkeyScript = asset("passkey", "js", javaScript, passkeyJS)
 
 // PasskeyScript returns the script that a page with View.Passkey loads, and no other page. Such a page needs
-// "script-src 'self'", and the permission to use and to make passkeys.
+// "script-src 'self'", and the permission to use and to create passkeys.
 func PasskeyScript() Asset { return passkeyScript }
 
 // Passkey is the part of a page on which the user uses a passkey or makes one.
