@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 )
 
 // NewTxID returns a transaction id of 128 random bits.
@@ -27,8 +28,7 @@ func NewTxID(random io.Reader) (string, error) {
 //     transaction overwrites the items that tx puts, the *Conflict means that it has not applied.
 //
 // A tx for CommitSurely must check every item that it puts, or be harmless if it is executed twice. If such
-// an item can be deleted within minutes, the first try can arrive after that and create it again. Then tx
-// must also put and check an item that remains for longer.
+// an item can be deleted within minutes, use [CommitOnce].
 //
 // If the outcome stays unknown, the error is only ErrUnknown, and the caller must deny.
 func CommitSurely(ctx context.Context, store KV, tx Tx) error {
@@ -50,4 +50,13 @@ func CommitSurely(ctx context.Context, store KV, tx Tx) error {
 	}
 	// Even if the second attempt certainly had no effect, the first may have applied.
 	return fmt.Errorf("%w: %w", ErrUnknown, err)
+}
+
+// CommitOnce is CommitSurely for a tx with items that can be deleted within minutes. A first try that
+// arrives after that would create them again. It does not apply, because tx also puts receipt, a new item
+// that outlives every late try.
+func CommitOnce(ctx context.Context, store KV, tx Tx, receipt Put) error {
+	tx.Checks = append(slices.Clip(tx.Checks), Check{Name: receipt.Name})
+	tx.Puts = append(slices.Clip(tx.Puts), receipt)
+	return CommitSurely(ctx, store, tx)
 }

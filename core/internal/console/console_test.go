@@ -641,7 +641,7 @@ func TestConsole_SecretShownOnce(t *testing.T) {
 		}
 		other := w.ask("GET", to, others, "")
 		status := text(with(parse(t, w.ask("GET", to, c.who, "")), "role", "status"))
-		secret := regexp.MustCompile(c.begins + "[A-Za-z0-9_-]{20,}").FindString(status)
+		secret := regexp.MustCompile(c.begins + "[A-Za-z0-9+/_-]{20,}").FindString(status)
 		if secret == "" {
 			t.Fatalf("%s: the page after the 303 does not show the new secret: %s", c.name, status)
 		}
@@ -683,6 +683,31 @@ func TestSecret_NoteNotDeleted(t *testing.T) {
 	if resp := w.ask("POST", mine+"/keys", "developer", body("revoke-key", "key=key_1",
 		"developer")); resp.Status != 303 {
 		t.Errorf("a form without a secret needs no note: %d, want 303", resp.Status)
+	}
+}
+
+// The store can apply the first try of a commit after the second one, when the secret has been shown.
+func TestSecret_LateNote(t *testing.T) {
+	w := newFixture(t)
+	late := &kvtest.Faulty{KV: w.Memory}
+	w.Console.Host.KV = late
+	commits := 0
+	late.Decide = func(c kvtest.Call) kvtest.Fault {
+		if c.Method == "Commit" && strings.HasPrefix(c.Tx.ID, "note-") {
+			if commits++; commits == 1 {
+				return kvtest.Delay
+			}
+		}
+		return kvtest.Pass
+	}
+	to := w.ask("POST", mine+"/keys", "developer", body("create-key", "", "developer")).Header.Get("Location")
+	if page := w.ask("GET", to, "developer", ""); !bytes.Contains(page.Body, []byte("svc_sk_")) {
+		t.Fatalf("the page does not show the key: %s", page.Body)
+	}
+	late.Deliver(ctx)
+	page := w.ask("GET", to, "developer", "")
+	if bytes.Contains(page.Body, []byte("svc_sk_")) || commits != 2 {
+		t.Errorf("contract 43: after %d commits, the page shows the key again", commits)
 	}
 }
 

@@ -54,6 +54,7 @@ func (n note) status() pages.Status {
 const (
 	noteParam = "note"
 	noteItems = "c/note/"
+	noteDone  = "c/noted/" // of the receipts of notes
 	noteLife  = 10 * time.Minute
 	noteIDs   = 16 // random bytes
 	labelNote = "verge/v1/console-note/"
@@ -101,10 +102,11 @@ func (c *Console) keepNote(ctx context.Context, path, cookie string, n note) (st
 	if err != nil {
 		return path, fmt.Errorf("console: %w", err)
 	}
-	err = kv.CommitSurely(ctx, c.Host.KV, kv.Tx{ID: "note-" + id,
+	expires := c.Host.Now().Add(noteLife)
+	err = kv.CommitOnce(ctx, c.Host.KV, kv.Tx{ID: "note-" + id,
 		Partition: integration.Partition, Checks: []kv.Check{{Name: name}},
-		Puts: []kv.Put{{Name: name, Value: aead.Seal(nonce, nonce, text, []byte(name)),
-			Expires: c.Host.Now().Add(noteLife)}}})
+		Puts: []kv.Put{{Name: name, Value: aead.Seal(nonce, nonce, text, []byte(name)), Expires: expires}}},
+		kv.Put{Name: noteDone + strings.TrimPrefix(name, noteItems), Value: []byte{1}, Expires: expires})
 	if err != nil {
 		return path, err
 	}

@@ -83,7 +83,8 @@ func (s *Store) Keep(ctx context.Context, n New, p Proof) error {
 	}
 	tx.Puts = append(tx.Puts, kv.Put{Name: belongs(r.Publisher, r.hash),
 		Value: []byte(r.Proven.Format(time.RFC3339Nano)), Expires: r.Until})
-	err = kv.CommitSurely(ctx, s.KV, tx)
+	err = kv.CommitOnce(ctx, s.KV, tx,
+		kv.Put{Name: receipts + tx.ID, Value: []byte{1}, Expires: now.Add(2 * host.ClockMargin)})
 	if !kv.IsConflict(err) {
 		return err
 	}
