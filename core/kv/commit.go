@@ -31,12 +31,15 @@ func NewTxID(random io.Reader) (string, error) {
 // an item can be deleted within minutes, use [CommitOnce].
 //
 // If the outcome stays unknown, the error is only ErrUnknown, and the caller must deny.
-func CommitSurely(ctx context.Context, store KV, tx Tx) error {
+func CommitSurely(ctx context.Context, store KV, tx Tx) error { return commitTwice(ctx, store, tx, tx) }
+
+// commitTwice commits tx, and again if the reply is lost. Both have one id.
+func commitTwice(ctx context.Context, store KV, tx, again Tx) error {
 	err := store.Commit(ctx, tx)
 	if !errors.Is(err, ErrUnknown) {
 		return err
 	}
-	err = store.Commit(ctx, tx)
+	err = store.Commit(ctx, again)
 	var conflict *Conflict
 	switch {
 	case err == nil:
@@ -53,10 +56,11 @@ func CommitSurely(ctx context.Context, store KV, tx Tx) error {
 }
 
 // CommitOnce is CommitSurely for a tx with items that can be deleted within minutes. A first try that
-// arrives after that would create them again. It does not apply, because tx also puts receipt, a new item
-// that outlives every late try.
+// arrives after that would create them again. It does not apply, because the second try also puts receipt, a
+// new item that outlives every late try. A commit whose reply is not lost leaves no receipt.
 func CommitOnce(ctx context.Context, store KV, tx Tx, receipt Put) error {
 	tx.Checks = append(slices.Clip(tx.Checks), Check{Name: receipt.Name})
-	tx.Puts = append(slices.Clip(tx.Puts), receipt)
-	return CommitSurely(ctx, store, tx)
+	again := tx
+	again.Puts = append(slices.Clip(tx.Puts), receipt)
+	return commitTwice(ctx, store, tx, again)
 }

@@ -206,13 +206,14 @@ func (r *Registry) commit(ctx context.Context, tx kv.Tx) error {
 // applied commit from one that another commit overtook. A first try that arrives after the second one finds
 // the receipt, even if the records are gone by then.
 func (r *Registry) commitOnce(ctx context.Context, tx kv.Tx) error {
-	var err error
-	if tx.ID, err = kv.NewTxID(r.random); err != nil {
+	id, err := kv.NewTxID(r.random)
+	if err != nil {
 		return err
 	}
-	tx.Partition = integration.Partition
-	return kv.CommitOnce(ctx, r.kv, tx,
-		kv.Put{Name: receiptItems + tx.ID, Value: mark, Expires: r.now().Add(2 * host.ClockMargin)})
+	receipt := receiptItems + id
+	tx.Checks = append(tx.Checks, kv.Check{Name: receipt})
+	tx.Puts = append(tx.Puts, kv.Put{Name: receipt, Value: mark, Expires: r.now().Add(2 * host.ClockMargin)})
+	return r.commit(ctx, tx)
 }
 
 // create commits a new record under a random name, together with tx.

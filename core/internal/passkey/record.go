@@ -111,7 +111,7 @@ func (r Record) isOf(c webauthn.Credential) bool { return bytes.Equal(r.key, c.P
 //
 //	k0 … k7  k/<hash>                  a passkey
 //	k0 … k7  o/<publisher>/<hash>      that it was made at this publisher, and when
-//	k0 … k7  d/<transaction>           that a passkey was stored, so that it is not stored again (Keep)
+//	k0 … k7  d/<transaction>           that a passkey was stored, after a lost reply (Keep)
 //	c        c/passkeys/<publisher>    when all passkeys of this publisher were ended
 //
 // Passkeys have separate partitions, because a service's number of session partitions may grow. Items under
