@@ -320,7 +320,7 @@ func TestRoutes_Table(t *testing.T) {
 
 // Contract 42: two who change the same version do not overwrite each other. The second learns the present
 // one.
-func TestIfMatch_Header(t *testing.T) {
+func TestVersion_Stale(t *testing.T) {
 	for _, c := range []struct{ path, body, action string }{
 		{operate.CreatePublisher.Path + "/pub_a", `{"name":"Second"}`, "PATCH"},
 		{operate.CreatePublisher.Path + "/pub_a/archive", "", "POST"},

@@ -59,7 +59,7 @@ func (w *world) archiveIntegration(i offer) {
 	})
 }
 
-// applySite archives or restores a publisher by a configuration, which names the other one, too.
+// applySite archives or restores a publisher by a configuration, which names the other publishers, too.
 func (w *world) applySite(s *shop, archive bool, when *span) {
 	s.gone = archive
 	var publishers []any

@@ -585,7 +585,7 @@ func (w *world) changeKeys() {
 	}
 }
 
-// useRevoked uses a key that is being revoked: one that a finder tries a few times.
+// useRevoked uses a key during its revocation, as a finder of the key does, a few times.
 func (w *world) useRevoked(s *shop, key string, revoked *time.Time) {
 	for range 1 + w.current.act.pick(3) {
 		asked := w.now

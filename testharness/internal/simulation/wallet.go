@@ -207,8 +207,8 @@ func (w *world) present(v *session, b *browser, d document) answer {
 	return a
 }
 
-// between is what operators do after a wallet's response was stored and before the browser collects it. The
-// response must not count any longer (contract 34).
+// between runs the changes by operators after a wallet's response was stored and before the browser collects
+// it. The response must not count any longer (contract 34).
 func (w *world) between(v *session, d document) {
 	act := w.current.act
 	switch {

@@ -32,7 +32,7 @@ type listenCmd struct {
 	Integration string       `group:"server" placeholder:"UUID" env:"VERGE_INTEGRATION" help:"The integration. Default: the first one of that \"verge dev\"."`
 	KeyFile     string       `group:"server" placeholder:"FILE" help:"File with a secret key of the publisher. Or set $$VERGE_SECRET_KEY."`
 	ReadyFile   string       `group:"server" default:".verge/ready.json" type:"path" env:"VERGE_READY_FILE" help:"Ready file of the \"verge dev\" to use if no URL is given."`
-	Since       config.Delay `placeholder:"TIME" help:"Include earlier events: 10m for the last ten minutes. Default: only new events."`
+	Since       config.Delay `placeholder:"TIME" help:"Also print events of the last TIME, such as 10m."`
 }
 
 // Help is shown by `verge listen --help`.
