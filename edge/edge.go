@@ -21,8 +21,8 @@
 //   - A request that waits for the store for longer than its budget returns 503. If the store fails, the log
 //     has one line, and another one when the store works again. If the store is lost permanently, Run returns
 //     an error.
-//   - If the store is a signaler, instances that share it wake each other for tasks that one of them
-//     cannot run now.
+//   - If the store has the methods Signal and Signals, as kvadapters/postgres does, instances that share it
+//     wake each other for tasks that one of them cannot run now.
 //   - Trusted lists that methods name are fetched while Serve runs. A list that cannot be fetched is
 //     reported, and the service continues.
 //   - Circuits of zero-knowledge proofs that methods name are read or fetched when Serve begins. Proofs are

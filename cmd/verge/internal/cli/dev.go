@@ -173,7 +173,8 @@ func (c *devCmd) Run(ctx context.Context, p *program) (err error) {
 	return c.serve(ctx, p, in, shop, open, ready, readyFiles)
 }
 
-// serve runs the service and the shop until ctx ends or one of them fails. The ready files exist during that time.
+// serve runs the service and the shop until ctx ends or one of them fails. The ready files exist during that
+// time.
 func (c *devCmd) serve(ctx context.Context, p *program, in *instance, shop *http.Server, open devListeners,
 	ready readyFile, readyFiles []string) error {
 	ctx, cancel := context.WithCancelCause(ctx)
