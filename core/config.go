@@ -160,10 +160,25 @@ func leaseFor(attempt time.Duration) time.Duration { return 2*attempt + time.Sec
 
 // Validate returns the problems of c. New rejects a Config with any problem.
 func (c Config) Validate() problem.List {
+	_, wrong := c.parse()
+	return wrong
+}
+
+// parsed is a Config with all defaults, and the values of its texts.
+type parsed struct {
+	Config
+	catalog      method.Catalog
+	providerKeys openid.Keys
+	reportKey    []byte // nil: none
+}
+
+// parse returns the values of c, and its problems.
+func (c Config) parse() (p parsed, wrong problem.List) {
 	c = c.withDefaults()
-	var wrong problem.List
+	p.Config = c
 	c.validateBaseURL(&wrong)
 	methods, bad := c.Catalog()
+	p.catalog = methods
 	wrong = append(wrong, bad...)
 	if len(c.Methods) == 0 && !c.Dev && !c.Test {
 		wrong.Add("Methods", "no verification method is configured, and the sandbox, which verifies no "+
@@ -182,10 +197,11 @@ func (c Config) Validate() problem.List {
 	if c.Console != ConsolePublic && c.Console != ConsoleOperators && c.Console != ConsoleOff {
 		wrong.Add("Console", "%q is not %s, %s or %s", c.Console, ConsolePublic, ConsoleOperators, ConsoleOff)
 	}
-	if _, err := openid.ParseKeys(c.ProviderKeys); err != nil {
+	var err error
+	if p.providerKeys, err = openid.ParseKeys(c.ProviderKeys); err != nil {
 		wrong.AddError("ProviderKeys", err)
 	}
-	if _, err := c.reportKey(); err != nil {
+	if p.reportKey, err = parseReportKey(c.ReportKey); err != nil {
 		wrong.AddError("ReportKey", err)
 	}
 	checkContact(c.SecurityContact, &wrong)
@@ -211,7 +227,7 @@ func (c Config) Validate() problem.List {
 		wrong.Add("Lease", "%s is too short; it must be more than twice the attempt time of %s",
 			c.Lease, c.AttemptTime)
 	}
-	return wrong
+	return p, wrong
 }
 
 // Catalog returns the methods of the service, and the problems of their configuration.
@@ -249,12 +265,12 @@ func (c Config) ProviderKeyIDs() (ids []string) {
 // ReportKeyName is the name by which Host.Sign knows the private key of Config.ReportKey.
 const ReportKeyName = report.KeyName
 
-// reportKey returns the public key of reports, or nil.
-func (c Config) reportKey() ([]byte, error) {
-	if c.ReportKey == "" {
+// parseReportKey returns the public key of reports, or nil.
+func parseReportKey(text string) ([]byte, error) {
+	if text == "" {
 		return nil, nil
 	}
-	spki, err := base64.StdEncoding.DecodeString(c.ReportKey)
+	spki, err := base64.StdEncoding.DecodeString(text)
 	if _, _, ok := signature.P256(spki); err != nil || !ok {
 		return nil, errors.New("it must be a public key on P-256")
 	}
@@ -262,8 +278,7 @@ func (c Config) reportKey() ([]byte, error) {
 }
 
 // reports returns the part of reports that the configuration determines.
-func (c Config) reports() report.Config {
-	key, _ := c.reportKey() // Validate has found nothing wrong with it
+func (c parsed) reports() report.Config {
 	mode := "production"
 	switch {
 	case c.Dev:
@@ -272,7 +287,7 @@ func (c Config) reports() report.Config {
 		mode = "test"
 	}
 	days := func(n int) string { return strconv.Itoa(n) + " days" }
-	return report.Config{Key: key, Mode: mode, Attempts: c.Attempts,
+	return report.Config{Key: c.reportKey, Mode: mode, Attempts: c.Attempts,
 		Software: report.Software{Version: c.SoftwareVersion, Digest: c.SoftwareDigest},
 		Retention: []report.Retention{
 			{Data: "Photos, documents, dates of birth, exact ages, names", Kept: "not stored"},

@@ -64,23 +64,22 @@ type Service struct {
 }
 
 // New returns the service that cfg describes on the host h.
-func New(cfg Config, h host.Host) (*Service, error) {
-	if err := cfg.Validate().Err(); err != nil {
+func New(config Config, h host.Host) (*Service, error) {
+	cfg, wrong := config.parse()
+	if err := wrong.Err(); err != nil {
 		return nil, fmt.Errorf("verge: %w", err)
 	}
-	cfg = cfg.withDefaults()
 	h = host.WithDefaults(h)
 	limiter := limiterOf(h)
 	h.KV = audit.Logged(h.KV, slog.New(audit.Chained(h.Log.Handler(), h.Random)))
-	catalog, _ := cfg.Catalog() // Validate has found nothing wrong with it
 	lists := &liststore.Store{Host: h}
-	methods, err := catalog.Open(method.Host{Now: h.Now, Random: h.Random, Fetch: h.Fetch, Sign: h.Sign,
+	methods, err := cfg.catalog.Open(method.Host{Now: h.Now, Random: h.Random, Fetch: h.Fetch, Sign: h.Sign,
 		Verify: h.Verify, VerifyProof: h.VerifyProof, Measure: h.Measure, Log: h.Log, TrustLists: lists})
 	if err != nil {
 		return nil, fmt.Errorf("verge: %w", err)
 	}
-	s := &Service{host: h, lease: cfg.Lease, dev: cfg.Dev, methods: catalog,
-		maxCall: catalog.MaxCall(), directory: integration.NewDirectory(h)}
+	s := &Service{host: h, lease: cfg.Lease, dev: cfg.Dev, methods: cfg.catalog,
+		maxCall: cfg.catalog.MaxCall(), directory: integration.NewDirectory(h)}
 	for n := range cfg.Partitions {
 		s.partitions = append(s.partitions, session.Partition(n).Name())
 	}
@@ -100,9 +99,8 @@ func New(cfg Config, h host.Host) (*Service, error) {
 	s.documents = api.NewDocuments(api.Settings{BaseURL: cfg.BaseURL, Limits: cfg.Limits,
 		Schedule: cfg.Schedule, AnswerTime: outbox.AnswerTime(cfg.AttemptTime),
 		OutcomeLife: cfg.OutcomeLife, Console: cfg.Console == ConsolePublic})
-	keys, _ := openid.ParseKeys(cfg.ProviderKeys) // Validate has found nothing wrong with them
 	s.openID = &openid.Provider{Host: h, BaseURL: cfg.BaseURL, API: s.api, Directory: s.directory,
-		Results: results, Keys: keys}
+		Results: results, Keys: cfg.providerKeys}
 	party := passkeysAt(cfg.BaseURL, cfg.ServiceName)
 	passkeys := &passkey.Store{Host: h, Life: time.Duration(cfg.PasskeyDays) * 24 * time.Hour}
 	s.hosted = &hosted.Hosted{Host: h, BaseURL: cfg.BaseURL, Directory: s.directory, Lifecycle: s.lifecycle,
@@ -112,7 +110,7 @@ func New(cfg Config, h host.Host) (*Service, error) {
 	}
 	s.people = member.New(h, member.Config{OperatorToken: cfg.OperatorToken, Passkeys: party})
 	s.operations = &operate.Operations{Host: h, Lists: lists, HostFetchesLists: cfg.HostFetchesLists,
-		Dev: cfg.Dev, BaseURL: cfg.BaseURL, ServiceName: cfg.ServiceName, Catalog: catalog,
+		Dev: cfg.Dev, BaseURL: cfg.BaseURL, ServiceName: cfg.ServiceName, Catalog: cfg.catalog,
 		Partitions: s.partitions, Directory: s.directory, People: s.people, Outbox: s.outbox,
 		Lifecycle: s.lifecycle, Counted: s.usage, UserPasskeys: passkeys,
 		Reports: cfg.reports(), StartTest: s.api.StartTestSession}
@@ -124,7 +122,7 @@ func New(cfg Config, h host.Host) (*Service, error) {
 		Access: &console.People{Registry: s.people, Directory: s.directory, Guard: guard,
 			Sealer: h.Sealer, Now: h.Now, Random: h.Random}}
 	s.console.Reports = cfg.ReportKey != ""
-	if len(keys) > 0 {
+	if len(cfg.providerKeys) > 0 {
 		s.console.Issuer = cfg.BaseURL + openid.Path
 	}
 	s.consoleOn, s.contact, s.baseURL = cfg.Console, cfg.SecurityContact, cfg.BaseURL

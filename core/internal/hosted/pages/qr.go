@@ -3,6 +3,7 @@ package pages
 import (
 	"errors"
 	"strconv"
+	"sync"
 
 	"rsc.io/qr/coding"
 )
@@ -44,7 +45,7 @@ func newQR(text string) (*qr, error) {
 			return nil, errors.New("the text is too long for a QR code")
 		}
 	}
-	plan, err := coding.NewPlan(version, level, 0)
+	plan, err := planOf(version, level)
 	if err != nil {
 		return nil, err
 	}
@@ -58,9 +59,28 @@ func newQR(text string) (*qr, error) {
 		wide: strconv.Itoa(modules * max(comfortable/modules, leastModule))}, nil
 }
 
+// plans are the plans that planOf has made, by version and level. A plan takes as long as the rest of a code.
+var plans sync.Map
+
+// planOf returns the places of all modules of a code.
+func planOf(version coding.Version, level coding.Level) (*coding.Plan, error) {
+	type key struct {
+		coding.Version
+		coding.Level
+	}
+	if plan, ok := plans.Load(key{version, level}); ok {
+		return plan.(*coding.Plan), nil
+	}
+	plan, err := coding.NewPlan(version, level, 0)
+	if err == nil {
+		plans.Store(key{version, level}, plan)
+	}
+	return plan, err
+}
+
 // pathOf draws a code. Lines are relative to the previous line, which makes the path short.
 func pathOf(code *coding.Code) string {
-	var path []byte
+	path := make([]byte, 0, 2*code.Size*code.Size)
 	for y := range code.Size {
 		path = append(path, 'M')
 		path = strconv.AppendInt(path, quietZone, 10)
