@@ -20,7 +20,7 @@ export const kind = {
   respond: 16, log: 17, count: 18, wake: 19, measure: 20, usageEvent: 21, about: 22,
 };
 
-export const status = { ok: 0, notFound: 1, conflict: 2, unavailable: 3, unknown: 4, noAnswer: 5, failed: 6 };
+export const status = { ok: 0, notFound: 1, conflict: 2, unavailable: 3, unknown: 4, noResponse: 5, failed: 6 };
 
 // Malformed is thrown for bytes that are no message of this version.
 export class Malformed extends Error {}

@@ -27,7 +27,7 @@ export function egress({ loopback = false, timeout: limit = timeLimit, measure =
     };
     const failed = (why, text) => {
       tell("fetch_failed", why);
-      return { status: abi.status.noAnswer, body: abi.write(abi.fetchError, { reason: why, text }) };
+      return { status: abi.status.noResponse, body: abi.write(abi.fetchError, { reason: why, text }) };
     };
     try {
       req = abi.read(abi.fetch, body);
@@ -41,13 +41,13 @@ export function egress({ loopback = false, timeout: limit = timeLimit, measure =
     header.set("Accept-Encoding", "identity");
     const timeout = timeOf(req.timeout, limit);
     const signal = AbortSignal.timeout(timeout);
-    let answered = false;
+    let responded = false;
     try {
       const resp = await fetch(req.url, {
         method: req.method, headers: header, redirect: "manual", signal,
         body: req.method === "GET" || req.method === "HEAD" ? undefined : req.body,
       });
-      answered = true;
+      responded = true;
       const reply = abi.write(abi.fetched, {
         status: resp.status, header: headersOf(resp),
         body: await read(resp.body, req.for ? methodMaxBody : maxBody, signal) });
@@ -56,9 +56,9 @@ export function egress({ loopback = false, timeout: limit = timeLimit, measure =
       return { status: abi.status.ok, body: reply };
     } catch (e) {
       // The platform has several messages for a timeout, so only the signal counts.
-      if (signal.aborted) return failed(reason.timeout, `no whole answer within ${timeout / 1000} s`);
+      if (signal.aborted) return failed(reason.timeout, `no whole response within ${timeout / 1000} s`);
       const text = withoutURL(String(e?.message), req.url); // what is thrown need not be an Error
-      return failed(answered ? reason.cut : reason.network, text);
+      return failed(responded ? reason.cut : reason.network, text);
     }
   };
 }

@@ -18,7 +18,7 @@ const grace = 5_000_000_000n; // ns from a request's deadline until it is abando
 const millisecond = 1_000_000n;
 const maxWords = 4096;
 
-// canary is a request that the core answers without the KV.
+// canary is a request to which the core responds without the KV.
 const canary = abi.write(abi.request, {
   method: "GET", path: canaryPath, query: "", header: {}, body: abi.empty, client: abi.empty,
 });
@@ -95,7 +95,7 @@ class Guest {
   failed = null;
   #about = new Map(); // by number, the callback for the request info
   #numbers = 0;
-  #clock = { wall: 0n, mono: 1n }; // Go refuses to begin at zero
+  #clock = { wall: 0n, mono: 1n }; // Go does not begin at zero
   #words = ""; // the beginning of its output to standard error
   #begin;
   #exports;
@@ -120,8 +120,8 @@ class Guest {
       if (version !== abi.version) {
         throw new Error(`the module speaks version ${version} of the ABI, this host ${abi.version}`);
       }
-      const refused = instance.exports.verge_config(this.#put(abi.bytesOf(engine.config)));
-      if (refused !== 0) throw new Error(abi.textOf(this.#outbox(refused)));
+      const error = instance.exports.verge_config(this.#put(abi.bytesOf(engine.config)));
+      if (error !== 0) throw new Error(abi.textOf(this.#outbox(error)));
     });
   }
 
@@ -135,7 +135,7 @@ class Guest {
   test(before) {
     const drawn = [];
     for (let n = 0; n < 2; n++) { // twice, to compare the bytes of one instance, too
-      const { result, wall } = this.#answer(abi.entry.selfTest, abi.empty);
+      const { result, wall } = this.#result(abi.entry.selfTest, abi.empty);
       const { random, now, signed } = abi.read(abi.self, result);
       if (now !== wall) throw new Unavailable(`the guest takes ${now} for the time, and it is ${wall}`);
       if (signed !== abi.status.notFound) {
@@ -147,7 +147,7 @@ class Guest {
       }
       drawn.push(text);
     }
-    const { status, body } = abi.read(abi.response, this.#answer(abi.entry.handle, canary).result);
+    const { status, body } = abi.read(abi.response, this.#result(abi.entry.handle, canary).result);
     if (status !== 200 || body.length === 0) {
       const got = `status ${status} and ${body.length} bytes`;
       throw new Unavailable(`the guest answers the canary request with ${got}`);
@@ -155,9 +155,9 @@ class Guest {
     return drawn;
   }
 
-  // answer is the result of an entry that has no effect but the signature of the
+  // result is the result of an entry that has no effect but the signature of the
   // self-test, for which there is no key, and the time at which the entry began.
-  #answer(entry, message) {
+  #result(entry, message) {
     const id = this.#number();
     let at = this.#step(id, () => this.#submit(id, entry, message));
     const { wall } = this.#clock;

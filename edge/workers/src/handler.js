@@ -25,7 +25,7 @@ const hopByHop = new Set([
   //                         response is 503. about takes the request info of the guest
 //   client(request)     → the bytes of the client's address, none if it is not known
 //   isAdmin(url)        → whether the request is for the operators' side
-//   ready()             → whether the KV answers
+//   ready()             → whether the KV responds
 //   log(line)
 //   shown(client)       → the client's address as the log may have it, "" for none
 //   waits               a WaitLimiter for the requests that wait
@@ -40,14 +40,14 @@ export async function serve(request, url, on) {
   const path = decoded(url.pathname), text = textOf(path ?? url.pathname);
   const route = (admin ? adminTable : publicTable).at(request.method, text);
   const known = {}; // what is known of the request
-  let answer, client = abi.empty;
+  let response, client = abi.empty;
   try {
     client = on.client(request);
-    answer = await answerTo(request, url, { admin, path, route, known, begin }, client, on);
+    response = await respond(request, url, { admin, path, route, known, begin }, client, on);
   } catch (e) {
     on.log({ level: 8, message: "request failed", error: e.message });
     known.code = "INTERNAL";
-    answer = refuse(request, 500, known.code, "Something went wrong on our side.");
+    response = errorResponse(request, 500, known.code, "Something went wrong on our side.");
   }
   const shown = admin ? operatorsPath(operatorsWords, text) : logPath(route, text);
   const correlation = correlationID(request);
@@ -55,11 +55,11 @@ export async function serve(request, url, on) {
   on.log({
     level: 0, message: "request", listener: admin ? "admin" : "public", method: logMethod(request.method),
     route: route.label, ...(shown && { path: shown }),
-    status: answer.status, took_ms: Date.now() - begin, request_id: answer.headers.get("X-Request-Id"),
+    status: response.status, took_ms: Date.now() - begin, request_id: response.headers.get("X-Request-Id"),
     ...(from && { client: from }), ...known,
     ...(correlation && { correlation_id: await logCorrelation(correlation) }),
   });
-  return answer;
+  return response;
 }
 
 // shownClient is the client's address in the log. A setting that cannot be read shows none.
@@ -74,14 +74,14 @@ function shownClient(on, client) {
 
 const textOf = (path) => (typeof path === "string" ? path : abi.textOf(path));
 
-async function answerTo(request, url, { admin, path, route, known, begin }, client, on) {
-  const refused = (status, code, text, more) => {
+async function respond(request, url, { admin, path, route, known, begin }, client, on) {
+  const reject = (status, code, text, more) => {
     known.code = code;
-    return refuse(request, status, code, text, more);
+    return errorResponse(request, status, code, text, more);
   };
   const target = request.url.slice(request.url.indexOf("/", request.url.indexOf("//") + 2));
   if (target.length > route.maxURL) {
-    return refused(414, "URI_TOO_LONG", `The URL is longer than ${route.maxURL} bytes.`);
+    return reject(414, "URI_TOO_LONG", `The URL is longer than ${route.maxURL} bytes.`);
   }
   const header = {};
   let size = 0;
@@ -94,19 +94,19 @@ async function answerTo(request, url, { admin, path, route, known, begin }, clie
     if (name !== "host") header[canonicalName(name)] = values;
   }
   if (size > maxHeader) {
-    return refused(431, "INVALID_REQUEST", `The header is longer than ${maxHeader} bytes.`);
+    return reject(431, "INVALID_REQUEST", `The header is longer than ${maxHeader} bytes.`);
   }
-  if (!path) return refused(400, "INVALID_REQUEST", "The URL is malformed.");
+  if (!path) return reject(400, "INVALID_REQUEST", "The URL is malformed.");
   const store = admin && path === storePath && on.store;
   let body;
   try {
     body = await bodyOf(request, store ? maxStoreBody : route.maxBody);
   } catch {
-    return refused(400, "INVALID_REQUEST", "The request body could not be read.");
+    return reject(400, "INVALID_REQUEST", "The request body could not be read.");
   }
 
   const call = { method: request.method, path, query: url.search.slice(1), header, body, client };
-  // ask returns the guest's answer. It throws Invalid if that is none.
+  // ask returns the guest's response. It throws Invalid if that is none.
   const ask = async (entry, message) => {
     const result = await on.run(entry, message, (about) => {
       for (const [name, value] of Object.entries(about)) if (/^[A-Za-z0-9_.-]{1,200}$/.test(value)) known[name] = value;
@@ -121,13 +121,13 @@ async function answerTo(request, url, { admin, path, route, known, begin }, clie
   };
   if (store) {
     if (body.length > maxStoreBody) {
-      return refused(413, "PAYLOAD_TOO_LARGE", `The request body is longer than ${maxStoreBody} bytes.`);
+      return reject(413, "PAYLOAD_TOO_LARGE", `The request body is longer than ${maxStoreBody} bytes.`);
     }
     const { value, error, response } = await store(call, (message) => ask(abi.entry.admin, message));
-    if (error) return refused(...error);
-    if (value) return answerJSON(request, value);
-    if (response.body.length > 0) return answerOf(request, response);
-    return refused(503, "UNAVAILABLE", "The token cannot be checked at the moment; nothing was changed. Try again.");
+    if (error) return reject(...error);
+    if (value) return jsonResponse(request, value);
+    if (response.body.length > 0) return responseOf(request, response);
+    return reject(503, "UNAVAILABLE", "The token cannot be checked at the moment; nothing was changed. Try again.");
   }
   const message = abi.write(abi.request, call);
   // again repeats ask, and returns null if there is no place.
@@ -138,18 +138,18 @@ async function answerTo(request, url, { admin, path, route, known, begin }, clie
   try {
     const response = await ask(admin ? abi.entry.admin : abi.entry.handle, message);
     const seconds = route.waits ? preferredWait(header["Prefer"] ?? []) : 0;
-    return answerOf(request, await longPoll(response, {
+    return responseOf(request, await longPoll(response, {
       seconds, begin, client, signal: request.signal, ask: again, limiter: on.waits,
     }));
   } catch (e) {
     if (e instanceof Invalid) {
       on.log({ level: 8, message: "invalid response from the guest" });
-      return refused(500, "INTERNAL", "Something went wrong on our side.");
+      return reject(500, "INTERNAL", "Something went wrong on our side.");
     }
     const busy = e instanceof Busy;
     if (!busy) on.log({ level: 8, message: "no response from the guest", error: e.message });
     const text = `The service ${busy ? "is busy" : "cannot answer just now"}; try again shortly.`;
-    return refused(503, "UNAVAILABLE", text, { "Retry-After": "1" });
+    return reject(503, "UNAVAILABLE", text, { "Retry-After": "1" });
   }
 }
 
@@ -165,7 +165,7 @@ async function bodyOf(request, maxBody) {
   return request.body === null ? abi.empty : read(request.body, maxBody + 1, null, maxRest);
 }
 
-function answerJSON(request, value) {
+function jsonResponse(request, value) {
   const correlation = correlationID(request);
   return new Response(request.method === "HEAD" ? null : JSON.stringify(value), { headers: {
     "Content-Type": "application/json; charset=utf-8", "Cache-Control": "no-store",
@@ -173,7 +173,7 @@ function answerJSON(request, value) {
   } });
 }
 
-function answerOf(request, { status, header, body }) {
+function responseOf(request, { status, header, body }) {
   const bodyless = status === 204 || status === 304;
   return new Response(bodyless || request.method === "HEAD" ? null : body, { status, headers: sent(header) });
 }
@@ -190,8 +190,8 @@ function sent(header) {
   return names.flatMap((name) => header[name].map((value) => [name, value]));
 }
 
-// refuse is an answer without the core, in the shape of contract 5.
-export function refuse(request, status, code, text, more = {}) {
+// errorResponse is a response without the core, in the shape of contract 5.
+export function errorResponse(request, status, code, text, more = {}) {
   const id = requestID(), correlation = correlationID(request);
   const body = {
     code, error_code: code, error: text, message: text, request_id: id,
@@ -208,7 +208,7 @@ export function refuse(request, status, code, text, more = {}) {
 
 async function health(request, isWell) {
   if (request.method !== "GET" && request.method !== "HEAD") {
-    return refuse(request, 405, "METHOD_NOT_ALLOWED", "Use GET or HEAD.", { "Allow": "GET, HEAD" });
+    return errorResponse(request, 405, "METHOD_NOT_ALLOWED", "Use GET or HEAD.", { "Allow": "GET, HEAD" });
   }
   const well = await isWell(), correlation = correlationID(request);
   const json = JSON.stringify({ status: well ? "ok" : "unavailable" }) + "\n";

@@ -41,18 +41,18 @@ export class Leases {
     }
   }
 
-  // spend does what kv.Meter's Spend does. instant is in BigInt nanoseconds. It counts
+  // spend does what kv.Meter's Spend does. time is in BigInt nanoseconds. It counts
   // in whole microseconds: it rounds costs up and bursts down. It returns the
   // counters, or a promise of them.
-  spend(partition, instant, charges) {
-    const now = within(instant / microsecond);
+  spend(partition, time, charges) {
+    const now = within(time / microsecond);
     const all = charges.map(({ name, cost, burst }) => {
       return {
         cost: within((cost + microsecond - 1n) / microsecond), burst: within(burst / microsecond),
         counter: this.#counter(partition, name, now),
       };
     });
-    if (all.some(({ counter, cost, burst }) => counter.refuses(now, cost, burst))) return standing(all, now);
+    if (all.some(({ counter, cost, burst }) => counter.rejects(now, cost, burst))) return standing(all, now);
     for (const charge of all) charge.lease = charge.counter.take(now, charge.cost);
     return all.every(({ lease }) => lease !== null) ? used(all, now) : this.#complete(partition, all, now);
   }
@@ -83,11 +83,11 @@ export class Leases {
     for (let left = tries; left > 0; left--) {
       const question = counter.question(now, cost, burst);
       this.#holder ||= crypto.randomUUID();
-      charge.answer = await this.ask(partition, { holder: this.#holder, ...question });
-      counter.learn(charge.answer, question);
+      charge.response = await this.ask(partition, { holder: this.#holder, ...question });
+      counter.learn(charge.response, question);
       charge.lease = counter.take(now, cost);
       // The missing cell may be in another lease of this isolate, whose response is still pending.
-      if (charge.lease !== null || charge.answer.own < cost) return;
+      if (charge.lease !== null || charge.response.own < cost) return;
     }
   }
 
@@ -122,7 +122,7 @@ export class Leases {
 class Counter {
   tat = 0; // the counter, as known here
   asked = 0; // when its object was asked last
-  #least = 0; // the counter, by its object's last answer: it is never less
+  #least = 0; // the counter, by its object's last response: it is never less
   #version = -1; // the latest version from its object; -1 for none
   #shared = false; // whether others use it, who may have charged it since
   #leases = [];
@@ -134,8 +134,8 @@ class Counter {
     this.asked = now;
   }
 
-  // refuses reports whether its object would certainly reject.
-  refuses(now, cost, burst) {
+  // rejects reports whether its object would certainly reject.
+  rejects(now, cost, burst) {
     return this.#least + cost > now + burst && !this.#leases.some((lease) => has(lease, now, cost));
   }
 
@@ -152,23 +152,23 @@ class Counter {
   // use counts a cell that was taken. It returns the counter as it was before, or a
   // later time, so that core/ratelimit never tells a client of more requests than
   // remain.
-  use(now, { cost, burst, lease, answer }) {
+  use(now, { cost, burst, lease, response }) {
     let before = this.tat;
     if (!lease.reported) { // otherwise it has counted already
       lease.used += cost;
       lease.last = Math.max(lease.last, now);
       this.tat = Math.max(this.tat, now) + cost;
     }
-    if (answer?.held > 0) before = Math.max(before, Math.max(answer.tat, now) + answer.held);
-    else if (!answer && this.#shared) before = Math.max(before, now + burst - cost - this.#atHand(now));
+    if (response?.held > 0) before = Math.max(before, Math.max(response.tat, now) + response.held);
+    else if (!response && this.#shared) before = Math.max(before, now + burst - cost - this.#atHand(now));
     return Math.min(before, now + burst - cost); // the request is allowed in any case
   }
 
   // standing returns the counter for a request that it or another counter rejects. Unknown cells count as
   // used.
-  standing(now, { cost, burst, answer, lease }) {
-    if (answer && lease === null) {
-      return Math.max(this.tat, Math.max(answer.tat, now) + answer.held + answer.own);
+  standing(now, { cost, burst, response, lease }) {
+    if (response && lease === null) {
+      return Math.max(this.tat, Math.max(response.tat, now) + response.held + response.own);
     }
     if (this.#version < 0) return now + burst - cost + 1;
     return this.#shared ? Math.max(this.tat, now + burst - this.#atHand(now)) : this.tat;

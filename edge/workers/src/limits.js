@@ -14,10 +14,10 @@ export class Limits extends DurableObject {
   #timer = false;
 
   lease(question) {
-    const answer = this.#counters.lease(question);
-    const owes = answer.tat + answer.held + answer.own + (answer.lease?.time ?? 0) - question.now;
+    const response = this.#counters.lease(question);
+    const owes = response.tat + response.held + response.own + (response.lease?.time ?? 0) - question.now;
     this.#stay(Date.now() + Math.ceil(owes / 1000));
-    return answer;
+    return response;
   }
 
   // stay keeps the object in memory until then. The platform discards an object that is not called for some

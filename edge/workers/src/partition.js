@@ -33,7 +33,7 @@ export class Partition extends DurableObject {
   log(line) { log(line); }
   settle(carryOut) { return settle(this.env, carryOut); }
 
-  // alarmAt is the time on the platform's clock, in ms, at which an instant has come.
+  // alarmAt converts a time to the platform's clock, in ms.
   // null is never.
   alarmAt(due) { return Number((due + millisecond - 1n) / millisecond); }
 

@@ -10,7 +10,7 @@ const delay = 5_000; // ms that a job is postponed after a long wait, plus up to
 const longest = 60_000; // ms after which the rest is left to the next alarm
 
 // most is how many jobs one alarm takes. The platform limits the CPU of an alarm
-// (limits.cpu_ms) and its requests, to 1,000 on some plans. A fetch that it refuses
+// (limits.cpu_ms) and its requests, to 1,000 on some plans. A fetch that it rejects
 // would use up one of an event's attempts.
 const most = 200;
 

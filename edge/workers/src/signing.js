@@ -18,18 +18,18 @@ const minRSA = 2048; // bits; below that a signature can be forged
 export function signer(keys) {
   const imported = new Map(); // by name and algorithm
   return async (body) => {
-    const refused = (text) => ({ status: abi.status.unavailable, body: abi.bytesOf(`signing: ${text}`) });
+    const rejection = (text) => ({ status: abi.status.unavailable, body: abi.bytesOf(`signing: ${text}`) });
     let asked;
     try {
       asked = abi.read(abi.sign, body);
     } catch {
-      return refused("the request is malformed");
+      return rejection("the request is malformed");
     }
     const { key: name, algorithm, message } = asked;
     if (name === testKey || !Object.hasOwn(keys, name)) {
       return { status: abi.status.notFound, body: abi.empty };
     }
-    const failed = (why) => refused(`the private key ${JSON.stringify(name)} ${why}`);
+    const failed = (why) => rejection(`the private key ${JSON.stringify(name)} ${why}`);
     // Some keys of another type fail at the import, and others only when they sign. The text of the error is
     // not shown, because it might quote the key.
     const unfit = () => failed(`does not sign with ${algorithm}, or is damaged`);

@@ -1,6 +1,6 @@
 // The KV port (core/kv/kv.go) on the SQLite of one Durable Object, which is one
 // partition. Every method is synchronous, so that nothing happens in between. The
-// object sends an answer only when what was written is on disk.
+// object responds only when what was written is on disk.
 //
 // Instants are BigInt nanoseconds here and 64-bit integers in SQLite. They are passed
 // as text, because a number in JavaScript holds no more than 53 bits.
@@ -11,8 +11,8 @@ const sweepEach = 8; // puts between two sweeps
 const maxName = 256, maxValue = 64 * 1024, maxTx = 64;
 const farthest = (1n << 63n) - 1n;
 
-// Refused is thrown for a transaction or a time beyond a limit. The store does not change.
-export class Refused extends Error {}
+// Rejected is thrown for an input that the store does not accept. The store does not change.
+export class Rejected extends Error {}
 
 export class Store {
   #unswept = 0; // puts since the last sweep
@@ -48,7 +48,7 @@ export class Store {
         case abi.kind.claim: return ok(abi.tasks, this.claim(abi.read(abi.claim, body)));
         case abi.kind.list: return ok(abi.items, this.#list(abi.read(abi.listing, body)));
       }
-      throw new Refused("the store knows no such effect");
+      throw new Rejected("the store knows no such effect");
     } catch (e) {
       // There is no change, even in a commit: transactionSync has rolled it back.
       return { status: abi.status.unavailable, body: abi.bytesOf(`partition: ${e.message}`) };
@@ -57,7 +57,7 @@ export class Store {
 
   // earliest returns the time at which the first task is due or its lease ends, or null.
   earliest() {
-    return instant(this.#one("SELECT CAST(min(ready) AS TEXT) AS at FROM tasks")?.at);
+    return timeOf(this.#one("SELECT CAST(min(ready) AS TEXT) AS at FROM tasks")?.at);
   }
 
   fact(name) {
@@ -167,17 +167,17 @@ export class Store {
       this.#sweep(64); // so that expired items are deleted even without writes
       const rows = this.sql.exec(`SELECT id, CAST(due AS TEXT) AS due, payload, CAST(ready AS TEXT) AS ready
         FROM tasks ORDER BY ready, id LIMIT ?`, n + 1).toArray();
-      let claimed = rows.findIndex((row, i) => i === n || instant(row.ready) > now);
+      let claimed = rows.findIndex((row, i) => i === n || timeOf(row.ready) > now);
       if (claimed < 0) claimed = rows.length;
       let leases = this.fact("leases") ?? 0;
       const tasks = rows.slice(0, claimed).map(({ id, due, payload }) => {
         const lease = (++leases).toString(36);
         this.sql.exec("UPDATE tasks SET lease = ?, ready = CAST(? AS INTEGER) WHERE id = ?",
           lease, until, id);
-        return { id, due: instant(due), payload: new Uint8Array(payload), lease };
+        return { id, due: timeOf(due), payload: new Uint8Array(payload), lease };
       });
       if (claimed > 0) this.setFact("leases", leases);
-      return { tasks, next: rows.length > claimed ? instant(rows[claimed].ready) : null };
+      return { tasks, next: rows.length > claimed ? timeOf(rows[claimed].ready) : null };
     });
   }
 
@@ -199,23 +199,23 @@ export class Store {
 
 const ok = (type, v) => ({ status: abi.status.ok, body: abi.write(type, v) });
 
-const instant = (s) => (s === null || s === undefined ? null : BigInt(s));
+const timeOf = (s) => (s === null || s === undefined ? null : BigInt(s));
 
 function number(t) {
   if (t === null) return null;
   if (t > farthest || t < -farthest) {
-    throw new Refused("an instant that is not between the years 1678 and 2262");
+    throw new Rejected("a time that is not between the years 1678 and 2262");
   }
   return String(t);
 }
 
 const itemOf = (partition, { name, value, tx, expires }) => {
-  return { key: { partition, name }, value: new Uint8Array(value), tx, expires: instant(expires) };
+  return { key: { partition, name }, value: new Uint8Array(value), tx, expires: timeOf(expires) };
 };
 
 // validate checks what Tx.Validate of core/kv checks.
 function validate(tx) {
-  const bad = refusal(`transaction ${JSON.stringify(tx.id)}`);
+  const bad = rejection(`transaction ${JSON.stringify(tx.id)}`);
   const id = abi.bytesOf(tx.id).length;
   if (id < 1 || id > 64) bad(`an ID of ${id} bytes, want 1 to 64`);
   checkName(tx.partition, "partition", bad);
@@ -233,7 +233,7 @@ function validate(tx) {
   for (const c of tx.cancel) checkName(c, "cancelled task", bad);
 }
 
-const refusal = (of) => (what) => { throw new Refused(`${of}: ${what}`); };
+const rejection = (of) => (what) => { throw new Rejected(`${of}: ${what}`); };
 
 function checkName(s, what, bad) {
   const valid = 1 <= s.length && s.length <= maxName && !/[^!-~]/.test(s);
@@ -252,7 +252,7 @@ function checkTask(t, bad) {
 
 // validItem and validTask return an item and a task of another store, or throw.
 export function validItem(item) {
-  const bad = refusal("import");
+  const bad = rejection("import");
   checkName(item.name, "item", bad);
   checkName(item.tx, "transaction", bad);
   checkValue(item.value, `value of ${item.name}`, bad);
@@ -260,6 +260,6 @@ export function validItem(item) {
 }
 
 export function validTask(task) {
-  checkTask(task, refusal("import"));
+  checkTask(task, rejection("import"));
   return task;
 }

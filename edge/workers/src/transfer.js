@@ -8,14 +8,11 @@
 // An import works on a locked partition, which rejects every effect. A partition whose import was
 // interrupted stays locked.
 
-import { Refused, validItem, validTask } from "./store.js";
+import { Rejected, validItem, validTask } from "./store.js";
 
 const pageBytes = 512 * 1024; // of values and payloads, unless a single one is larger
 const pageRows = 1_000;
 const forgotten = 600_000_000_000n; // ns after the last page until an export ends automatically
-
-// Rejected is thrown if a request does not fit the state of the partition.
-class Rejected extends Error {}
 
 // The fact "locked" is "1", or "incomplete" from the beginning of an import to its end.
 
@@ -91,7 +88,7 @@ export function transfer(store, action, input) {
   try {
     return { value: actions[action](store, input) };
   } catch (e) {
-    if (e instanceof Rejected || e instanceof Refused) return { rejected: e.message };
+    if (e instanceof Rejected) return { rejected: e.message };
     throw e;
   }
 }

@@ -23,7 +23,7 @@ export class UsageCounter {
   #days = new Map(); // by integration and day
   #keys = new Map(); // the day of the last use, and the recorded day
   #name = newName();
-  #refused = 0;
+  #rejected = 0;
   #recorded = -Infinity; // when the last recording began, in ms
   #planned = -Infinity; // until when a request can be expected to record, in ms
 
@@ -52,7 +52,7 @@ export class UsageCounter {
 
   #begin(map, name, value) {
     if (map.size >= most) {
-      this.#refused++;
+      this.#rejected++;
       return null;
     }
     map.set(name, value);
@@ -120,12 +120,12 @@ export class UsageCounter {
       if ((keys || use.last < today) && use.last === use.recorded) this.#keys.delete(of);
     }
     if (this.#days.size < before) this.#name = newName();
-    if (this.#refused > 0) {
+    if (this.#rejected > 0) {
       this.log({
         level: 8, message: "usage not counted: too many integrations or keys",
-        usage_events: this.#refused, most,
+        usage_events: this.#rejected, most,
       });
-      this.#refused = 0;
+      this.#rejected = 0;
     }
   }
 }

@@ -1,7 +1,7 @@
 // The deployed code of Verge as a Cloudflare Worker. README.md explains the deployment.
 
 import * as abi from "./abi.js";
-import { refuse, serve } from "./handler.js";
+import { errorResponse, serve } from "./handler.js";
 import { effects, objects } from "./effects.js";
 import { isLoopback, parseAddress } from "./egress.js";
 import { adminRoot } from "./routes.js";
@@ -27,10 +27,10 @@ export default {
   async fetch(request, env, ctx) {
     const url = new URL(request.url);
     if (isPlain(url, env)) {
-      const answer = refuse(request, 403, "FORBIDDEN", "Use https.");
-      const id = answer.headers.get("X-Request-Id");
+      const response = errorResponse(request, 403, "FORBIDDEN", "Use https.");
+      const id = response.headers.get("X-Request-Id");
       log({ level: 4, message: "plain http request rejected", request_id: id });
-      return answer;
+      return response;
     }
     // If the configuration is wrong, this throws, and the handler returns 503.
     const run = (entry, message, timeout, about) => {
@@ -44,7 +44,7 @@ export default {
       try {
         await applySite(env, run);
       } catch (e) {
-        // The guest answers with a store that refuses everything: nothing is
+        // The guest responds with a store that rejects everything: nothing is
         // granted, and a person gets a page.
         if (e.message !== unapplied) {
           log({ level: 8, message: "configured site not stored", error: e.message });
