@@ -43,7 +43,11 @@ type shop struct {
 // populate starts the people of a history.
 func (w *world) populate() {
 	draw := w.stream("people")
-	for n := range 1 + draw.pick(5) {
+	visitors := []int{1, 1, 1, 2, 2, 3}[draw.pick(6)]
+	if w.rate[switchPasskeys] > 0 { // the first one creates a passkey for another
+		visitors += 2
+	}
+	for n := range visitors {
 		at, pick := draw.pick(2), w.integration(draw)
 		w.person(fmt.Sprintf("visitor %d", n+1), func() { w.visit(n, w.shops[at], at, pick) })
 	}
