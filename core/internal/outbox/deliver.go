@@ -54,41 +54,22 @@ type Outbox struct {
 // count as an attempt. Deliver returns only errors of the store; the task is then free again when its lease
 // ends.
 func (o *Outbox) Deliver(ctx context.Context, job host.Job, m Meta, sealed []byte) error {
-	target, secrets, reason, err := o.target(ctx, m.Integration)
-	if err != nil {
-		return err
-	}
-	body, subject, err := o.open(m, eventID(job), sealed)
-	e := event{Meta: m, id: eventID(job), sealed: sealed, subject: subject}
-	if target != nil {
-		e.publisher = target.PublisherID
-	}
-	url := ""
-	if target != nil {
-		if url = target.Webhook.URL; e.alerts() {
-			url = target.AlertURL
-		}
-	}
-	if err == nil && url == "" && reason == "" {
-		reason = noTarget
-	}
+	e, reason, err := o.prepare(ctx, job, m, sealed)
 	switch {
-	case reason == noSecret:
+	case err != nil:
+		return err
+	case reason == noSecret, reason == keyAwaited:
 		return o.postpone(ctx, job, e, reason)
 	case reason != "":
 		return o.fail(ctx, job, e, reason, reason)
-	case errors.Is(err, host.ErrKeyAwaited):
-		return o.postpone(ctx, job, e, keyAwaited)
-	case err != nil:
-		return o.fail(ctx, job, e, unreadable, unreadable)
 	}
 	// Read the clock after the look-up above, which may have been slow.
 	now := o.Now()
 	if now.Add(o.AttemptTime).After(job.Until) {
 		return nil
 	}
-	header := webhook.Headers(e.id, now, body, secrets.active, secrets.staged)
-	resp, fetchErr := o.fetch(ctx, url, header, body)
+	header := webhook.Headers(e.id, now, e.body, e.secrets.active, e.secrets.staged)
+	resp, fetchErr := o.fetch(ctx, e.url, header, e.body)
 	if ctx.Err() != nil {
 		// The context ended because this instance stops. That is no result of the receiver.
 		return fmt.Errorf("outbox: %w", ctx.Err())
@@ -97,23 +78,61 @@ func (o *Outbox) Deliver(ctx context.Context, job host.Job, m Meta, sealed []byt
 	e.Attempts++
 	a := attempt(now, ended, resp.Status, fetchErr)
 	e.Tried = withAttempt(e.Tried, a)
-	last := a.String()
 	verdict := delivery.Classify(resp.Status, fetchErr)
-	o.track(ctx, target, e, verdict == delivery.Delivered, ended)
+	o.track(ctx, e.target, e, verdict == delivery.Delivered, ended)
 	switch verdict {
 	case delivery.Delivered:
-		o.Count(host.CountWebhookDelivered)
-		o.say(ctx, slog.LevelInfo, "webhook delivered", e, last, tookOf(a))
-		tx := kv.Tx{Cancel: []string{job.Task.ID}}
-		if e.waited() {
-			tx.Deletes = []string{waitingPrefix + e.id}
-			leave(&tx, waitingInLog, e.subject)
-		}
-		o.enter(&tx, job.Partition, e.subject, e.state(StateDelivered, "", ended))
-		return o.record(ctx, job, tx)
+		return o.end(ctx, job, e, a, ended)
 	case delivery.Failed:
-		return o.fail(ctx, job, e, rejected, last)
+		return o.fail(ctx, job, e, rejected, a.String())
 	}
+	return o.retry(ctx, job, e, a, ended)
+}
+
+// prepare returns the event of a task with its receiver, or the reason why it cannot be sent. Its error is one
+// of the store.
+func (o *Outbox) prepare(
+	ctx context.Context, job host.Job, m Meta, sealed []byte,
+) (e event, reason string, err error) {
+	e = event{Meta: m, id: eventID(job), sealed: sealed}
+	e.target, e.secrets, reason, err = o.target(ctx, m.Integration)
+	if err != nil {
+		return e, "", err
+	}
+	e.body, e.subject, err = o.open(m, e.id, sealed)
+	if e.target != nil {
+		e.publisher, e.url = e.target.PublisherID, e.target.Webhook.URL
+		if e.alerts() {
+			e.url = e.target.AlertURL
+		}
+	}
+	switch {
+	case reason != "":
+	case errors.Is(err, host.ErrKeyAwaited):
+		reason = keyAwaited
+	case err != nil:
+		reason = unreadable
+	case e.url == "":
+		reason = noTarget
+	}
+	return e, reason, nil
+}
+
+// end records that the event is delivered.
+func (o *Outbox) end(ctx context.Context, job host.Job, e event, a Attempt, ended time.Time) error {
+	o.Count(host.CountWebhookDelivered)
+	o.say(ctx, slog.LevelInfo, "webhook delivered", e, a.String(), tookOf(a))
+	tx := kv.Tx{Cancel: []string{job.Task.ID}}
+	if e.waited() {
+		tx.Deletes = []string{waitingPrefix + e.id}
+		leave(&tx, waitingInLog, e.subject)
+	}
+	o.enter(&tx, job.Partition, e.subject, e.state(StateDelivered, "", ended))
+	return o.record(ctx, job, tx)
+}
+
+// retry schedules the next attempt. After the last one, the event has failed.
+func (o *Outbox) retry(ctx context.Context, job host.Job, e event, a Attempt, ended time.Time) error {
 	o.Count(host.CountAttemptFailed)
 	var rnd [8]byte
 	if _, err := io.ReadFull(o.Random, rnd[:]); err != nil {
@@ -121,23 +140,23 @@ func (o *Outbox) Deliver(ctx context.Context, job host.Job, m Meta, sealed []byt
 	}
 	delay, more := o.Schedule.Next(e.Attempts, binary.LittleEndian.Uint64(rnd[:]))
 	if !more {
-		return o.fail(ctx, job, e, exhausted, last)
+		return o.fail(ctx, job, e, exhausted, a.String())
 	}
-	o.say(ctx, slog.LevelInfo, "webhook retry scheduled", e, last, tookOf(a),
+	o.say(ctx, slog.LevelInfo, "webhook retry scheduled", e, a.String(), tookOf(a),
 		slog.String("in", delay.Round(time.Second).String()))
 	w := Waiting{
 		Event:       e.id,
-		Type:        m.Type,
-		Session:     m.Session,
-		Integration: m.Integration,
-		Last:        last,
+		Type:        e.Type,
+		Session:     e.Session,
+		Integration: e.Integration,
+		Last:        a.String(),
 		Attempts:    e.Attempts,
 		At:          ended.UTC().Truncate(time.Millisecond),
 		Due:         ended.Add(delay).UTC().Truncate(time.Millisecond),
 	}
 	tx := kv.Tx{
-		Schedule: []kv.Task{{ID: job.Task.ID, Due: ended.Add(delay), Payload: e.payload(sealed)}},
-		Puts:     []kv.Put{waitingItem{w, e.Meta}.put(sealed)},
+		Schedule: []kv.Task{{ID: job.Task.ID, Due: ended.Add(delay), Payload: e.payload(e.sealed)}},
+		Puts:     []kv.Put{waitingItem{w, e.Meta}.put(e.sealed)},
 	}
 	o.enter(&tx, job.Partition, e.subject, e.waiting("", ended, ended.Add(delay)))
 	return o.record(ctx, job, tx)
@@ -164,9 +183,13 @@ type event struct {
 	Meta
 	id      string
 	sealed  []byte
+	body    []byte   // nil if the event cannot be read
 	subject *subject // nil if the event cannot be read
 
-	publisher string // "" if the integration is gone
+	target    *integration.Integration // nil if no integration has that id
+	publisher string                   // "" likewise
+	url       string                   // of the receiver; "": none
+	secrets   secrets
 }
 
 // state returns the log's state of an event that has ended, or that waits if the caller adds a due time.
