@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -38,85 +39,26 @@ var options = []string{
 
 // parseURL parses the URL of Open. Its errors do not contain the URL, because it may include a password.
 func parseURL(s string, certificates *tls.Config) (*address, error) {
-	bad := func(format string, args ...any) (*address, error) {
-		return nil, fmt.Errorf("postgres: the store's URL %s; want "+
-			"postgres://[user[:password]@]host[:port][,host[:port]...]/database[?options]",
-			fmt.Sprintf(format, args...))
-	}
-	u, err := url.Parse(withPorts(s))
+	u, query, err := readURL(s)
 	if err != nil {
-		return bad("cannot be read")
+		return nil, err
 	}
-	query, err := url.ParseQuery(u.RawQuery)
-	switch {
-	case err != nil:
-		return bad("has options that cannot be read")
-	case u.Scheme != "postgres" && u.Scheme != "postgresql":
-		return bad("does not begin with postgres://")
-	case u.Fragment != "":
-		return bad("has a fragment; write a # in a password as %%23")
-	case strings.Trim(u.Path, "/") == "" || strings.Contains(strings.Trim(u.Path, "/"), "/"):
-		return bad("names no database, or more than one")
-	case u.Host == "" && query.Get("host") == "":
-		return bad("names no host")
-	case query.Has("host") && (u.Host != "" || !strings.HasPrefix(query.Get("host"), "/")):
-		return bad("has the option host, which is for the directory of a socket alone: host=/run/postgresql")
+	a, err := readOptions(query)
+	if err != nil {
+		return nil, err
 	}
-	for name, values := range query {
-		if !slices.Contains(options, name) {
-			return bad("has the option %q; there are %s", name, strings.Join(options, ", "))
-		}
-		if len(values) != 1 || values[0] == "" {
-			return bad("must give the option %s one value", name)
-		}
-	}
-	a := &address{schema: query.Get("schema")}
-	if a.schema == "" {
-		a.schema = defaultSchema
-	}
-	if !validSchema(a.schema) {
-		return bad("names the schema %q; want up to 48 lower-case letters, digits, _ and -", a.schema)
-	}
-	switch query.Get("pooler") {
-	case "":
-	case "transaction":
-		a.pooled = true
-	default:
-		return bad("has a pooler other than \"transaction\"")
-	}
-	switch query.Get("signals") {
-	case "":
-		a.signals = !a.pooled
-	case "off":
-	default:
-		return bad("has signals other than \"off\"")
-	}
-	if n := query.Get("pool_max_conns"); n == "" {
-		query.Set("pool_max_conns", defaultConns)
-	} else if conns, err := strconv.ParseUint(n, 10, 16); err != nil || conns < 2 {
-		return bad("has a pool_max_conns that is no number from 2 on")
-	}
-	switch mode := query.Get("sslmode"); {
-	case certificates != nil:
-		query.Set("sslmode", "disable") // the certificates replace it
-	case mode == "" && !elsewhere(u.Host):
+	if certificates != nil { // they replace it
 		query.Set("sslmode", "disable")
-	case mode == "":
-		query.Set("sslmode", "verify-full")
-	case !slices.Contains([]string{"disable", "require", "verify-ca", "verify-full"}, mode):
-		// allow and prefer would continue without TLS if an attacker on the network forces it.
-		return bad("has a sslmode other than disable, require, verify-ca and verify-full")
+	} else if err := readTLS(query, elsewhere(u.Host)); err != nil {
+		return nil, err
 	}
-	query.Del("schema")
-	query.Del("pooler")
-	query.Del("signals")
 	u.RawQuery = query.Encode()
 	if a.config, err = pgxpool.ParseConfig(u.String()); err != nil {
 		var why *pgconn.ParseConfigError
 		if errors.As(err, &why) && why.Unwrap() != nil { // its own text repeats the URL
-			return bad("cannot be used: %v", why.Unwrap())
+			return nil, badURL("cannot be used: %v", why.Unwrap())
 		}
-		return bad("cannot be used")
+		return nil, badURL("cannot be used")
 	}
 	if certificates != nil {
 		a.config.ConnConfig.TLSConfig = forHost(certificates, a.config.ConnConfig.Host)
@@ -125,6 +67,90 @@ func parseURL(s string, certificates *tls.Config) (*address, error) {
 		}
 	}
 	return a, nil
+}
+
+func badURL(format string, args ...any) error {
+	return fmt.Errorf("postgres: the store's URL %s; want "+
+		"postgres://[user[:password]@]host[:port][,host[:port]...]/database[?options]",
+		fmt.Sprintf(format, args...))
+}
+
+// readURL returns the parts of a URL. Each option is a known one, and has one value.
+func readURL(s string) (*url.URL, url.Values, error) {
+	u, err := url.Parse(withPorts(s))
+	if err != nil {
+		return nil, nil, badURL("cannot be read")
+	}
+	query, err := url.ParseQuery(u.RawQuery)
+	switch {
+	case err != nil:
+		return nil, nil, badURL("has options that cannot be read")
+	case u.Scheme != "postgres" && u.Scheme != "postgresql":
+		return nil, nil, badURL("does not begin with postgres://")
+	case u.Fragment != "":
+		return nil, nil, badURL("has a fragment; write a # in a password as %%23")
+	case strings.Trim(u.Path, "/") == "" || strings.Contains(strings.Trim(u.Path, "/"), "/"):
+		return nil, nil, badURL("names no database, or more than one")
+	case u.Host == "" && query.Get("host") == "":
+		return nil, nil, badURL("names no host")
+	case query.Has("host") && (u.Host != "" || !strings.HasPrefix(query.Get("host"), "/")):
+		return nil, nil,
+			badURL("has the option host, which is for the directory of a socket alone: host=/run/postgresql")
+	}
+	for name, values := range query {
+		if !slices.Contains(options, name) {
+			return nil, nil, badURL("has the option %q; there are %s", name, strings.Join(options, ", "))
+		}
+		if len(values) != 1 || values[0] == "" {
+			return nil, nil, badURL("must give the option %s one value", name)
+		}
+	}
+	return u, query, nil
+}
+
+// readOptions removes the options that PostgreSQL does not know from query, and sets the number of connections.
+func readOptions(query url.Values) (*address, error) {
+	a := &address{schema: cmp.Or(query.Get("schema"), defaultSchema)}
+	if !validSchema(a.schema) {
+		return nil, badURL("names the schema %q; want up to 48 lower-case letters, digits, _ and -", a.schema)
+	}
+	switch query.Get("pooler") {
+	case "":
+	case "transaction":
+		a.pooled = true
+	default:
+		return nil, badURL("has a pooler other than \"transaction\"")
+	}
+	switch query.Get("signals") {
+	case "":
+		a.signals = !a.pooled
+	case "off":
+	default:
+		return nil, badURL("has signals other than \"off\"")
+	}
+	if n := query.Get("pool_max_conns"); n == "" {
+		query.Set("pool_max_conns", defaultConns)
+	} else if conns, err := strconv.ParseUint(n, 10, 16); err != nil || conns < 2 {
+		return nil, badURL("has a pool_max_conns that is no number from 2 on")
+	}
+	for _, name := range []string{"schema", "pooler", "signals"} {
+		query.Del(name)
+	}
+	return a, nil
+}
+
+// readTLS sets the default of sslmode.
+func readTLS(query url.Values, elsewhere bool) error {
+	switch mode := query.Get("sslmode"); {
+	case mode == "" && !elsewhere:
+		query.Set("sslmode", "disable")
+	case mode == "":
+		query.Set("sslmode", "verify-full")
+	case !slices.Contains([]string{"disable", "require", "verify-ca", "verify-full"}, mode):
+		// allow and prefer would continue without TLS if an attacker on the network forces it.
+		return badURL("has a sslmode other than disable, require, verify-ca and verify-full")
+	}
+	return nil
 }
 
 // settings sets the parameters of all connections.

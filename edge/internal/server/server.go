@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -167,68 +168,8 @@ type Server struct {
 // is missing, Admin is set without AdminRoutes or AdminListener, AdminListener is set without Admin, or
 // ProxyHeader or LogClient has an unknown value.
 func New(c Config) *Server {
-	switch {
-	case c.Engine == nil:
-		panic("server: Config.Engine is nil")
-	case c.Public == nil:
-		panic("server: Config.Public is nil; pass a listener")
-	case c.Routes == nil:
-		panic("server: Config.Routes is nil; pass those of the core")
-	case (c.Admin == nil) != (c.AdminListener == nil), c.Admin != nil && c.AdminRoutes == nil:
-		panic("server: Config.Admin, Config.AdminRoutes and Config.AdminListener go together")
-	}
-	switch c.ProxyHeader {
-	case "":
-		c.ProxyHeader = headerXForwardedFor
-	case headerXForwardedFor, headerForwarded:
-	default:
-		panic("server: Config.ProxyHeader is neither X-Forwarded-For nor Forwarded")
-	}
-	switch c.LogClient {
-	case "":
-		c.LogClient = ClientWhole
-	case ClientWhole, ClientCut, ClientOff:
-	default:
-		panic("server: Config.LogClient is none of whole, cut and off")
-	}
-	orDuration(&c.HandleTimeout, 15*time.Second)
-	orDuration(&c.AdminTimeout, 75*time.Second)
-	orDuration(&c.ReadHeaderTimeout, 5*time.Second)
-	orDuration(&c.ReadTimeout, 10*time.Second)
-	orDuration(&c.WriteTimeout, 25*time.Second)
-	orDuration(&c.IdleTimeout, 75*time.Second)
-	orDuration(&c.IdleGrace, time.Second)
-	orDuration(&c.DrainTimeout, 20*time.Second)
-	if c.MaxHeaderBytes == 0 {
-		c.MaxHeaderBytes = 48 << 10
-	}
-	if c.MaxConcurrent == 0 {
-		c.MaxConcurrent = 1024
-	}
-	if c.MaxConns == 0 {
-		c.MaxConns = ConnsFor(OpenFiles())
-	}
-	if c.MaxConnsPerIP == 0 {
-		c.MaxConnsPerIP = 512
-	}
-	if c.ReadyAlone == nil {
-		c.ReadyAlone = func(context.Context) error { return nil }
-	}
-	if c.after == nil {
-		c.after = time.After
-	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
-	if c.Metrics == nil {
-		c.Metrics = NewMetrics()
-	}
-	trusted := make([]netip.Prefix, len(c.TrustedProxies))
-	for i, p := range c.TrustedProxies {
-		trusted[i] = unmapPrefix(p)
-	}
-	c.TrustedProxies = trusted
-
+	c.check()
+	c = c.withDefaults()
 	s := &Server{cfg: c, metrics: c.Metrics, log: c.Log, stopping: make(chan struct{}),
 		largeBodies: bodyMemory{limit: largeBodyMemory}}
 	s.ready = readiness{check: c.Engine.Ready}
@@ -247,6 +188,74 @@ func New(c Config) *Server {
 		c.Metrics.expectFaults(c.AdminRoutes)
 		s.admin.conns.max = max(c.MaxConns/8, 8)
 	}
+	s.ops = s.opsServer()
+	return s
+}
+
+// check panics on programming errors.
+func (c Config) check() {
+	switch {
+	case c.Engine == nil:
+		panic("server: Config.Engine is nil")
+	case c.Public == nil:
+		panic("server: Config.Public is nil; pass a listener")
+	case c.Routes == nil:
+		panic("server: Config.Routes is nil; pass those of the core")
+	case (c.Admin == nil) != (c.AdminListener == nil), c.Admin != nil && c.AdminRoutes == nil:
+		panic("server: Config.Admin, Config.AdminRoutes and Config.AdminListener go together")
+	}
+	switch c.ProxyHeader {
+	case "", headerXForwardedFor, headerForwarded:
+	default:
+		panic("server: Config.ProxyHeader is neither X-Forwarded-For nor Forwarded")
+	}
+	switch c.LogClient {
+	case "", ClientWhole, ClientCut, ClientOff:
+	default:
+		panic("server: Config.LogClient is none of whole, cut and off")
+	}
+}
+
+// withDefaults returns c with the default of each field that is zero.
+func (c Config) withDefaults() Config {
+	c.ProxyHeader = cmp.Or(c.ProxyHeader, headerXForwardedFor)
+	c.LogClient = cmp.Or(c.LogClient, ClientWhole)
+	c.HandleTimeout = cmp.Or(c.HandleTimeout, 15*time.Second)
+	c.AdminTimeout = cmp.Or(c.AdminTimeout, 75*time.Second)
+	c.ReadHeaderTimeout = cmp.Or(c.ReadHeaderTimeout, 5*time.Second)
+	c.ReadTimeout = cmp.Or(c.ReadTimeout, 10*time.Second)
+	c.WriteTimeout = cmp.Or(c.WriteTimeout, 25*time.Second)
+	c.IdleTimeout = cmp.Or(c.IdleTimeout, 75*time.Second)
+	c.IdleGrace = cmp.Or(c.IdleGrace, time.Second)
+	c.DrainTimeout = cmp.Or(c.DrainTimeout, 20*time.Second)
+	c.MaxHeaderBytes = cmp.Or(c.MaxHeaderBytes, 48<<10)
+	c.MaxConcurrent = cmp.Or(c.MaxConcurrent, 1024)
+	c.MaxConnsPerIP = cmp.Or(c.MaxConnsPerIP, 512)
+	if c.MaxConns == 0 {
+		c.MaxConns = ConnsFor(OpenFiles())
+	}
+	if c.ReadyAlone == nil {
+		c.ReadyAlone = func(context.Context) error { return nil }
+	}
+	if c.after == nil {
+		c.after = time.After
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Metrics == nil {
+		c.Metrics = NewMetrics()
+	}
+	trusted := make([]netip.Prefix, len(c.TrustedProxies))
+	for i, p := range c.TrustedProxies {
+		trusted[i] = unmapPrefix(p)
+	}
+	c.TrustedProxies = trusted
+	return c
+}
+
+// opsServer returns the server of the ops listener.
+func (s *Server) opsServer() *http.Server {
 	mux := http.NewServeMux()
 	for _, path := range []string{AlivePath, ReadyPath} {
 		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
@@ -255,21 +264,14 @@ func New(c Config) *Server {
 		})
 	}
 	mux.HandleFunc("GET /metrics", s.serveMetrics)
-	s.ops = &http.Server{
+	return &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			endDoubtfulFraming(w, r)
 			mux.ServeHTTP(w, r)
 		}),
-		ReadHeaderTimeout: c.ReadHeaderTimeout,
-		WriteTimeout:      c.WriteTimeout,
-		ErrorLog:          slog.NewLogLogger(c.Log.Handler(), slog.LevelWarn),
-	}
-	return s
-}
-
-func orDuration(d *time.Duration, def time.Duration) {
-	if *d == 0 {
-		*d = def
+		ReadHeaderTimeout: s.cfg.ReadHeaderTimeout,
+		WriteTimeout:      s.cfg.WriteTimeout,
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
 	}
 }
 

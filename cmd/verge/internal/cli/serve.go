@@ -82,25 +82,7 @@ func (c *serveCmd) Run(ctx context.Context, p *program) error {
 		return err
 	}
 	if c.Check {
-		for _, w := range pl.Warnings {
-			fmt.Fprintln(p.stderr, "warning:", w)
-		}
-		if err := pl.compareStore(ctx, p, c.Source()); err != nil {
-			return err
-		}
-		fmt.Fprintln(p.stdout, "methods:", describe(pl.methods()))
-		if ids := pl.Core.ProviderKeyIDs(); len(ids) > 0 {
-			fmt.Fprintf(p.stdout, "OpenID provider: issuer %s/oidc, ES256, key %s signs\n", conf.BaseURL,
-				ids[0])
-			for _, id := range ids[1:] {
-				fmt.Fprintf(p.stdout, "OpenID provider: key %s is published but does not sign\n", id)
-			}
-		}
-		fmt.Fprintf(p.stdout, "%s is valid: mode %s, %s, %s, %s, %s\n",
-			c.Source(), conf.Mode, conf.BaseURL, pl.Engine,
-			words.HowMany(len(pl.Site.Publishers), "publisher"),
-			words.HowMany(len(pl.Site.Integrations), "integration"))
-		return nil
+		return c.report(ctx, p, pl, conf)
 	}
 	hangUps, release := hangUps()
 	defer release()
@@ -144,20 +126,48 @@ func (c *serveCmd) Run(ctx context.Context, p *program) error {
 		go pl.Certificate.Follow(ctx, pl.log, pl.Server.Metrics)
 	}
 	go onHangUps(hangUps, time.After, func(first bool) (again bool) {
-		if first && pl.Certificate != nil {
-			pl.Certificate.Again()
-		}
 		if first {
-			in.RefreshTrustLists()
-			in.RefreshKeyring(ctx) // it logs its error
-			in.modules.Reload(ctx, func() (modules.Config, error) {
-				at, err := c.ReadEngine(&p.System)
-				return at.Config(), err
-			})
+			c.reload(ctx, p, pl, in)
 		}
 		return c.applyAgain(ctx, p, pl, in.Directory())
 	})
 	return in.Run(ctx)
+}
+
+// report prints the result of --check for a configuration without errors.
+func (c *serveCmd) report(ctx context.Context, p *program, pl plan, conf config.File) error {
+	for _, w := range pl.Warnings {
+		fmt.Fprintln(p.stderr, "warning:", w)
+	}
+	if err := pl.compareStore(ctx, p, c.Source()); err != nil {
+		return err
+	}
+	fmt.Fprintln(p.stdout, "methods:", describe(pl.methods()))
+	if ids := pl.Core.ProviderKeyIDs(); len(ids) > 0 {
+		fmt.Fprintf(p.stdout, "OpenID provider: issuer %s/oidc, ES256, key %s signs\n", conf.BaseURL,
+			ids[0])
+		for _, id := range ids[1:] {
+			fmt.Fprintf(p.stdout, "OpenID provider: key %s is published but does not sign\n", id)
+		}
+	}
+	fmt.Fprintf(p.stdout, "%s is valid: mode %s, %s, %s, %s, %s\n",
+		c.Source(), conf.Mode, conf.BaseURL, pl.Engine,
+		words.HowMany(len(pl.Site.Publishers), "publisher"),
+		words.HowMany(len(pl.Site.Integrations), "integration"))
+	return nil
+}
+
+// reload reads again, after a SIGHUP, all that the process does not read from the configuration's file.
+func (c *serveCmd) reload(ctx context.Context, p *program, pl plan, in *instance) {
+	if pl.Certificate != nil {
+		pl.Certificate.Again()
+	}
+	in.RefreshTrustLists()
+	in.RefreshKeyring(ctx) // it logs its error
+	in.modules.Reload(ctx, func() (modules.Config, error) {
+		at, err := c.ReadEngine(&p.System)
+		return at.Config(), err
+	})
 }
 
 // The pauses between attempts to handle a SIGHUP while the store is unavailable.
