@@ -108,7 +108,8 @@ func readURL(s string) (*url.URL, url.Values, error) {
 	return u, query, nil
 }
 
-// readOptions removes the options that PostgreSQL does not know from query, and sets the number of connections.
+// readOptions removes the options that PostgreSQL does not know from query, and sets the number of
+// connections.
 func readOptions(query url.Values) (*address, error) {
 	a := &address{schema: cmp.Or(query.Get("schema"), defaultSchema)}
 	if !validSchema(a.schema) {

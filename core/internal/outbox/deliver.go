@@ -89,8 +89,8 @@ func (o *Outbox) Deliver(ctx context.Context, job host.Job, m Meta, sealed []byt
 	return o.retry(ctx, job, e, a, ended)
 }
 
-// prepare returns the event of a task with its receiver, or the reason why it cannot be sent. Its error is one
-// of the store.
+// prepare returns the event of a task with its receiver, or the reason why it cannot be sent. All its errors
+// are errors of the store.
 func (o *Outbox) prepare(
 	ctx context.Context, job host.Job, m Meta, sealed []byte,
 ) (e event, reason string, err error) {
