@@ -270,8 +270,14 @@ func (s *settings) readSignIn(r *reader) {
 			s.maxAge = int(n)
 		}
 	}
-	if s.prompt = r.words("prompt"); slices.Contains(s.prompt, "none") {
-		r.add("prompt", "with none, the provider lets no user sign in; use login, select_account or consent")
+	s.prompt = r.words("prompt")
+	r.rejectNone("prompt", s.prompt)
+}
+
+// rejectNone reports a prompt, from the setting or from parameters, that lets no user sign in.
+func (r *reader) rejectNone(name string, prompt []string) {
+	if slices.Contains(prompt, "none") {
+		r.add(name, "with none, the provider lets no user sign in; use login, select_account or consent")
 	}
 }
 
@@ -324,6 +330,8 @@ func (s *settings) readParameters(r *reader) {
 			r.add("parameters", "%q is no name of a parameter", name)
 		case !ok || len(text) > maxText || strings.ContainsFunc(text, unicode.IsControl):
 			r.add("parameters."+name, "it must be a text of at most %d bytes", maxText)
+		case name == "prompt":
+			r.rejectNone("parameters.prompt", strings.Fields(text))
 		}
 		s.parameters = append(s.parameters, [2]string{name, text})
 	}
