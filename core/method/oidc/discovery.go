@@ -13,6 +13,9 @@ import (
 	"github.com/verge-id/verge/core/internal/weburl"
 )
 
+// wellKnown is the path of the discovery document, behind the issuer (OpenID Connect Discovery, 4).
+const wellKnown = "/.well-known/openid-configuration"
+
 // metadata is the provider's discovery document (OpenID Connect Discovery 1.0).
 type metadata struct {
 	authorization, token, jwks string // always present
@@ -29,7 +32,7 @@ type metadata struct {
 func (c *client) discover(ctx context.Context) (metadata, error) {
 	meta, _, err := keptBy(&c.metadata, c.host.Now(), func() (metadata, error) {
 		document, err := c.document(ctx, "discovery document",
-			strings.TrimSuffix(c.issuer, "/")+"/.well-known/openid-configuration")
+			strings.TrimSuffix(c.issuer, "/")+wellKnown)
 		if err != nil {
 			return metadata{}, err
 		}

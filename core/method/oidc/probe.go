@@ -99,7 +99,7 @@ func (c *client) explained(err error) error {
 	if !errors.As(err, &rejection) {
 		return err
 	}
-	where := strings.TrimSuffix(c.issuer, "/") + "/.well-known/openid-configuration"
+	where := strings.TrimSuffix(c.issuer, "/") + wellKnown
 	switch rejection.Reason {
 	case otherIssuer:
 		return fmt.Errorf("%w; set issuer exactly as the member issuer of %s spells it", err, where)

@@ -187,6 +187,9 @@ func readSettings(c method.Config) (s settings, wrong problem.List) {
 		cmp.Or(weburl.CheckEndpoint(s.issuer, c.Dev), "it must be the https address of the provider "+
 			"without a query, "+
 			"as the provider's documents spell it"))
+	if issuer, is := strings.CutSuffix(s.issuer, wellKnown); is {
+		r.add("issuer", "this is the address of the provider's document; the issuer is probably %s", issuer)
+	}
 	s.clientID = r.text("client_id")
 	r.required("client_id", s.clientID, true, "the name of this client at the provider is missing")
 	s.readAuth(r, c)
@@ -427,12 +430,16 @@ func readProof(r *reader) (p proof) {
 
 // readWanted reads the value that a claim must have.
 func readWanted(r *reader, v strictjson.Value) strictjson.Value {
-	_, isText := v.Text()
+	text, isText := v.Text()
 	_, isBool := v.Bool()
 	_, isInteger := v.Integer()
 	if !isText && !isBool && !isInteger {
 		r.add("equals", "it must be the exact value of the claim that says yes: true, a text "+
 			"or a whole number")
+	}
+	if isText && text == "" {
+		r.add("equals", "an empty claim counts as absent, so no claim could equal it; "+
+			"use the value that says yes")
 	}
 	return v
 }
