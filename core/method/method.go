@@ -61,6 +61,10 @@ type Kind struct {
 	// the member signers of each table of trust_lists.
 	Files []string
 
+	// URLs are members of the settings with an address to which requests go, so that an address that the host
+	// never allows is found before its use. trust_lists.url is the member url of each table of trust_lists.
+	URLs []string
+
 	// Returns are the parameters of a return from another site that Act reads. Each occurs at most once, and
 	// Act sees no others.
 	Returns []string

@@ -105,7 +105,10 @@ func TestAllowance_ForbiddenAddresses(t *testing.T) {
 	if err := c.transportFor("bankid").check("https://10.0.0.1/"); err != nil {
 		t.Errorf("a private address of the method: %v", err)
 	}
-	if c.Check("https://10.0.0.1/") == nil || c.transportFor("face").check("https://10.0.0.1/") == nil {
+	if c.CheckFor("bankid", "https://10.0.0.1/") != nil || c.CheckFor("bankid", "https://127.0.0.1/") == nil {
+		t.Error("CheckFor does not follow the method's allowance")
+	}
+	if c.Check("https://10.0.0.1/") == nil || c.CheckFor("face", "https://10.0.0.1/") == nil {
 		t.Error("a private address can be configured for others")
 	}
 }

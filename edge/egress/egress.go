@@ -428,6 +428,9 @@ func sendable(query string) string {
 // does not use the DNS. A name with a private address is detected only when it is dialled.
 func (c *Client) Check(raw string) error { return c.guardedTransport.check(raw) }
 
+// CheckFor is like Check, for the requests of the method with that name.
+func (c *Client) CheckFor(method, raw string) error { return c.transportFor(method).check(raw) }
+
 func (t *guardedTransport) check(raw string) error {
 	u, err := t.destination(raw)
 	if err != nil {

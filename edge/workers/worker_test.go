@@ -377,6 +377,9 @@ func TestWorker_WrongConfiguration(t *testing.T) {
 		"a webhook never reached": {func(w *workerd.Worker) {
 			w.Secrets["VERGE_SITE_2"] = `{"integrations": [{"id": "x", "webhook_url": "https://10.1.2.3/hush"}]}`
 		}, "integration x: events cannot reach its webhook_url: the address is not public", false},
+		"contract 61: an alert never reached": {func(w *workerd.Worker) {
+			w.Secrets["VERGE_SITE_2"] = `{"integrations": [{"id": "x", "alert_url": "https://10.1.2.3/hush"}]}`
+		}, "integration x: events cannot reach its alert_url: the address is not public", false},
 		"a method's secret that is not there": {func(w *workerd.Worker) {
 			w.ConfigText = `{"base_url": "http://verge.localhost", "dev": true, "methods": [` +
 				`{"name": "bankid", "kind": "oidc", "secrets_env": {"client_secret": "BANKID_SECRET"}}]}`

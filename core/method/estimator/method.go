@@ -45,6 +45,7 @@ var Kind = method.Kind{
 	Estimates: true,
 	Secrets:   []string{tokenName},
 	Keys:      []string{keyName},
+	URLs:      []string{"url"},
 	Check: func(c method.Config) problem.List {
 		_, wrong := parse(c)
 		return wrong

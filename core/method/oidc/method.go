@@ -45,6 +45,7 @@ var Kind = method.Kind{
 	Level:   "L2",
 	Secrets: []string{secretName},
 	Keys:    []string{keyName},
+	URLs:    []string{"issuer"},
 	Returns: []string{"code", "error", "iss"},
 	Check: func(c method.Config) (wrong problem.List) {
 		_, wrong = readSettings(c)

@@ -96,6 +96,7 @@ var Kind = method.Kind{
 	Keys:  []string{keyName, readerKeyName},
 	Files: []string{anchorsName, listsName + ".signers", issuerKeysName, certificateName,
 		readerCertificateName, verifierInfoName, metadataName},
+	URLs: []string{listsName + ".url", circuitsName + ".url"},
 	Check: func(c method.Config) problem.List {
 		_, wrong := parse(c)
 		return wrong

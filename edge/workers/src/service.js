@@ -213,8 +213,10 @@ export function siteOf(env) {
   const parts = names.sort().map((name) => parsed(env[name], name));
   const loopback = configOf(env).dev === true;
   const integrations = parts.flatMap((part) => part.integrations ?? []).map(({ secret_env: name, ...i }) => {
-    const off = i.webhook_url && offLimits(i.webhook_url, loopback);
-    if (off) throw new Error(`integration ${i.id}: events cannot reach its webhook_url: ${off}`);
+    for (const setting of ["webhook_url", "alert_url"]) {
+      const off = i[setting] && offLimits(i[setting], loopback);
+      if (off) throw new Error(`integration ${i.id}: events cannot reach its ${setting}: ${off}`);
+    }
     if (name === undefined) return i;
     return { ...i, secret: secretOf(env, name, `integration ${i.id}`) };
   });

@@ -218,11 +218,7 @@ func (pl *plan) advice(name string, err error) string {
 	do := "check whether a firewall blocks the connection"
 	switch failed.Reason {
 	case host.FetchBlocked:
-		do = "use its public address"
-		if !pl.Egress.Methods[name].PrivateNetwork {
-			do += ", or, if it is in your private network, set private_network = true in methods." +
-				name
-		}
+		do = pl.PublicAddress(name)
 	case host.FetchTLS:
 		do = "if a private authority signed its certificate, set the authority's file in methods." +
 			name + ".ca"

@@ -220,6 +220,31 @@ func TestMethodsOfAConfiguration(t *testing.T) {
 	}
 }
 
+// TestMethodAddresses has addresses that no request of a method may have (contract 28).
+func TestMethodAddresses(t *testing.T) {
+	t.Parallel()
+	const use = " is not a public address; use its public address"
+	list := `trust_lists = [{ url = "https://[fe80::1]/", format = "vical", signers = ["/anchor.pem"] }]`
+	for _, c := range []struct{ methods, says string }{
+		{strings.Replace(aBank, "bank.example", "10.0.0.7", 1),
+			"methods.bank.oidc.issuer: requests cannot reach it: destination not allowed: 10.0.0.7" + use +
+				", or, if it is in your private network, set private_network = true in methods.bank"},
+		{strings.Replace(aBank, "bank.example", "169.254.169.254", 1),
+			"methods.bank.oidc.issuer: requests cannot reach it"},
+		{strings.NewReplacer("ages.example", "127.0.0.1", "kind =", "private_network = true\nkind =").
+			Replace(aCamera), "methods.camera.estimator.url: requests cannot reach it: destination not " +
+			"allowed: 127.0.0.1" + use + "\n"},
+		{aWallet + list, "methods.wallet.openid4vp.trust_lists.1.url: requests cannot reach it"},
+	} {
+		wantOneProblem(t, methodFilesFor(t, c.methods, `method = "bank"`), c.says)
+	}
+	private := strings.NewReplacer("bank.example", "10.0.0.7", "kind =", "private_network = true\nkind =")
+	p := methodFilesFor(t, private.Replace(aBank), `method = "bank"`)
+	if code, said := runFor(t, p, []string{"serve", "--config", "/verge.toml", "--check"}); code != exitOK {
+		t.Errorf("a private address of a private network: %d %s", code, said)
+	}
+}
+
 // wantOneProblem has --check reject the configuration with that problem. Integrations may follow with theirs.
 func wantOneProblem(t *testing.T, p *program, says string) {
 	t.Helper()
@@ -245,6 +270,8 @@ func TestMethodsOfAnIntegration(t *testing.T) {
 		{"method = \"bank\"\nmethods = [\"camera\"]", "it has method and methods; choose one"},
 		{`methods = []`, `method is ""; this service has: bank, camera`},
 		{`methods = "bank"`, "integrations.methods must be a list; each value is a text in quotes"},
+		{bothMethods + "\nalert_url = \"https://10.0.0.7/\"",
+			"events cannot reach its alert_url: destination not allowed: 10.0.0.7 is not a public address"},
 		{bothMethods + "\nminimum_age = 26",
 			"minimum_age is 26 and challenge_age is 25; an estimate by \"camera\""},
 		{bothMethods + "\nminimum_age = 19", `minimum_age is 19, and "bank" proves no age above 18; lower minimum_age`},

@@ -438,9 +438,12 @@ func (s *production) checks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for missing, says := range map[string]string{
-		"private_network": "destination_not_allowed: .*set private_network = true in methods.plain",
-		"ca":              "tls_error: .*set the authority's file in methods.plain.ca",
+	for missing, want := range map[string]struct {
+		code int
+		says string
+	}{
+		"private_network": {exitUsage, "not allowed: .*set private_network = true in methods.plain"},
+		"ca":              {exitFailed, "tls_error: .*set the authority's file in methods.plain.ca"},
 	} {
 		var kept []string
 		for line := range strings.Lines(string(config)) {
@@ -452,8 +455,8 @@ func (s *production) checks(t *testing.T) {
 		if err := os.WriteFile(file, []byte(strings.Join(kept, "")), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		reason, advice, _ := strings.Cut(says, ".*")
-		if code, out := s.check(t, file, "plain"); code != exitFailed || !strings.Contains(out, reason) ||
+		reason, advice, _ := strings.Cut(want.says, ".*")
+		if code, out := s.check(t, file, "plain"); code != want.code || !strings.Contains(out, reason) ||
 			!strings.Contains(out, advice) {
 			t.Errorf("method check without %s: %d %s", missing, code, out)
 		}

@@ -70,6 +70,9 @@ func (c *File) checkMethods(sys *System, pl *Plan, ps *problems) {
 		pl.Core.Methods = append(pl.Core.Methods, m)
 		maps.Copy(keys, files.keys)
 		pl.allow(sys, files, ps)
+		if at >= 0 {
+			pl.checkURLs(kinds.All[at], m, t.about, ps)
+		}
 		pl.methodExpiries(t.about, m)
 	}
 	if pl.Signer = openKeys(keys, c.agentSocket(sys), ps); pl.Signer != nil {
@@ -174,6 +177,41 @@ func (pl *Plan) allow(sys *System, files methodFiles, ps *problems) {
 		pl.Egress.Methods = map[string]egress.Allowance{}
 	}
 	pl.Egress.Methods[files.name] = allowed
+}
+
+// PublicAddress returns the advice for an address that the method's requests must not reach.
+func (pl *Plan) PublicAddress(method string) string {
+	do := "use its public address"
+	if !pl.Egress.Methods[method].PrivateNetwork {
+		do += ", or, if it is in your private network, set private_network = true in methods." + method
+	}
+	return do
+}
+
+// checkURLs rejects addresses in the settings of a method that its requests could not reach.
+func (pl *Plan) checkURLs(kind method.Kind, m method.Config, about string, ps *problems) {
+	var settings map[string]any
+	if json.Unmarshal(m.Settings, &settings) != nil {
+		return // the kind reports it
+	}
+	about += "." + kind.Name + "."
+	check := func(name string, v any) {
+		address, _ := v.(string)
+		pl.checkReach(m.Name, address, about+name+": requests cannot reach it", ps)
+	}
+	for _, name := range kind.URLs {
+		of, member, nested := strings.Cut(name, ".")
+		if !nested {
+			check(name, settings[name])
+			continue
+		}
+		tables, _ := settings[of].([]any)
+		for n, v := range tables {
+			if table, ok := v.(map[string]any); ok {
+				check(fmt.Sprintf("%s.%d.%s", of, n+1, member), table[member])
+			}
+		}
+	}
 }
 
 // methodTable removes known members from a table, so that the unknown ones are left.

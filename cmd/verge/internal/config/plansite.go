@@ -17,7 +17,9 @@ func (c *File) checkSite(sys *System, pl *Plan, ps *problems) {
 	pl.Site = c.site(sys, ps)
 	c.warnOfClients(pl)
 	for _, i := range pl.Site.Integrations {
-		pl.checkReach(i.ID, i.WebhookURL, ps)
+		about := fmt.Sprintf("integration %q: events cannot reach its ", i.ID)
+		pl.checkReach("", i.WebhookURL, about+"webhook_url", ps)
+		pl.checkReach("", i.AlertURL, about+"alert_url", ps)
 	}
 	judged := pl.Core
 	if len(judged.Methods) == 0 {
@@ -103,15 +105,21 @@ func (i integrationConfig) methodSettings(ps *problems) map[string]json.RawMessa
 	return all
 }
 
-// checkReach rejects a webhook URL that no event could reach. It ignores a URL that is not https, because
-// Site.Validate rejects it. Only dev mode allows http.
-func (pl *Plan) checkReach(id, webhookURL string, ps *problems) {
-	if u, err := url.Parse(webhookURL); err != nil || u.Host == "" || u.Scheme != "https" && !pl.Core.Dev {
+// checkReach rejects an address that no request of the method could reach, or no event if method is "". It
+// ignores a URL that is not https, because its reader rejects it. Only dev mode allows http.
+func (pl *Plan) checkReach(method, address, about string, ps *problems) {
+	if u, err := url.Parse(address); err != nil || u.Host == "" || u.Scheme != "https" && !pl.Core.Dev {
 		return
 	}
-	if err := egress.New(pl.Egress).Check(webhookURL); err != nil {
-		ps.add("integration %q: events cannot reach its webhook_url: %v", id, err)
+	err := egress.New(pl.Egress).CheckFor(method, address)
+	if err == nil {
+		return
 	}
+	do := ""
+	if method != "" {
+		do = "; " + pl.PublicAddress(method)
+	}
+	ps.add("%s: %v%s", about, err, do)
 }
 
 // secret reads the webhook's secret from its file or variable. Without a webhook, it returns "".
