@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -260,7 +261,41 @@ func readTOML(fsys afero.Fs, path string, into any, others string, ps *problems)
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
+	var tables map[string]any
+	if err := toml.Unmarshal(b, &tables); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	ps.addTwice(reflect.TypeOf(into), tables, "")
 	return b, nil
+}
+
+// addTwice adds the settings that a table has twice, in different case: the library ignores the case, and the
+// last one would silently win. In maps, such as the settings of methods, the case matters.
+func (ps *problems) addTwice(of reflect.Type, v any, about string) {
+	for of.Kind() == reflect.Pointer || of.Kind() == reflect.Slice {
+		of = of.Elem()
+	}
+	if of.Kind() != reflect.Struct {
+		return
+	}
+	switch v := v.(type) {
+	case []any:
+		for _, each := range v {
+			ps.addTwice(of, each, about)
+		}
+	case map[string]any:
+		names := slices.Sorted(maps.Keys(v))
+		for n, name := range names {
+			for _, other := range names[n+1:] {
+				if strings.EqualFold(name, other) {
+					ps.add("%s%s and %[1]s%[3]s are the same setting; keep one of them", about, name, other)
+				}
+			}
+			if field, ok := fieldOf(of, name); ok {
+				ps.addTwice(field.Type, v[name], about+name+".")
+			}
+		}
+	}
 }
 
 // wanted describes the required value of a setting. It returns "" if there is no such setting.
