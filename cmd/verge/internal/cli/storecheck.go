@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"time"
 
@@ -23,8 +24,9 @@ const storeCheckTime = 5 * time.Second
 
 // compareStore prints the active key of the ring, and whether a bolt store exists. If it exists, compareStore
 // compares the ring with the store's set of keys, and store.partitions with the number that the store's
-// sessions use, and lists the removals from the file. It only reads. A store that does not respond, or that
-// another process has open, is not an error of the configuration: compareStore prints it and returns nil.
+// sessions use, and lists the removals from the file. It only reads. A path without a bolt store is an error.
+// A store that does not respond, or that another process has open, is not: compareStore prints it and returns
+// nil.
 func (pl *plan) compareStore(ctx context.Context, p *program, file string) error {
 	seals := pl.Keyring.Keys[pl.Keyring.Sealing(pl.now())]
 	said := fmt.Sprintf("key ring: key %s (fingerprint %s) is active", seals.ID, seals.Fingerprint())
@@ -58,8 +60,13 @@ func (pl *plan) compareStore(ctx context.Context, p *program, file string) error
 			file)
 		return nil
 	}
+	if err != nil && pl.Store.Kind == kvadapters.Bolt && !errors.Is(err, fs.ErrPermission) &&
+		!errors.Is(err, kv.ErrUnavailable) {
+		return usageError{err}
+	}
 	if err != nil {
-		fmt.Fprintf(p.stdout, "%s; not compared with the store's set of keys: %v\n", said, err)
+		fmt.Fprintln(p.stdout, said)
+		fmt.Fprintf(p.stderr, "warning: the store was not read, so nothing was compared with it: %v\n", err)
 		return nil
 	}
 	if err := ring.Lags(); err != nil {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -87,6 +88,31 @@ func TestCheckComparesThePartitionsWithTheStore(t *testing.T) {
 				t.Errorf("--check says %s\nand a start ends with %d: %s", stderr, code, fewer.logs)
 			}
 		})
+	}
+}
+
+// Contract 47: a path that is no store is an error, as at a start. A store without a response is a warning.
+func TestCheck_StoreNotReadable(t *testing.T) {
+	dir := t.TempDir()
+	notes := filepath.Join(dir, "notes")
+	if err := os.WriteFile(notes, bytes.Repeat([]byte("no store\n"), 1000), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, kv string
+		code     int
+		says     string
+	}{
+		{"a directory", "bolt:" + dir, exitUsage, dir + ": not a regular file; name a file"},
+		{"a file of another kind", "bolt:" + notes, exitUsage, notes + ": neither of its two meta pages"},
+		{"a server that does not respond", "redis://127.0.0.1:1", exitOK,
+			"warning: the store was not read, so nothing was compared with it: store: redis: "},
+	} {
+		s := newSite(t, c.kv, "https://shop.example.com/hooks", "")
+		if code, out, stderr := s.check(); code != c.code || !strings.Contains(stderr, c.says) ||
+			(code == exitOK) != strings.Contains(out, "is valid") {
+			t.Errorf("%s: --check ends with %d: %s%s", c.name, code, out, stderr)
+		}
 	}
 }
 
