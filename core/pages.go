@@ -4,10 +4,10 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/verge-id/verge/core/internal/brand"
 	"github.com/verge-id/verge/core/internal/console/pages"
 	"github.com/verge-id/verge/core/internal/hosted"
 	hostedpages "github.com/verge-id/verge/core/internal/hosted/pages"
-	"github.com/verge-id/verge/core/internal/member"
 	"github.com/verge-id/verge/core/internal/weburl"
 	"github.com/verge-id/verge/core/problem"
 	"github.com/verge-id/verge/core/web"
@@ -32,7 +32,7 @@ func (c Config) validateBrand(wrong *problem.List) {
 	name := c.ServiceName
 	if utf8.RuneCountInString(name) > maxServiceName || name != strings.TrimSpace(name) ||
 		!utf8.ValidString(name) ||
-		strings.ContainsFunc(name, member.Unprintable) {
+		strings.ContainsFunc(name, brand.Unprintable) {
 		wrong.Add("ServiceName", "%q must be 1 to %d characters that can be seen, without space at its ends",
 			name, maxServiceName)
 	}

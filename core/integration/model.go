@@ -154,6 +154,9 @@ type Setting struct {
 // option is a value of a setting, with its text for people.
 type option struct{ Value, Text string }
 
+// MaxItems is the maximum number of values in a list. A record must fit into the store.
+const MaxItems = 100
+
 // Settings declares the settings of integrations, in the order of audit entries. The name, the publisher and
 // the webhook of an integration are not among them.
 var Settings = []Setting{

@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"slices"
 
+	"github.com/verge-id/verge/core/internal/brand"
 	"github.com/verge-id/verge/core/internal/token"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/method"
@@ -68,6 +69,9 @@ func (s Site) problems(methods method.Catalog, dev bool, misread problem.List) p
 		if p.Archived {
 			continue
 		}
+		if bad := brand.NameProblem(p.Name); bad != "" {
+			wrong.Add(fmt.Sprintf("publishers.%d.name", n), "publisher %q: %s", p.ID, bad)
+		}
 		if bad := AccentProblem(p.Accent); bad != "" {
 			wrong.Add(fmt.Sprintf("publishers.%d.accent", n), "publisher %q: %s", p.ID, bad)
 		}
@@ -94,6 +98,15 @@ func (s Site) problems(methods method.Catalog, dev bool, misread problem.List) p
 		integrations[i.ID] = true
 		if i.Archived {
 			continue
+		}
+		if text := brand.NameProblem(i.Name); text != "" {
+			bad("name", "%s", text)
+		}
+		integration := i.integration()
+		for _, s := range Settings {
+			if list, _ := s.Value(&integration).([]string); s.Items != "" && len(list) > MaxItems {
+				bad(s.Name, "%s has %d %s; at most %d are allowed", s.Name, len(list), s.Items, MaxItems)
+			}
 		}
 		if i.Method != "" && len(i.Methods) > 0 {
 			bad("methods", "it has method and methods; choose one")

@@ -91,6 +91,16 @@ func TestSiteValidate(t *testing.T) {
 		{"its webhook secret: it has 1025 bytes; at most 1024 are allowed", func(s *Site) {
 			s.Integrations[0].Secret = strings.Repeat("Jx2m9QpL", 128) + "0"
 		}},
+		{"", func(s *Site) { s.Publishers[0].Name, s.Integrations[0].Name = strings.Repeat("é", 100), "" }},
+		{`publisher "pub_shop": name has 101 characters; at most 100 are allowed`,
+			func(s *Site) { s.Publishers[0].Name = strings.Repeat("é", 101) }},
+		{`publisher "pub_shop": name has characters that cannot be seen`,
+			func(s *Site) { s.Publishers[0].Name = "Shop\u202e" }},
+		{`publisher "pub_shop": name has space`, func(s *Site) { s.Publishers[0].Name = " " }},
+		{"name has characters that cannot be seen", func(s *Site) { s.Integrations[0].Name = "a\nb" }},
+		{"callback_origins has 101 origins; at most 100 are allowed", func(s *Site) {
+			s.Integrations[0].CallbackOrigins = slices.Repeat([]string{"https://shop.example"}, 101)
+		}},
 		{"has 5 characters", func(s *Site) { s.Integrations[0].Secret = "short" }},
 	} {
 		s := aSite()

@@ -210,11 +210,9 @@ func (o *Operations) judge(i integration.Integration, wrong *invalid) {
 		wrong.add(p.Member, "value", "%s", p.Text)
 	}
 	for _, s := range integration.Settings {
-		if list, _ := s.Value(&i).([]string); s.Items != "" && len(list) > maxItems {
-			wrong.add(s.Name, "length", "It has %d %s; at most %d are allowed.", len(list), s.Items, maxItems)
+		if list, _ := s.Value(&i).([]string); s.Items != "" && len(list) > integration.MaxItems {
+			wrong.add(s.Name, "length", "It has %d %s; at most %d are allowed.", len(list), s.Items,
+				integration.MaxItems)
 		}
 	}
 }
-
-// maxItems is the maximum number of values in a list. A record must fit into the store.
-const maxItems = 100

@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/verge-id/verge/core/integration"
-	"github.com/verge-id/verge/core/internal/member"
+	"github.com/verge-id/verge/core/internal/brand"
 	"github.com/verge-id/verge/core/web"
 )
 
@@ -195,20 +195,17 @@ func (o *Operations) changePublisherOnce(ctx context.Context, who Actor, op Oper
 	return o.Publisher(ctx, who, id)
 }
 
-// maxLabel is the maximum number of characters of a name.
-const maxLabel = 100
-
 // name returns a name that a person gives something, without space at its ends.
 func (i *invalid) name(field, text string) string {
 	text = strings.TrimSpace(text)
 	switch {
 	case text == "":
 		i.add(field, "required", "Give it a name.")
-	case !utf8.ValidString(text) || strings.ContainsFunc(text, member.Unprintable):
+	case !utf8.ValidString(text) || strings.ContainsFunc(text, brand.Unprintable):
 		i.add(field, "value", "A name has letters, digits, spaces and signs, "+
 			"and no characters that cannot be seen.")
-	case utf8.RuneCountInString(text) > maxLabel:
-		i.add(field, "length", "A name has at most %d characters.", maxLabel)
+	case utf8.RuneCountInString(text) > brand.MaxName:
+		i.add(field, "length", "A name has at most %d characters.", brand.MaxName)
 	}
 	return text
 }

@@ -8,10 +8,10 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/verge-id/verge/core/internal/audit"
+	"github.com/verge-id/verge/core/internal/brand"
 	"github.com/verge-id/verge/core/problem"
 )
 
@@ -123,26 +123,18 @@ func hashOf(secret string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// maxName is the maximum length of a name in characters.
-const maxName = 100
-
 // checkName adds the errors of a name that a person entered.
 func checkName(wrong *problem.List, name string) {
 	switch {
 	case strings.TrimSpace(name) == "":
 		wrong.Add("name", "name is missing; people see it in the list of members and in the audit")
-	case !utf8.ValidString(name) || strings.ContainsFunc(name, Unprintable):
+	case !utf8.ValidString(name) || strings.ContainsFunc(name, brand.Unprintable):
 		wrong.Add("name", "name has characters that cannot be shown; write it on one line")
-	case utf8.RuneCountInString(name) > maxName:
+	case utf8.RuneCountInString(name) > brand.MaxName:
 		wrong.Add("name", "name has %d characters; it may have at most %d", utf8.RuneCountInString(name),
-			maxName)
+			brand.MaxName)
 	}
 }
-
-// Unprintable reports whether a character is not allowed in a name: line breaks and invisible characters,
-// such as those that change the direction of the text. The two joiners that some scripts need inside a word
-// are allowed.
-func Unprintable(r rune) bool { return !unicode.IsGraphic(r) && r != '\u200c' && r != '\u200d' }
 
 // checkRole adds an error if the role is not in of.
 func checkRole(wrong *problem.List, role Role, of []Role) {
