@@ -25,6 +25,10 @@ func (a archived) perhaps(j *judge, from, to time.Time) bool {
 // archive is an operator who archives publishers and restores them, and who archives integrations.
 func (w *world) archive() {
 	act := w.current.act
+	away := 150
+	if w.rate[switchPasskeys] > 0 { // visitors come within ten minutes
+		away = 500
+	}
 	for range 1 + act.pick(2) {
 		w.sleep(time.Duration(10+act.pick(200)) * time.Second)
 		w.met(switchArchive)
@@ -36,7 +40,7 @@ func (w *world) archive() {
 		s.archived = append(s.archived, archived{})
 		now := &s.archived[len(s.archived)-1]
 		w.applySite(s, true, &now.archive)
-		w.sleep(time.Duration(act.pick(150)) * time.Second)
+		w.sleep(time.Duration(act.pick(away)) * time.Second)
 		w.applySite(s, false, &now.restore)
 	}
 }
