@@ -187,7 +187,7 @@ type event struct {
 	subject *subject // nil if the event cannot be read
 
 	target    *integration.Integration // nil if no integration has that id
-	publisher string                   // "" likewise
+	publisher string                   // "" if target is nil
 	url       string                   // of the receiver; "": none
 	secrets   secrets
 }

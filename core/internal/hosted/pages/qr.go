@@ -10,26 +10,26 @@ import (
 
 // qr is a QR code as one path of an SVG. Its unit is a module.
 type qr struct {
-	text string // what it says
+	text string // the content
 	box  string // the viewBox
-	wide string // in CSS pixels
+	wide string // the width in CSS pixels
 	path string // each row's dark modules, as lines that are one module thick
-	what string // for who cannot see it
-	hint string // what to do with it
+	what string // the label for screen readers
+	hint string // the instruction next to it
 }
 
-// quietZone is how many light modules the standard wants around a code.
+// quietZone is the number of light modules that the standard requires around a code.
 const quietZone = 4
 
-// Each module is the same whole number of CSS pixels wide: so many that the code is about as wide as is
-// comfortable, but no fewer than a camera needs. A narrower page shrinks the code.
+// A code is about comfortable CSS pixels wide. Each module has the same whole number of pixels, and at least
+// leastModule, which a camera needs. A narrower page shrinks the code.
 const (
 	comfortable = 304
 	leastModule = 3
 )
 
-// longText is from how many bytes on a code has the lowest level of error correction. A request of a wallet
-// makes a dense code, and larger modules help a camera more than redundancy does.
+// longText is the length in bytes above which a code has the lowest level of error correction. The request of
+// a wallet makes a dense code, and larger modules help a camera more than redundancy does.
 const longText = 200
 
 // newQR encodes a text. The error says that it is too long for any code: more than 2,953 bytes.
