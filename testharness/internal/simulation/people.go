@@ -47,6 +47,9 @@ func (w *world) populate() {
 	if w.rate[switchPasskeys] > 0 { // the first one creates a passkey for another
 		visitors += 2
 	}
+	if w.rate[switchLists] > 0 { // a document is shown again, with another list
+		visitors++
+	}
 	for n := range visitors {
 		at, pick := draw.pick(2), w.integration(draw)
 		w.person(fmt.Sprintf("visitor %d", n+1), func() { w.visit(n, w.shops[at], at, pick) })
