@@ -22,7 +22,7 @@ type Door struct {
 
 // Enter lets a visitor in, unless the door is shut.
 func (d *Door) Enter(visitor string) bool {
-	if !d.open { // nobody gets in
+	if !d.open { // no entry
 		return false
 	}
 	d.log = append(d.log,

@@ -9,7 +9,7 @@
 //
 // The mutants of a package are in the file of its path: table/core/internal/result.txt contains
 //
-//	breaks: a result token is good at the very instant it expires
+//	breaks: a result token is valid at the moment when it expires
 //	ask: ./core/internal/result
 //	ask: ./core/internal/api
 //	ask: ./testharness/conformance TestExactExpiry
@@ -26,7 +26,7 @@
 // or appears twice.
 //
 // Tests that need a program which is not installed are skipped. A mutant that
-// only they could have caught counts as not asked; with VERGE_REQUIRE_REAL=1 it
+// only they could have caught counts as not tried; with VERGE_REQUIRE_REAL=1 it
 // counts as not caught.
 package main
 
@@ -79,7 +79,7 @@ type verdict struct {
 	mutant
 	catch
 	err     error  // the table's, not the mutant's
-	skipped string // why some test was not asked
+	skipped string // the reason for a skipped test
 	took    time.Duration
 }
 
@@ -90,9 +90,9 @@ func (v verdict) String() string {
 	case v.test != "":
 		return v.catch.pkg + " " + v.test
 	case v.skipped != "":
-		return "not asked: " + v.skipped
+		return "not tried: " + v.skipped
 	}
-	return "NOBODY: asked " + strings.Join(v.ask, ", ")
+	return "NOT CAUGHT by " + strings.Join(v.ask, ", ")
 }
 
 func main() {
@@ -187,7 +187,7 @@ func report(verdicts []verdict, wrong map[catch]string) error {
 	fmt.Println()
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "mutant\tcaught by\ts")
-	caught, notAsked := 0, 0
+	caught, notTried := 0, 0
 	for _, v := range verdicts {
 		by := v.String()
 		switch {
@@ -197,17 +197,17 @@ func report(verdicts []verdict, wrong map[catch]string) error {
 		case v.test != "":
 			caught++
 		case v.skipped != "" && os.Getenv("VERGE_REQUIRE_REAL") != "1":
-			notAsked++
+			notTried++
 		}
 		fmt.Fprintf(w, "%s\t%s\t%.0f\n", v.breaks, by, v.took.Seconds())
 	}
 	w.Flush()
 	fmt.Printf("\n%d mutants, %d caught", len(verdicts), caught)
-	if notAsked > 0 {
-		fmt.Printf(", %d not asked for want of a program", notAsked)
+	if notTried > 0 {
+		fmt.Printf(", %d not tried because a program is not installed", notTried)
 	}
 	fmt.Println()
-	if alive := len(verdicts) - caught - notAsked; alive > 0 {
+	if alive := len(verdicts) - caught - notTried; alive > 0 {
 		return fmt.Errorf("%d not caught: write the missing test, or fix the table", alive)
 	}
 	return nil

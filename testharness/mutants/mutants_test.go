@@ -5,7 +5,9 @@ import (
 	"go/parser"
 	"go/token"
 	"os"
+	"path"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -54,6 +56,31 @@ func TestTable(t *testing.T) {
 					t.Errorf("%s: %s has no test that begins with %q", m.at, pkg, name)
 				}
 			}
+		}
+	}
+}
+
+// TestTable_SimulationReport checks that MUTANTS.md of the simulation names mutants as the table does.
+func TestTable_SimulationReport(t *testing.T) {
+	table, err := readTable(tableFiles)
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := map[string]bool{}
+	for _, m := range table {
+		known[path.Base(m.pkg)+": "+m.breaks] = true
+	}
+	report, err := os.ReadFile("../internal/simulation/MUTANTS.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := regexp.MustCompile(`(?m)^\| (\w+: .*?) \|`).FindAllStringSubmatch(string(report), -1)
+	if len(rows) < 10 {
+		t.Fatalf("%d rows with mutants; is the format of the table still the same?", len(rows))
+	}
+	for _, row := range rows {
+		if !known[row[1]] {
+			t.Errorf("no mutant of the table has the package and the breaks %q", row[1])
 		}
 	}
 }

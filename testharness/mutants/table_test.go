@@ -22,7 +22,7 @@ hang: yes
 - }
 + # no comment
 
-breaks: nobody leaves: not one
+breaks: no visitor leaves: not one
 ask: ./door
 - d.leave()
 `
@@ -38,7 +38,7 @@ func TestReadTable(t *testing.T) {
 		{at: "testharness/mutants/table/door.txt:3", breaks: "a visitor enters through a shut door",
 			pkg: "door", of: "Door.Enter", old: "if !d.open {\n\n\treturn false\n}", new: "# no comment",
 			ask: []string{"./door TestEnter|TestLeave", "./door/bell"}, hang: true},
-		{at: "testharness/mutants/table/door.txt:15", breaks: "nobody leaves: not one", pkg: "door",
+		{at: "testharness/mutants/table/door.txt:15", breaks: "no visitor leaves: not one", pkg: "door",
 			old: "d.leave()", ask: []string{"./door"}},
 	}
 	if err != nil || !reflect.DeepEqual(got, want) {
