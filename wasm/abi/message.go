@@ -656,7 +656,7 @@ func (parser) Wake(b []byte) (p kv.Partition, due time.Time, err error) {
 	return p, due, r.end()
 }
 
-// MethodEvent is an event of a verification method: the message "told" of ABI.md. host.NewMeasurement
+// MethodEvent is an event of a verification method: the message "method event" of ABI.md. host.NewMeasurement
 // limits it to the known events and reasons.
 type MethodEvent struct{ Method, Event, Reason string }
 

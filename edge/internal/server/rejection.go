@@ -29,7 +29,7 @@ var (
 	serviceBusy = rejection{status: http.StatusServiceUnavailable, code: web.Unavailable,
 		text: "The service is busy; try again shortly.", retry: true, sampled: true}
 	engineUnavailable = rejection{status: http.StatusServiceUnavailable, code: web.Unavailable,
-		text: "The service cannot answer just now; try again shortly.", retry: true}
+		text: "The service is temporarily unavailable; try again shortly.", retry: true}
 	internalError = rejection{status: http.StatusInternalServerError, code: web.Internal,
 		text: "Something went wrong on our side."}
 )

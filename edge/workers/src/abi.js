@@ -1,5 +1,5 @@
 // The codec of wasm/ABI.md. The type of a message reads and writes it, and is made of
-// smaller types. So both directions have one description.
+// smaller types, so both directions have one description.
 //
 // Times and durations are BigInt nanoseconds. Times count from 1970, and null is no
 // time. Bytes are Uint8Array. A str may hold any bytes: write takes text or bytes, and
@@ -22,7 +22,7 @@ export const kind = {
 
 export const status = { ok: 0, notFound: 1, conflict: 2, unavailable: 3, unknown: 4, noResponse: 5, failed: 6 };
 
-// Malformed is thrown for bytes that are no message of this version.
+// Malformed is thrown for bytes that are not a message of this version.
 export class Malformed extends Error {}
 
 const second = 1_000_000_000n;
@@ -38,7 +38,7 @@ class Reader {
     this.bytes = bytes;
     this.at = 0;
   }
-  // view is made only for what needs it, because it costs as much as reading some
+  // view is created only if it is needed, because it costs as much as reading some
   // members.
   get view() {
     return (this.#view ??= new DataView(this.bytes.buffer, this.bytes.byteOffset, this.bytes.byteLength));
@@ -113,7 +113,7 @@ const str = {
   },
 };
 
-// For a short text, the platform's codec costs more than all else, and most texts are
+// For a short text, the platform's codec costs more than the rest, and most texts are
 // short and ASCII.
 const short = 64;
 
@@ -201,7 +201,7 @@ const statusByte = {
   },
   write: u8.write,
 };
-// verified is whether a signature is the key's.
+// verified reports whether a signature is by the key.
 export const verified = {
   read: (r) => {
     const v = u8.read(r);
@@ -211,7 +211,7 @@ export const verified = {
   write: (w, v) => u8.write(w, v ? 1 : 0),
 };
 const outcome = struct({ status: statusByte, text: str });
-const jobFields = { partition: str, task, until: time, lane: str };
+const jobFields = { partition: str, task, until: time, destination: str };
 const job = struct(jobFields);
 
 export const request = struct({
@@ -245,7 +245,7 @@ export const claimJobs = struct({ partition: str, n: u32 });
 export const jobs = struct({ jobs: list(job), next: time, outcome });
 export const jobUntil = struct({ ...jobFields, again: time });
 export const self = struct({ random: bytes, now: time, signed: statusByte });
-export const told = struct({ method: str, event: str, reason: str });
+export const methodEvent = struct({ method: str, event: str, reason: str });
 export const usageEvent = struct({ integration: str, outcome: str, key: str });
 export const about = struct({ session: str, integration: str, publisher: str, key: str, code: str });
 const counts = list(struct({ outcome: str, n: duration }));
@@ -275,14 +275,14 @@ export function read(type, message) {
 // write returns a value as a message. All messages are written with one writer, unless
 // one has become large, because a new one costs as much as writing a short message.
 export function write(type, v) {
-  if (writer.bytes.length > maxKept) writer = new Writer(kept);
+  if (writer.bytes.length > maxSize) writer = new Writer(usualSize);
   writer.at = 0;
   type.write(writer, v);
   return writer.bytes.slice(0, writer.at);
 }
 
-const kept = 4 << 10, maxKept = 64 << 10;
-let writer = new Writer(kept);
+const usualSize = 4 << 10, maxSize = 64 << 10;
+let writer = new Writer(usualSize);
 
 // textOf and bytesOf are for the few bodies that are plain text.
 export const textOf = (b) => text.decode(b);

@@ -15,14 +15,14 @@
 
 export const life = 1_000_000; // how long a lease may be used
 const share = 8; // a lease takes at most an eighth of the remaining cells, so that others get the rest
-const lookedAt = 8; // the number of counters that are checked for each new one
+const checkedEach = 8; // the number of counters that are checked for each new one
 
 export class Counters {
   #counters = new Map(); // by name
   #lease = 0; // the id of the latest lease; it is a time, so that no later object uses it again
 
-  // most is how many counters are kept. When there are more, one with little debt is
-  // forgotten before one with much, so that a client at its limit stays there.
+  // most is the maximum number of counters. Beyond it, a counter with little debt is deleted before
+  // a counter with much debt, so that a client at its limit stays there.
   constructor(most = 4096) {
     this.most = most;
   }
@@ -32,11 +32,11 @@ export class Counters {
   // lease takes a holder's reports about a counter, {id, spent, last}. It grants a lease of one cell, and of
   // more cells if the holder wishes and they are available. tat is the holder's copy of the counter, and
   // version the latest version that the holder received. It returns
-  //   tat     the counter without what open leases hold, 0 if it was never used
-  //   version grows with every change by others
-  //   held    what others' open leases hold
-  //   own     what the holder's other open leases hold
-  //   shared  whether others have used the counter lately
+  //   tat     the counter without the cells of open leases, 0 if it was never used
+  //   version increases with every change by others
+  //   held    the cells of others' open leases
+  //   own     the cells of the holder's other open leases
+  //   shared  whether others have used the counter recently
   //   lease   {id, time, from, until}, null if the limit is reached
   lease({ holder, name, now, cost, burst, wish, reports, tat, version }) {
     const counter = this.#counter(name, now);
@@ -60,15 +60,15 @@ export class Counters {
       counter.holder = holder;
     }
     const shared = counter.shared > now;
-    const said = { tat: counter.tat, version: counter.version, held, own, shared, lease: null };
+    const result = { tat: counter.tat, version: counter.version, held, own, shared, lease: null };
     const room = now + burst - Math.max(counter.tat, now) - held - own;
-    if (room < cost) return said;
+    if (room < cost) return result;
     const lease = {
       id: this.#lease = Math.max(this.#lease + 1, now), from: now, until: now + life,
       time: cost * (1 + Math.min(wish, Math.floor(room / share / cost))),
     };
     counter.leases.set(lease.id, { ...lease, holder });
-    return { ...said, lease };
+    return { ...result, lease };
   }
 
   #counter(name, now) {
@@ -87,13 +87,13 @@ export class Counters {
     let least = null;
     const seen = [];
     for (const [name, counter] of this.#counters) {
-      if (seen.length === lookedAt) break;
+      if (seen.length === checkedEach) break;
       seen.push([name, counter]);
       if (least === null || owed(counter) < owed(least[1])) least = [name, counter];
     }
     for (const [name, counter] of seen) {
       this.#counters.delete(name);
-      if (owed(counter) > now) this.#counters.set(name, counter); // behind the others
+      if (owed(counter) > now) this.#counters.set(name, counter); // after the others
     }
     if (this.#counters.size >= this.most) this.#counters.delete(least[0]);
   }
@@ -109,7 +109,7 @@ function owed(counter) {
 // settle ends a lease. spent of it was used, the last cell at last. All of it counts
 // as used at that time, which is never too little.
 function settle(counter, { id, spent, last }, by) {
-  if (!counter.leases.delete(id) || spent === 0) return; // it has counted already, or is an earlier object's
+  if (!counter.leases.delete(id) || spent === 0) return; // it has been charged already, or belongs to an earlier object
   counter.tat = Math.max(counter.tat, last) + spent;
   counter.by = by;
   counter.version++;

@@ -1,11 +1,11 @@
-// Carries out what the guest asks for: effects of the store in the Durable Objects,
+// Carries out the requests of the guest: effects of the store in the Durable Objects,
 // charges of counters by leases, fetches by egress.js, signatures by signing.js,
 // and their verification by verifying.js.
 
 import * as abi from "./abi.js";
 import { verify } from "./verifying.js";
 
-// effects returns the function that Engine.run takes. object returns what carries out
+// effects returns the function that Engine.run takes. object returns the object that carries out
 // the effects of a partition. spend carries out a spend, fetch a fetch and sign a
 // signature; none of them rejects.
 export function effects(object, spend, fetch, sign) {
@@ -25,14 +25,14 @@ async function stored(object, kind, body) {
   try {
     return await object(abi.partitionOf(kind, body)).effect(kind, body);
   } catch (e) {
-    // Whether a commit without a reply has happened is not known.
+    // It is unknown whether a commit without a reply has happened.
     const mayHaveHappened = kind === abi.kind.commit && !(e instanceof abi.Malformed);
     const status = mayHaveHappened ? abi.status.unknown : abi.status.unavailable;
     return { status, body: abi.bytesOf(`durable object: ${e?.message}`) };
   }
 }
 
-// objects returns what effects takes as object: the partitions of a namespace, whose
+// objects returns the argument object of effects: the partitions of a namespace, whose
 // names begin with prefix. Each effect has its own stub, because a stub that has
 // thrown may be broken.
 export const objects = (namespace, prefix = "") => {

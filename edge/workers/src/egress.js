@@ -57,14 +57,14 @@ export function egress({ loopback = false, timeout: limit = timeLimit, measure =
     } catch (e) {
       // The platform has several messages for a timeout, so only the signal counts.
       if (signal.aborted) return failed(reason.timeout, `no whole response within ${timeout / 1000} s`);
-      const text = withoutURL(String(e?.message), req.url); // what is thrown need not be an Error
+      const text = withoutURL(String(e?.message), req.url); // the thrown value need not be an Error
       return failed(responded ? reason.cut : reason.network, text);
     }
   };
 }
 
-// timeOf is the time of one fetch in ms. It asks for less than the limit, or for the
-// limit with 0.
+// timeOf returns the time limit of one fetch in ms. A request may have a shorter limit than
+// the usual one, or 0.
 function timeOf(asked, limit) {
   const ms = Number(asked) / 1e6;
   return ms > 0 ? Math.max(1, Math.min(Math.round(ms), limit)) : limit;
@@ -121,7 +121,7 @@ export async function read(stream, max, signal, rest = 0) {
   return all;
 }
 
-// withoutURL takes a URL out of an error, because a receiver's secret may be in it.
+// withoutURL removes the URL from an error, because a receiver's secret may be in it.
 const withoutURL = (text, url) => text.replaceAll(url, "…");
 
 // offLimits returns the error of a destination, or "".
@@ -181,7 +181,7 @@ export function parseAddress(s) {
   return mapped ? all.slice(12) : all;
 }
 
-// Prefixes that the registries keep for special purposes. They are not public.
+// Prefixes that the registries reserve for special purposes. They are not public.
 const special = [
   "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12",
   "192.0.0.0/24", "192.0.2.0/24", "192.31.196.0/24", "192.52.193.0/24", "192.88.99.0/24", "192.168.0.0/16",

@@ -11,7 +11,7 @@ import { Exit, wasi } from "./wasi.js";
 // Unavailable is thrown if a request has no result. Nothing was granted.
 export class Unavailable extends Error {}
 
-// Busy is thrown if there are more requests than the engine takes.
+// Busy is thrown if there are more requests than the engine accepts.
 export class Busy extends Unavailable {}
 
 const grace = 5_000_000_000n; // ns from a request's deadline until it is abandoned
@@ -23,11 +23,11 @@ const canary = abi.write(abi.request, {
   method: "GET", path: canaryPath, query: "", header: {}, body: abi.empty, client: abi.empty,
 });
 
-// Engine runs the core. It makes an instance with the first request, and a new one
-// when an instance has failed or grown.
+// Engine runs the core. It creates an instance with the first request, and a new one
+// after an instance has failed or grown.
 export class Engine {
   #guest = null;
-  #drawn = []; // what the last instance has drawn as random
+  #drawn = []; // the random bytes of the last instance
 
   // module   a WebAssembly.Module
   // config   the text of the guest's configuration
@@ -49,11 +49,11 @@ export class Engine {
   // run lets the guest work on an entry until it has a result. effects carries out one
   // effect, {kind, body}. It returns {status, body} or a promise of that, which does
   // not reject. timeout is in milliseconds.
-  // about takes what the request is about, as often as the guest says it.
+  // about takes the request info each time that the guest sends it.
   async run(entry, message, effects, timeout, about = () => {}) {
     const guest = this.#current();
-    guest.forsake();
-    if (guest.live.size >= this.places) throw new Busy("too many requests at once");
+    guest.cancelOverdue();
+    if (guest.live.size >= this.places) throw new Busy("too many concurrent requests");
     try {
       return await guest.run(entry, message, effects, timeout, about);
     } finally {
@@ -75,7 +75,7 @@ export class Engine {
     this.#guest = null;
   }
 
-  // state is how large the instance is and how many requests are in it.
+  // state returns the size of the instance and the number of its requests.
   state() {
     return this.#guest ? { bytes: this.#guest.bytes(), live: this.#guest.live.size } : { bytes: 0, live: 0 };
   }
@@ -95,7 +95,7 @@ class Guest {
   failed = null;
   #about = new Map(); // by number, the callback for the request info
   #numbers = 0;
-  #clock = { wall: 0n, mono: 1n }; // Go does not begin at zero
+  #clock = { wall: 0n, mono: 1n }; // the clock of Go does not start at zero
   #words = ""; // the beginning of its output to standard error
   #begin;
   #exports;
@@ -106,7 +106,7 @@ class Guest {
     this.engine = engine;
     this.#begin = engine.now();
     this.#tick();
-    const no = () => -1; // the guest has the keys itself, from the configuration
+    const no = () => -1; // the guest has the keys from its configuration
     const instance = new WebAssembly.Instance(engine.module, {
       wasi_snapshot_preview1: wasi(() => instance.exports.memory, this.#clock, (text) => {
         this.#words += text.slice(0, maxWords - this.#words.length);
@@ -155,7 +155,7 @@ class Guest {
     return drawn;
   }
 
-  // result is the result of an entry that has no effect but the signature of the
+  // result returns the result of an entry that has no effect but the signature of the
   // self-test, for which there is no key, and the time at which the entry began.
   #result(entry, message) {
     const id = this.#number();
@@ -189,12 +189,12 @@ class Guest {
         if (!this.live.has(id)) throw new Unavailable("the request was abandoned before it continued");
         if (reply === null) {
           at = this.#step(id, () => this.#exports.verge_cancel(id, 1));
-          break; // further effects of it are not carried out
+          break; // its further effects are not carried out
         }
         const { op } = at.effect;
         at = this.#step(id, () => this.#exports.verge_complete(id, op, reply.status, this.#put(reply.body)));
       }
-      if (at.result === undefined) throw this.#poison(new Error("a cancelled request goes on"));
+      if (at.result === undefined) throw this.#poison(new Error("a cancelled request continues"));
       return at.result;
     } finally {
       clearTimeout(timer);
@@ -203,9 +203,9 @@ class Guest {
     }
   }
 
-  // forsake cancels requests that are past their deadline. Their contexts are gone, so nothing else cancels
+  // cancelOverdue cancels requests that are past their deadline. Their contexts are gone, so nothing else cancels
   // them, and no one waits for their results.
-  forsake() {
+  cancelOverdue() {
     const now = this.engine.now();
     for (const [id, until] of this.live) {
       if (until > now) continue;
@@ -220,7 +220,7 @@ class Guest {
     return this.#numbers;
   }
 
-  // tick reads the host's clock. The guest's clock stands still until the next tick.
+  // tick reads the host's clock. The guest's clock does not advance until the next tick.
   #tick() {
     this.#clock.wall = this.engine.now();
     const mono = this.#clock.wall - this.#begin + 1n;
@@ -236,22 +236,22 @@ class Guest {
         switch (rec.kind) {
           case abi.kind.log: this.#log(rec.body); break;
           case abi.kind.count: this.engine.count(abi.textOf(rec.body)); break;
-          case abi.kind.measure: this.engine.measure(abi.read(abi.told, rec.body)); break;
+          case abi.kind.measure: this.engine.measure(abi.read(abi.methodEvent, rec.body)); break;
           case abi.kind.usageEvent: this.engine.countUsage(abi.read(abi.usageEvent, rec.body)); break;
           case abi.kind.about:
             if (rec.request === id) this.#about.get(id)?.(abi.read(abi.about, rec.body));
             break;
-          case abi.kind.wake: break; // the partition itself sees what is scheduled in it
+          case abi.kind.wake: break; // the partition knows its own tasks
           case abi.kind.respond:
             if (rec.request === id) at.result = rec.body;
             break;
           default:
             if (rec.kind > abi.kind.respond) break; // a notice that this host does not know
-            if (rec.request !== id || at.effect) throw new Error("an effect of a request that cannot ask for one now");
+            if (rec.request !== id || at.effect) throw new Error("an effect of a request that cannot have one now");
             at.effect = rec;
         }
       }
-      if (!at.effect && at.result === undefined && !gone) throw new Error("a request that waits for nothing");
+      if (!at.effect && at.result === undefined && !gone) throw new Error("a request without a result or an effect");
       return at;
     });
   }
@@ -277,8 +277,8 @@ class Guest {
     return this.failed;
   }
 
-  // cause is one of the causes of edge/wasmhost. Go's runtime writes to standard error
-  // why it ends. That text is not logged, because a panic may quote a request.
+  // cause returns one of the causes of edge/wasmhost. Go's runtime writes the reason of its
+  // end to standard error. That text is not logged, because a panic may quote a request.
   #cause(e) {
     if (/out of memory|cannot allocate memory/.test(this.#words)) return "out_of_memory";
     return e instanceof Exit || e instanceof WebAssembly.RuntimeError ? "trap" : "protocol";
@@ -299,7 +299,7 @@ class Guest {
     return bytes.length;
   }
 
-  // reserve returns where the inbox is that has room for n bytes.
+  // reserve returns the address of an inbox with room for n bytes.
   #reserve(n) {
     const at = this.#exports.verge_reserve(n);
     if (at === 0) throw new Error(`it grants no room for ${n} bytes`);

@@ -24,11 +24,11 @@ const hopByHop = new Set([
 //   run(entry, message, about) → the result of the guest, in time; if it throws, the
   //                         response is 503. about takes the request info of the guest
 //   client(request)     → the bytes of the client's address, none if it is not known
-//   isAdmin(url)        → whether the request is for the operators' side
+//   isAdmin(url)        → whether the request is for the operators' API
 //   ready()             → whether the KV responds
 //   log(line)
-//   shown(client)       → the client's address as the log may have it, "" for none
-//   waits               a WaitLimiter for the requests that wait
+//   shown(client)       → the client's address in the log, "" for none
+//   waits               a WaitLimiter for long polls
 //   store(request, ask) → the result of storeAdmin; optional
 export async function serve(request, url, on) {
   const begin = Date.now();
@@ -39,7 +39,7 @@ export async function serve(request, url, on) {
   }
   const path = decoded(url.pathname), text = textOf(path ?? url.pathname);
   const route = (admin ? adminTable : publicTable).at(request.method, text);
-  const known = {}; // what is known of the request
+  const known = {}; // the known fields of the request
   let response, client = abi.empty;
   try {
     client = on.client(request);
@@ -62,7 +62,7 @@ export async function serve(request, url, on) {
   return response;
 }
 
-// shownClient is the client's address in the log. A setting that cannot be read shows none.
+// shownClient returns the client's address in the log, or none if the setting is invalid.
 function shownClient(on, client) {
   try {
     return on.shown(client);
@@ -87,9 +87,8 @@ async function respond(request, url, { admin, path, route, known, begin }, clien
   let size = 0;
   for (const [name, value] of request.headers) {
     size += name.length + value.length + 4;
-    // The platform joins the values of a header that was sent twice. For this
-    // header, that is an error (contract 11). So a comma and a space in it count as
-    // two values.
+    // The platform joins the values of a duplicate header. For this header, a duplicate is an error
+    // (contract 11), so a comma and a space in it count as two values.
     const values = name === "idempotency-key" ? value.split(", ") : [value];
     if (name !== "host") header[canonicalName(name)] = values;
   }
@@ -106,7 +105,7 @@ async function respond(request, url, { admin, path, route, known, begin }, clien
   }
 
   const call = { method: request.method, path, query: url.search.slice(1), header, body, client };
-  // ask returns the guest's response. It throws Invalid if that is none.
+  // ask returns the guest's response. It throws Invalid if the response is invalid.
   const ask = async (entry, message) => {
     const result = await on.run(entry, message, (about) => {
       for (const [name, value] of Object.entries(about)) if (/^[A-Za-z0-9_.-]{1,200}$/.test(value)) known[name] = value;
@@ -130,7 +129,7 @@ async function respond(request, url, { admin, path, route, known, begin }, clien
     return reject(503, "UNAVAILABLE", "The token cannot be checked at the moment; nothing was changed. Try again.");
   }
   const message = abi.write(abi.request, call);
-  // again repeats ask, and returns null if there is no place.
+  // again repeats ask, and returns null if the service is full.
   const again = () => ask(abi.entry.handleAgain, message).catch((e) => {
     if (e instanceof Busy) return null;
     throw e;
@@ -148,7 +147,7 @@ async function respond(request, url, { admin, path, route, known, begin }, clien
     }
     const busy = e instanceof Busy;
     if (!busy) on.log({ level: 8, message: "no response from the guest", error: e.message });
-    const text = `The service ${busy ? "is busy" : "cannot answer just now"}; try again shortly.`;
+    const text = `The service ${busy ? "is busy" : "is temporarily unavailable"}; try again shortly.`;
     return reject(503, "UNAVAILABLE", text, { "Retry-After": "1" });
   }
 }
@@ -190,7 +189,7 @@ function sent(header) {
   return names.flatMap((name) => header[name].map((value) => [name, value]));
 }
 
-// errorResponse is a response without the core, in the shape of contract 5.
+// errorResponse returns a response without the core, in the format of contract 5.
 export function errorResponse(request, status, code, text, more = {}) {
   const id = requestID(), correlation = correlationID(request);
   const body = {
@@ -218,21 +217,21 @@ async function health(request, isWell) {
   } });
 }
 
-// requestID returns the id for a response that is not the core's (contract 4).
+// requestID returns the id for a response that the core has not made (contract 4).
 function requestID() {
   const random = crypto.getRandomValues(new Uint8Array(26));
   return "req_" + Array.from(random, (b) => "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"[b & 31]).join("");
 }
 
-// correlationID is the caller's, "" if it is not one that may be sent back (contract 4).
+// correlationID returns the caller's id, "" if it is missing or invalid (contract 4).
 function correlationID(request) {
   const id = request.headers.get("X-Correlation-Id") ?? "";
   return /^[ -~]{1,128}$/.test(id) ? id : "";
 }
 
-// decoded is a path without escapes, as bytes if it had any, because these need not
-// be UTF-8. It is null if an escape is invalid. An escaped slash is a part of a segment, and
-// is none that parts two: a path that has one stays as it was sent.
+// decoded returns a path without escapes, as bytes if it had any, because these need not be UTF-8. It returns
+// null if an escape is invalid. An escaped slash does not separate segments: a path with an escaped slash is
+// returned unchanged.
 function decoded(path) {
   if (!path.includes("%") || /%2f/i.test(path)) return path;
   const raw = abi.bytesOf(path), out = [];

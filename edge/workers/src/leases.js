@@ -1,5 +1,5 @@
 // The leases of cells in one isolate (see counters.js). With them, it handles most requests without a call to
-// an object. It also remembers which requests an object would reject.
+// an object. It also rejects requests that an object would reject.
 //
 // Spend keeps the promise of kv.Meter in this way: a request takes its cells from the leases, one of each
 // counter, and uses them when it has all. If one is rejected, the others are returned to their leases. So
@@ -13,9 +13,9 @@ import * as abi from "./abi.js";
 import { life } from "./counters.js";
 
 const microsecond = 1000n;
-const exact = 2 ** 53; // below it, a number holds every microsecond exactly
-const lookedAt = 8; // the number of counters that are checked for each new one
-const tries = 4; // how often one request asks about one counter
+const exact = 2 ** 53; // below it, a number has the exact microsecond
+const checkedEach = 8; // the number of counters that are checked for each new one
+const tries = 4; // the maximum number of questions of one request about one counter
 
 export class Leases {
   #counters = new Map(); // by partition and name
@@ -65,18 +65,18 @@ export class Leases {
       try {
         await this.#ask(partition, charge, now);
       } catch (e) {
-        putBack(all);
+        returnCells(all);
         throw e;
       }
       if (charge.lease === null) {
-        putBack(all);
+        returnCells(all);
         return standing(all, now);
       }
     }
     return used(all, now);
   }
 
-  // ask gets a lease for a charge and takes a cell of it, unless the limit is
+  // ask gets a lease for a charge and takes one of its cells, unless the limit is
   // reached.
   async #ask(partition, charge, now) {
     const { counter, cost, burst } = charge;
@@ -107,7 +107,7 @@ export class Leases {
   #makeRoom(now) {
     const seen = [];
     for (const entry of this.#counters) {
-      if (seen.length === lookedAt) break;
+      if (seen.length === checkedEach) break;
       seen.push(entry);
     }
     for (const [key, counter] of seen) {
@@ -121,13 +121,13 @@ export class Leases {
 // Counter is an isolate's copy of a counter.
 class Counter {
   tat = 0; // the counter, as known here
-  asked = 0; // when its object was asked last
-  #least = 0; // the counter, by its object's last response: it is never less
+  asked = 0; // the time of the last question to its object
+  #least = 0; // the lower bound of the counter, from its object's last response
   #version = -1; // the latest version from its object; -1 for none
-  #shared = false; // whether others use it, who may have charged it since
+  #shared = false; // whether others use it and may have charged it since
   #leases = [];
-  #wish = 0; // how many cells beyond one to wish for
-  #wishing = 0; // until then, another request with a wish may be active
+  #wish = 0; // the number of cells to wish for in addition to one
+  #wishing = 0; // until that time, another request with a wish may be active
 
   constructor(name, now) {
     this.name = name;
@@ -149,12 +149,11 @@ class Counter {
     return null;
   }
 
-  // use counts a cell that was taken. It returns the counter as it was before, or a
-  // later time, so that core/ratelimit never tells a client of more requests than
-  // remain.
+  // use counts a cell that was taken. It returns the counter before the charge, or a
+  // later time, so that core/ratelimit never reports more requests than remain.
   use(now, { cost, burst, lease, response }) {
     let before = this.tat;
-    if (!lease.reported) { // otherwise it has counted already
+    if (!lease.reported) { // otherwise it has been charged already
       lease.used += cost;
       lease.last = Math.max(lease.last, now);
       this.tat = Math.max(this.tat, now) + cost;
@@ -179,8 +178,8 @@ class Counter {
   }
 
   // question reports the leases, which are used up or over. It wishes for as many
-  // cells as were used in the time of a lease, and for more if that was too little.
-  // An isolate that asks only now and then leases no more than the cell it needs.
+  // cells as were used in the time of a lease, and for more if these were too few.
+  // An isolate that asks rarely leases only the cell that it needs.
   question(now, cost, burst) {
     let given = 0, spent = 0;
     const reports = this.#leases.map((lease) => {
@@ -217,8 +216,8 @@ class Counter {
 
 const has = (lease, now, cost) => lease.left >= cost && lease.from <= now && now <= lease.until;
 
-// putBack puts cells that are not used back into their leases.
-function putBack(all) {
+// returnCells returns unused cells to their leases.
+function returnCells(all) {
   for (const { cost, lease } of all) if (lease !== null) lease.left += cost;
 }
 
@@ -230,7 +229,7 @@ const failed = (e) => ({ status: abi.status.unavailable, body: abi.bytesOf(`coun
 // within returns a time or a duration in microseconds as a number.
 function within(microseconds) {
   if (microseconds < 0n || microseconds > BigInt(exact / 4)) {
-    throw new Error("a time or a charge outside of what a counter holds exactly");
+    throw new Error("a time or a charge outside the exact range of a counter");
   }
   return Number(microseconds);
 }

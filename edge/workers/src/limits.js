@@ -10,7 +10,7 @@ const objects = 64; // for each partition of counters
 // Limits is one of these objects.
 export class Limits extends DurableObject {
   #counters = new Counters();
-  #until = 0; // until then, by the platform's clock, some counter is not full
+  #until = 0; // the time at which all counters are full, by the platform's clock
   #timer = false;
 
   lease(question) {
@@ -20,8 +20,8 @@ export class Limits extends DurableObject {
     return response;
   }
 
-  // stay keeps the object in memory until then. The platform discards an object that is not called for some
-  // seconds, but not while it has set a timer.
+  // stay keeps the object in memory until a time. The platform discards an object that is not called for some
+  // seconds, unless it has set a timer.
   #stay(until) {
     this.#until = Math.max(this.#until, until);
     if (this.#timer) return;
@@ -35,7 +35,7 @@ export class Limits extends DurableObject {
 
 const longest = 60_000; // ms of one timer
 
-// asking returns the function by which Leases asks the objects of a namespace. Their
+// asking returns the function with which Leases calls the objects of a namespace. Their
 // names begin with prefix. Each question has its own stub, because a stub that has
 // thrown may be broken.
 export const asking = (namespace, prefix = "") => {

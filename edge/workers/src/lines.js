@@ -2,15 +2,15 @@
 
 const levels = { 8: "ERROR", 4: "WARN", 0: "INFO" };
 
-// lineOf is a line as it is written. It has the members that edge/internal/server and log/slog
+// lineOf returns a line of the log. It has the fields that edge/internal/server and log/slog
 // write natively: time, level and msg first.
 export function lineOf({ level, message, ...rest }) {
   const of = { time: new Date().toISOString(), level: levels[level] ?? "DEBUG", msg: message };
   return JSON.stringify({ ...of, ...rest, ...of }); // a guest cannot write another time, level or msg
 }
 
-// clientIn returns how a line shows a client's address, which is 4 or 16 bytes or none:
-// whole, cut to its /24 or /48, or not at all, which is "".
+// clientIn returns a client's address (4 or 16 bytes, or none) in the form of the log: whole, cut to its /24
+// or /48, or "".
 export function clientIn(how) {
   if (!(how in shows)) throw new Error(`LOG_CLIENT is none of ${Object.keys(shows).join(", ")}`);
   return (address) => (address.length === 0 ? "" : shows[how](address));

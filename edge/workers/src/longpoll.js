@@ -1,19 +1,18 @@
 // Long polling, as in edge/internal/server/longpoll.go: a request on a waiting route may have "Prefer: wait=N" (RFC
-// 7240). While its response is 304, the guest is asked again.
+// 7240). While its response is 304, the request is repeated.
 
 export const maxWait = 20; // seconds
 
-// pollInterval is how long a request waits before it asks again, in milliseconds. It is longer
-// than natively, because each asking is some requests to Durable Objects, which are paid
-// for and limited for each request.
+// pollInterval is the time between two polls in milliseconds. It is longer than natively, because each
+// poll sends some requests to Durable Objects, which are billed and limited for each request.
 const pollInterval = 2_000;
 
 // The maximum number of waiting requests in an isolate.
 const maxWaiting = 256, maxWaitingPerClient = 16;
 
-// WaitLimiter counts the requests that wait. With the flag enable_request_signal the platform
-// tells that a client has gone, but not always: workerd does if the connection was reset,
-// and not if the client has only closed it. So a request that is past its time is forgotten.
+// WaitLimiter counts the long polls. With the flag enable_request_signal the platform reports a disconnected
+// client, but not always: workerd reports a connection that was reset, and not one that the client has only
+// closed. So a request that is past its time is removed.
 export class WaitLimiter {
   #until = new Map(); // by request, {client, until}
 
@@ -35,17 +34,17 @@ export class WaitLimiter {
   }
 }
 
-const late = 15_000; // ms that the last asking may take
+const late = 15_000; // ms that the last poll may take
 
-// networkOf returns the network that a client is counted under: its address, or its /64. "" is no address.
+// networkOf returns the network whose requests share a limit: the address, or its /64. "" means no address.
 const networkOf = (address) => address.slice(0, 8).join(".");
 
 // longPoll returns the response to a request; response is the first one.
 //   seconds   the wait that the request prefers
-//   begin     when the request came
+//   begin     the time of the request
 //   client    the bytes of the client's address
-//   signal    aborts when the client has gone, if the platform reports it
-//   ask()     → another response, or null if there is no place
+//   signal    aborts when the client has disconnected, if the platform reports it
+//   ask()     → another response, or null if the service is full
 //   limiter   a WaitLimiter
 export async function longPoll(response, { seconds, begin, client, signal, ask, limiter }) {
   const until = begin + seconds * 1000;
@@ -67,7 +66,7 @@ export async function longPoll(response, { seconds, begin, client, signal, ask, 
     limiter.release(id);
   }
   const header = { ...response.header, "Preference-Applied": [`wait=${seconds}`] };
-  for (const name of ["Ratelimit", "Ratelimit-Policy"]) { // it was counted when it came
+  for (const name of ["Ratelimit", "Ratelimit-Policy"]) { // it was counted on arrival
     if (rates[name] && !header[name]) header[name] = rates[name];
   }
   return { ...response, header };

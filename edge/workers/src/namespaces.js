@@ -2,9 +2,9 @@
 
 import { jurisdictions, locationHints } from "./routes.js";
 
-// namespaceIn returns a namespace with the methods idFromName, get and getByName. bound is the binding's, and
-// the last argument has the variables. A jurisdiction gives the objects other ids. A hint is considered only
-// when an object is created.
+// namespaceIn returns a namespace with the methods idFromName, get and getByName. bound is the namespace of the
+// binding, and the last argument has the variables. A jurisdiction gives the objects other ids. A hint is
+// considered only when an object is created.
 export function namespaceIn(bound, binding, { JURISDICTION: jurisdiction = "", LOCATION_HINT: hint = "" }) {
   if (!bound) {
     const name = binding[0] + binding.slice(1).toLowerCase();

@@ -14,13 +14,13 @@ import { Store } from "./store.js";
 import { tidy, transfer } from "./transfer.js";
 
 const millisecond = 1_000_000n;
-const again = 1_000; // ms until the next alarm, if one has left something due
-const lost = 30_000; // ms until the next alarm, if one is killed again and again: leases are over by then
+const again = 1_000; // ms until the next alarm, if tasks are still due
+const lost = 30_000; // ms until the next alarm, if alarms are killed repeatedly: leases have expired by then
 
 export class Partition extends DurableObject {
   #store = null;
-  #armed = null; // the time that the alarm is set for, in ms
-  #awake = false; // whether the alarm's handler runs, which sets the next alarm at its end
+  #armed = null; // the time of the alarm, in ms
+  #awake = false; // whether the alarm's handler is running; it sets the next alarm at its end
   #news = null;
 
   // The platform's functions. The tests replace these methods.
@@ -34,14 +34,13 @@ export class Partition extends DurableObject {
   settle(carryOut) { return settle(this.env, carryOut); }
 
   // alarmAt converts a time to the platform's clock, in ms.
-  // null is never.
   alarmAt(due) { return Number((due + millisecond - 1n) / millisecond); }
 
   store() {
     return (this.#store ??= new Store(this.ctx.storage, () => this.now()));
   }
 
-  // effect is called by the runner of a guest, in any isolate. It keeps the name of the object, because an
+  // effect is called by the runner of a guest, in any isolate. It stores the name of the object, because an
   // alarm does not have it.
   async effect(name, kind, body) {
     const store = await this.#named(name);
@@ -66,13 +65,13 @@ export class Partition extends DurableObject {
       this.#armed = await this.ctx.storage.getAlarm();
       const kept = store.fact("name");
       if (kept === undefined) store.setFact("name", name);
-      this.name = kept ?? name; // last, so that all of this is done again if it fails
+      this.name = kept ?? name; // last, so that a failure repeats all of this
     }
     return store;
   }
 
-  // arm sets the alarm for a task that is due then, unless it is set for an earlier
-  // time. An alarm that is too early does no harm.
+  // arm sets the alarm for the time of a task, unless it is set for an earlier time.
+  // An alarm that is too early does no harm.
   #arm(due) {
     if (due === null) return;
     if (this.#awake) {
@@ -104,7 +103,7 @@ export class Partition extends DurableObject {
     };
     let more = false;
     this.#awake = true;
-    this.#armed = null; // the alarm that was set has come
+    this.#armed = null; // the alarm has fired
     try {
       this.name ??= this.store().fact("name");
       if (this.store().locked) { // its end sets the alarm

@@ -1,4 +1,4 @@
-// Reads an operator's configuration, and makes one engine and one set of leases for
+// Reads an operator's configuration, and creates one engine and one set of leases for
 // each isolate, which requests and alarms share.
 
 import module from "./verge.wasm";
@@ -24,7 +24,7 @@ let base = null;
 let fetcher = null;
 let signing = null;
 let counter = null;
-let shown = null; // how the log shows clients
+let shown = null; // the form of client addresses in the log
 
 export function engineOf(env) {
   return (engine ??= new Engine({
@@ -34,7 +34,7 @@ export function engineOf(env) {
   }));
 }
 
-// usage has the counts of this isolate that are not in the store yet.
+// usage has the counts of this isolate that are not stored yet.
 const usage = () => (counter ??= new UsageCounter({ now: () => BigInt(Date.now()) * millisecond, log }));
 
 // settle records the isolate's usage in time. carryOut carries out the effects of the
@@ -43,7 +43,7 @@ export const settle = (env, carryOut) => {
   return usage().settle((entry, message, timeout) => engineOf(env).run(entry, message, carryOut, timeout));
 };
 
-// measureOf returns what takes an event of a verification method. Its data point has
+// measureOf returns the function for events of verification methods. Their data points have
 // the index "method". Only a configured method is named there.
 const measureOf = (env) => ({ method, event, reason, seconds = 0 }) => {
   const known = configOf(env).methods?.some(({ name }) => name === method);
@@ -52,16 +52,16 @@ const measureOf = (env) => ({ method, event, reason, seconds = 0 }) => {
   });
 };
 
-// spendOf returns what carries out a spend. Without the objects of the counters,
-// nothing could be counted, so nothing is served.
+// spendOf returns the function for the effect spend. Without the objects of the counters,
+// requests cannot be counted, so they are rejected.
 export function spendOf(env) {
   leases ??= new Leases(asking(namespaceOf(env, "LIMITS")));
   return (body) => leases.effect(body);
 }
 
 // namespaceOf returns a namespace of Durable Objects by the name of its binding, in the configured jurisdiction.
-// New objects are created in the configured region. A setting that is wrong throws: objects elsewhere would be
-// others, and empty.
+// New objects are created in the configured region. A wrong setting throws, because objects in another place would
+// be others, and empty.
 export function namespaceOf(env, binding) {
   const kept = namespaces.get(binding);
   if (kept) return kept;
@@ -76,10 +76,10 @@ export const egressOf = (env) => {
   return (fetcher ??= egress({ loopback: configOf(env).dev === true, measure: measureOf(env) }));
 };
 
-// signerOf returns what carries out a signature.
+// signerOf returns the function for the effect sign.
 export const signerOf = (env) => (signing ??= signer(keysOf(env)));
 
-// baseOf returns the address of the public side. It is null if the configuration lacks it, and then no
+// baseOf returns the URL of the public API and pages. It is null if the configuration lacks it, and then no
 // requests are served.
 export function baseOf(env) {
   try {
@@ -89,7 +89,7 @@ export function baseOf(env) {
   }
 }
 
-// configOf is the variable VERGE_CONFIG. A new value of it comes in a new isolate.
+// configOf returns the variable VERGE_CONFIG. A new value starts a new isolate.
 export const configOf = (env) => (config ??= readConfig(env));
 
 // readConfig reads that variable. wrangler passes it as an object, other tools as text.
@@ -115,12 +115,12 @@ function textOf(env, name, whose) {
   return env[name];
 }
 
-// secretOf is that secret as a method or a webhook uses it: one line of printable ASCII (core/secret).
+// secretOf returns that secret in the form that a method or a webhook uses: one line of printable ASCII (core/secret).
 const secretOf = (env, name, whose) => secretIn(textOf(env, name, whose), `${whose}: ${name}`);
 
 // secretIn returns the secret in a text. what is its name for the error, which never quotes the text.
 function secretIn(text, what) {
-  const value = text.trim(); // of white space and of a byte order mark
+  const value = text.trim(); // white space and a byte order mark
   if (value === "") throw new Error(`${what}: it is empty`);
   if (/[\r\n]/.test(value)) {
     throw new Error(`${what}: it has more than one line; a secret is one line of printable ASCII`);
@@ -131,7 +131,7 @@ function secretIn(text, what) {
   return value;
 }
 
-// keysOf are the private keys of all methods and of the OpenID provider, each as PEM, by their names in the
+// keysOf returns the private keys of all methods and of the OpenID provider, each as PEM, by their names in the
 // core: the method's name, _ and the key's name. keys_env of a method names the secret with a key.
 export function keysOf(env) {
   const keys = {};
@@ -148,25 +148,25 @@ export function keysOf(env) {
   return keys;
 }
 
-// providerSecrets are the names of the secrets with the keys of the OpenID provider. The first one signs.
+// providerSecrets returns the names of the secrets with the keys of the OpenID provider. The first one signs.
 function providerSecrets(env) {
   const names = configOf(env).oidc_provider?.keys_env ?? [];
   if (!Array.isArray(names)) throw new Error("VERGE_CONFIG: oidc_provider.keys_env is no list");
   return names;
 }
 
-// providerKeysOf are the public keys of the OpenID provider as the guest takes them.
+// providerKeysOf returns the public keys of the OpenID provider in the form of the guest.
 const providerKeysOf = (env) => providerSecrets(env).map((secret) => publicKeyOf(env, secret, "oidc_provider"));
 
-// publicKeyOf is the public key of a secret that signs by ES256, as the guest takes it.
+// publicKeyOf returns the public key of a secret that signs by ES256, in the form of the guest.
 const publicKeyOf = (env, secret, of) => {
   const spki = publicOf(textOf(env, secret, of));
   if (spki === null) throw new Error(`${of}: ${secret} is no P-256 key in PKCS#8 with its public key; ${howTo}`);
   return btoa(String.fromCharCode(...spki));
 };
 
-// methodsOf are the methods as the guest takes them. secrets_env of a method names the
-// Worker's secrets that hold its own.
+// methodsOf returns the methods in the form of the guest. secrets_env of a method names the
+// Worker's secrets with its own secrets.
 const methodsOf = (env, methods) => methods.map(({ secrets_env = {}, keys_env, ...method }) => {
   const secrets = { ...method.secrets };
   for (const [name, secret] of Object.entries(secrets_env)) {
@@ -177,11 +177,11 @@ const methodsOf = (env, methods) => methods.map(({ secrets_env = {}, keys_env, .
   return method;
 });
 
-// guestConfig is the guest's configuration: the variable with the secrets in it.
+// guestConfig returns the guest's configuration: the variable, with the secrets added.
 export function guestConfig(env) {
   const config = { ...configOf(env) };
   if (config.methods) {
-    keysOf(env); // so that a key that is not there is said before the first user needs it
+    keysOf(env); // so that a missing key is reported before the first user needs it
     config.methods = methodsOf(env, config.methods);
   }
   delete config.oidc_provider;
@@ -205,7 +205,7 @@ export function operatorTokenOf(env) {
 }
 
 // siteOf returns the site that entry 9 applies, as JSON, or null if there is no site. It is in VERGE_SITE,
-// VERGE_SITE_2 and so on, because a variable holds 5 KB. Names of webhook secrets are replaced by the
+// VERGE_SITE_2 and so on, because a variable is limited to 5 KB. Names of webhook secrets are replaced by the
 // secrets.
 export function siteOf(env) {
   const names = Object.keys(env).filter((name) => /^VERGE_SITE(_\d+)?$/.test(name));
@@ -230,6 +230,6 @@ export function log(line) {
   console[at](lineOf(line));
 }
 
-// clientOf returns a client's address as the log may have it. LOG_CLIENT is whole, cut or
-// off, which is the default.
+// clientOf returns a client's address in the form of the log. LOG_CLIENT is whole, cut or
+// off (the default).
 export const clientOf = (env) => (shown ??= clientIn(env.LOG_CLIENT || "off"));

@@ -3,7 +3,7 @@
 
 import * as abi from "./abi.js";
 
-// How WebCrypto is asked for each algorithm. Its signatures have the form of JWS.
+// The parameters of WebCrypto for each algorithm. Its signatures have the form of JWS.
 const algorithms = {
   ES256: { key: { name: "ECDSA", namedCurve: "P-256" }, sign: { name: "ECDSA", hash: "SHA-256" } },
   RS256: { key: { name: "RSASSA-PKCS1-v1_5", hash: "SHA-256" }, sign: { name: "RSASSA-PKCS1-v1_5" } },
@@ -11,7 +11,7 @@ const algorithms = {
   EdDSA: { key: { name: "Ed25519" }, sign: { name: "Ed25519" } },
 };
 
-const minRSA = 2048; // bits; below that a signature can be forged
+const minRSA = 2048; // bits; signatures by a shorter key can be forged
 
 // signer returns the function that effects takes as sign. It does not reject. keys has
 // the private keys by name, each as PEM.
@@ -61,8 +61,8 @@ const testKey = "self-test";
 
 export const howTo = "openssl pkcs8 -topk8 -nocrypt -in FILE";
 
-// publicOf is the public key of a P-256 key in PEM, as SubjectPublicKeyInfo, or null. It is in the file: PKCS#8
-// as OpenSSL and Go write it has the two at fixed places. To derive it, WebCrypto would need a request.
+// publicOf returns the public key of a P-256 key in PEM, as SubjectPublicKeyInfo, or null. It is in the file:
+// PKCS#8 by OpenSSL and Go has both keys at fixed offsets. To derive it, WebCrypto would need a request.
 export function publicOf(pem) {
   const der = derOf(pem);
   if (der?.length !== 138) return null;
@@ -74,7 +74,7 @@ export function publicOf(pem) {
   return Uint8Array.from(spki.match(/../g), (byte) => parseInt(byte, 16));
 }
 
-// derOf is the content of a PEM file with one private key in PKCS#8, null if it is
+// derOf returns the content of a PEM file with one private key in PKCS#8, null if it is
 // something else.
 export function derOf(pem) {
   const m = /^-----BEGIN PRIVATE KEY-----([A-Za-z0-9+/=\s]+)-----END PRIVATE KEY-----$/.exec(pem.trim());

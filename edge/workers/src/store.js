@@ -1,9 +1,9 @@
 // The KV port (core/kv/kv.go) on the SQLite of one Durable Object, which is one
-// partition. Every method is synchronous, so that nothing happens in between. The
-// object responds only when what was written is on disk.
+// partition. Every method is synchronous, so that no other method runs in between. The
+// object responds only after its writes are on disk.
 //
-// Instants are BigInt nanoseconds here and 64-bit integers in SQLite. They are passed
-// as text, because a number in JavaScript holds no more than 53 bits.
+// Times are BigInt nanoseconds here and 64-bit integers in SQLite. They are passed
+// as text, because a number in JavaScript has only 53 bits.
 
 import * as abi from "./abi.js";
 
@@ -32,7 +32,7 @@ export class Store {
         (id TEXT PRIMARY KEY, due INTEGER NOT NULL, payload BLOB NOT NULL, lease TEXT,
         ready INTEGER NOT NULL)`,
       "CREATE INDEX IF NOT EXISTS tasks_ready ON tasks (ready, id)",
-      "DROP TABLE IF EXISTS counters", // of an earlier release, which did not keep them in memory
+      "DROP TABLE IF EXISTS counters", // of an earlier release, which stored them
       "CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value)",
     ]) this.sql.exec(statement);
     this.locked = this.fact("locked") !== undefined;
@@ -48,7 +48,7 @@ export class Store {
         case abi.kind.claim: return ok(abi.tasks, this.claim(abi.read(abi.claim, body)));
         case abi.kind.list: return ok(abi.items, this.#list(abi.read(abi.listing, body)));
       }
-      throw new Rejected("the store knows no such effect");
+      throw new Rejected("the store has no such effect");
     } catch (e) {
       // There is no change, even in a commit: transactionSync has rolled it back.
       return { status: abi.status.unavailable, body: abi.bytesOf(`partition: ${e.message}`) };
@@ -133,8 +133,8 @@ export class Store {
     this.#schedule(tasks);
   }
 
-  // scheduled is when the earliest task falls due that was scheduled since the last
-  // call, null if none was.
+  // scheduled returns the earliest time of the tasks that were scheduled since the last
+  // call, or null.
   scheduled() {
     const due = this.#scheduled;
     this.#scheduled = null;
@@ -160,7 +160,7 @@ export class Store {
     return failed ? { items, lost } : null;
   }
 
-  // claim takes the members of a claim and returns those of its reply.
+  // claim takes the fields of a claim and returns the fields of its reply.
   claim({ now, lease, n }) {
     const until = number(now + lease);
     return this.storage.transactionSync(() => {
@@ -189,7 +189,7 @@ export class Store {
     return rows.toArray().map((row) => itemOf(partition, row));
   }
 
-  // sweep removes up to n expired items, those that expired first before others.
+  // sweep removes up to n expired items, in the order of their expiry.
   #sweep(n) {
     this.sql.exec(`DELETE FROM items WHERE rowid IN
       (SELECT rowid FROM items WHERE expires <= CAST(? AS INTEGER) ORDER BY expires LIMIT ?)`,

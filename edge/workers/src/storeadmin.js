@@ -12,7 +12,7 @@ const actions = { lock: "partition locked", clear: "partition cleared", load: ""
   unlock: "partition unlocked", finish: "partition imported" };
 
 // storeAdmin handles a request, and returns {response} of the guest, {error: [status, code, text]} or {value}.
-//   ask(message)          → the guest's response to a request of the operators' side, or throws
+//   ask(message)          → the guest's response to a request of the operators' API, or throws
 //   token                 the operator token of the configuration, "" for none
 //   object(partition)     → the Durable Object
 //   partitions            the number of partitions of sessions
@@ -37,7 +37,7 @@ export async function storeAdmin({ method, query, header, body, client }, on) {
   try {
     input = JSON.parse(abi.textOf(body));
   } catch {
-    return { error: [400, "INVALID_REQUEST", "The request body is no JSON."] };
+    return { error: [400, "INVALID_REQUEST", "The request body is not JSON."] };
   }
   const { action, partition } = input ?? {};
   if (!Object.hasOwn(actions, action)) {
@@ -52,20 +52,20 @@ export async function storeAdmin({ method, query, header, body, client }, on) {
 
 async function carryOut(on, partition, what, input) {
   if (typeof partition !== "string" || partition.length > maxPartition || !/^[a-z][a-z0-9]*$/.test(partition)) {
-    return { error: [400, "INVALID_REQUEST", "partition is no name of a partition."] };
+    return { error: [400, "INVALID_REQUEST", "partition is not the name of a partition."] };
   }
   try {
     const { value, rejected } = await on.object(partition).transfer(partition, what, input);
     return rejected === undefined ? { value } : { error: [409, "BACKUP_REFUSED", rejected] };
   } catch (e) {
     on.log({ level: 8, message: "partition not transferred", partition, error: e.message });
-    return { error: [503, "UNAVAILABLE", "The partition cannot be reached just now; try again shortly."] };
+    return { error: [503, "UNAVAILABLE", "The partition cannot be reached right now; try again shortly."] };
   }
 }
 
 const configured = "configured";
 
-// authorize returns the id of the token that may create a backup, or the guest's response. The guest judges
+// authorize returns the id of the token that may create a backup, or the guest's response. The guest checks
 // every token, because it counts the wrong ones. The configured token is accepted even if the guest fails,
 // unless too many wrong tokens came from the address (contract 42).
 async function authorize(header, client, { ask, token }) {

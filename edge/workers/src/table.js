@@ -1,4 +1,4 @@
-// The tables of routes: what core/web and edge/internal/server make of them natively.
+// The tables of routes, with the functions of core/web and edge/internal/server.
 
 // Table finds the route of a request.
 export class Table {
@@ -21,7 +21,7 @@ export class Table {
       { ...all[0], maxBody: usualBody, maxURL: usualURL, waits: false };
   }
 
-  // words are the segments that occur in patterns: text of our own.
+  // words are the segments of the patterns, which are not text of a caller.
   words() {
     const segments = this.#routes.flatMap(({ pattern }) => pattern.split("/"));
     return new Set(segments.filter((s) => s !== "" && !s.includes("{")));
@@ -39,9 +39,9 @@ function fits({ before, name, rest, after }, path) {
   return !text.includes("/") && (text !== "" || after !== "");
 }
 
-// logPath is the path as the log may hold it, "" for none (contract 13). A path
-// is the caller's text. So the log has what the pattern of the route has, and
-// what stands for a placeholder only if it has the form of an id.
+// logPath returns the path for the log, "" for none (contract 13). A path is the
+// caller's text. So the log contains the pattern of the route, and the text of a
+// placeholder only if it has the form of an id.
 export function logPath({ before, name, after }, path) {
   if (name === undefined) return path;
   if (name === "" || !path.startsWith(before)) return "";
@@ -50,8 +50,8 @@ export function logPath({ before, name, after }, path) {
   return before + (idForms[name]?.(text) ? text : elided) + after;
 }
 
-// operatorsPath is logPath for the operators' API, where unknown paths are logged, too. It shows known words,
-// and ids.
+// operatorsPath is logPath for the operators' API, where unknown paths are logged, too. It shows only known
+// words and ids.
 export function operatorsPath(words, path) {
   const segments = path.split("/");
   if (segments[0] !== "" || !words.has(segments[1])) return "";
@@ -68,7 +68,7 @@ export const uuid = /^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$/;
 const isItem = (text) => uuid.test(text.replace(/^evt_/, "").replace(/^int_/, ""));
 const isSession = (text) => /^svc_sess_[A-Za-z0-9_-]{60,200}$/.test(text) && !text.slice(9).includes("svc_");
 
-// No token has only words, as the endpoints of OpenID Connect do.
+// The endpoints of OpenID Connect consist of words, and a token does not.
 const isWords = (text) => /^[a-z.\/-]{0,40}$/.test(text);
 
 // idForms are the forms of ids, by the placeholders for them.

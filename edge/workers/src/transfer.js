@@ -1,5 +1,5 @@
 // Exports and imports the rows of one partition, for `verge kv export` and `verge kv import`. All functions
-// take the Store of the partition, and are synchronous: nothing happens in between.
+// take the Store of the partition, and are synchronous: no other function runs in between.
 //
 // An export reads pages while the partition continues. Triggers note the names that change during the
 // export. The last pages have those rows as they are then. After the last page, the reader has all rows as
@@ -58,7 +58,7 @@ function count({ sql }) {
   return { items: of("items"), tasks: of("tasks") };
 }
 
-// unlock ends the lock of a partition that no import has begun to replace.
+// unlock ends the lock of a partition whose import has not started.
 function unlock(store) {
   if (store.fact("locked") === incomplete) {
     throw new Rejected("The import of this partition was interrupted, so its store is incomplete. Run the import again.");
@@ -205,7 +205,7 @@ const taskOf = ({ id, due, payload }) => ({ id, due, payload: encoded(payload) }
 // Times are nanoseconds since 1970, in decimal.
 function timeOf(s) {
   if (s === null) return null;
-  if (typeof s !== "string" || !/^-?\d{1,19}$/.test(s)) throw new Rejected("A time is no decimal number in a string.");
+  if (typeof s !== "string" || !/^-?\d{1,19}$/.test(s)) throw new Rejected("A time is not a decimal number in a string.");
   return BigInt(s);
 }
 

@@ -24,10 +24,10 @@ export class UsageCounter {
   #keys = new Map(); // the day of the last use, and the recorded day
   #name = newName();
   #rejected = 0;
-  #recorded = -Infinity; // when the last recording began, in ms
-  #planned = -Infinity; // until when a request can be expected to record, in ms
+  #recorded = -Infinity; // the time of the last recording, in ms
+  #planned = -Infinity; // the time until which a request may still record, in ms
 
-  // now is the wall clock in BigInt nanoseconds. each is how many ms are between two
+  // now is the wall clock in BigInt nanoseconds. each is the number of ms between two
   // recordings; the platform lets a request linger for 30 s.
   constructor({ now, log = () => {}, each = 20_000 }) {
     Object.assign(this, { now, log, each });
@@ -132,7 +132,7 @@ export class UsageCounter {
 
 const changed = ({ counts, recorded }) => Object.keys(counts).some((of) => counts[of] !== recorded[of]);
 
-// pairs are counts as the ABI has them.
+// pairs returns counts in the form of the ABI.
 const pairs = (counts) => Object.entries(counts).map(([outcome, n]) => ({ outcome, n: BigInt(n) }));
 
 function newName() {

@@ -10,7 +10,7 @@ const rsa = (name, hash, saltLength) => ({ verify: { name, saltLength }, key: ()
 const pkcs1 = (hash) => rsa("RSASSA-PKCS1-v1_5", hash);
 const pss = (hash, saltLength) => rsa("RSA-PSS", hash, saltLength);
 
-// How WebCrypto is asked for each algorithm. key takes the curve of an elliptic key. length is the
+// The parameters of WebCrypto for each algorithm. key takes the curve of an elliptic key. length is the
 // length of a signature, if the platform throws for any other.
 const algorithms = {
   ES256: ecdsa("SHA-256", "P-256"), ES384: ecdsa("SHA-384", "P-384"), ES512: ecdsa("SHA-512", "P-521"),
@@ -24,18 +24,18 @@ const algorithms = {
   "ecdsa-with-SHA512": ecdsa("SHA-512", "P-256", "P-384", "P-521"),
 };
 
-// curveOf is the curve of an elliptic key, by the length of its DER. The platform imports no other key as
-// one of ECDSA, but it imports any key as one of Ed25519. So the last byte of the curve's name is compared.
+// curveOf returns the curve of an elliptic key, by the length of its DER. The platform imports only such keys
+// for ECDSA, but it imports any key for Ed25519. So the last byte of the curve's name is compared.
 const curveOf = (der) => (der.length === 44 && der[8] !== 0x70 ? undefined : curves[der.length]);
 const curves = { 44: "Ed25519", 91: "P-256", 120: "P-384", 158: "P-521" };
 
-// Bits of RSA keys. Below the first a signature can be forged. Larger keys only cost time.
+// Bits of RSA keys. Signatures by a shorter key can be forged. Longer keys only cost time.
 const minRSA = 2048, maxRSA = 8192;
 
 const verified = (valid) => ({ status: abi.status.ok, body: abi.write(abi.verified, valid) });
 
 // verify verifies the signature of an effect. It does not reject. A verification that
-// the platform cannot do is "unavailable", and never a signature that is not the key's.
+// the platform cannot do is "unavailable", and never a wrong signature.
 export async function verify(body) {
   const failed = (text) => ({ status: abi.status.unavailable, body: abi.bytesOf(`verifying: ${text}`) });
   try {

@@ -45,13 +45,13 @@ export function wasi(memory, clock, print) {
         out.set(draw(n));
         return success;
       }
-      for (let done = 0; done < n; done += 65536) { // the most that one call gives
+      for (let done = 0; done < n; done += 65536) { // the maximum of one call
         crypto.getRandomValues(out.subarray(done, done + 65536));
       }
       return success;
     },
 
-    // Both clocks stand still while an export runs. The host reads its clock before.
+    // Both clocks do not advance while an export runs. The host reads its clock before.
     clock_time_get(id, _precision, out) {
       if (id > 1) return inval;
       view().setBigInt64(out, id === 0 ? clock.wall : clock.mono + slept, true);
@@ -72,7 +72,7 @@ export function wasi(memory, clock, print) {
       return success;
     },
 
-    // Nothing can happen while the guest waits. So a wait ends immediately, and the monotonic clock advances
+    // No event can occur while the guest waits, so a wait ends immediately, and the monotonic clock advances
     // by the time of the wait.
     poll_oneoff(subscriptions, events, n, out) {
       const v = view();

@@ -16,10 +16,10 @@ export { Limits } from "./limits.js";
 export { Partition } from "./partition.js";
 
 const readyTime = 2_000;
-const readyKept = 1_000;
+const readyLife = 1_000;
 
-let applied = false; // the configured site, by this isolate
-let unapplied = ""; // why not, as the log says it
+let applied = false; // whether this isolate has applied the configured site
+let unapplied = ""; // the last logged reason why it has not
 let readiness = { at: 0, ok: false };
 const waits = new WaitLimiter();
 
@@ -44,8 +44,8 @@ export default {
       try {
         await applySite(env, run);
       } catch (e) {
-        // The guest responds with a store that rejects everything: nothing is
-        // granted, and a person gets a page.
+        // The guest responds with a store that rejects every effect: no request
+        // succeeds, and a browser receives a page.
         if (e.message !== unapplied) {
           log({ level: 8, message: "configured site not stored", error: e.message });
         }
@@ -75,8 +75,8 @@ const nothing = () => {
   return { status: abi.status.unavailable, body: abi.bytesOf("configured site not stored") };
 };
 
-// isAdmin reports whether a request is for the operators' side. That side has a separate host, and without
-// one it is not served. If the configuration has the same host for both, for tests on one machine, it is
+// isAdmin reports whether a request is for the operators' API. This API has a separate host, and is not
+// served without it. If the configuration has the same host for both, for tests on one machine, it is
 // under /admin/ there.
 function isAdmin(url, env) {
   const base = baseOf(env);
@@ -104,9 +104,9 @@ async function applySite(env, run) {
   applied = true;
 }
 
-// ready asks the KV at most once a second, because anybody may call it.
+// ready checks the KV at most once a second, because anyone may call it.
 async function ready(run) {
-  if (Date.now() - readiness.at >= readyKept) {
+  if (Date.now() - readiness.at >= readyLife) {
     let ok = false;
     try {
       const { status, text } = abi.read(abi.outcome, await run(abi.entry.ready, abi.empty, readyTime));

@@ -1,5 +1,5 @@
 // The tests' entry: many services, called sites, in one workerd, each with its own
-// guest, clock and Durable Objects. It is not deployed. It puts together the code that
+// guest, clock and Durable Objects. It is not deployed. It uses the code that
 // is.
 //
 // A request is for the site that X-Verge-Site names, or else the first label of its
@@ -106,13 +106,13 @@ const elsewhere = (url) => () => ({
 export class Partition extends Production {
   site() {
     const site = sites.get(this.name.slice(0, this.name.indexOf("/")));
-    if (!site) throw new Error("the site is gone");
+    if (!site) throw new Error("the site was removed");
     return site;
   }
   partition() { return this.name.slice(this.name.indexOf("/") + 1); }
   now() { return this.site().now(); }
 
-  // The engine, seen to: how many jobs one alarm runs.
+  // The engine, with the number of jobs that one alarm runs.
   engine() {
     const site = this.site();
     const run = (entry, ...rest) => {
@@ -243,7 +243,7 @@ async function control(request, env, ctx) {
   if (id === "codec") {
     const names = {
       list: "listing", fetch_error: "fetchError", claim_jobs: "claimJobs", job: "jobUntil",
-      method_fetch: "fetch", usage_event: "usageEvent",
+      method_fetch: "fetch", method_event: "methodEvent", usage_event: "usageEvent",
       key_usage_event: "usageEvent",
     };
     const type = names[what] ?? what;
@@ -316,9 +316,9 @@ async function control(request, env, ctx) {
 // clock, so that runs are reproducible.
 //   isolates  how many
 //   requests  [{at, isolate, charges: [{name, cost, burst}]}], in microseconds
-//   evict     [{at, isolate}]: the isolate forgets all; -1 stands for the object
-//   delays    of questions and answers, in order
-//   lost      the numbers of questions and answers that never arrive
+//   evict     [{at, isolate}]: the isolate loses its memory; -1 means the object
+//   delays    of questions and responses, in order
+//   lost      the numbers of questions and responses that never arrive
 async function fleet({ isolates, requests, evict, delays, lost }) {
   const events = []; // {at, run}, in order
   let clock = 0, ways = 0, holders = 0;
@@ -359,12 +359,12 @@ async function fleet({ isolates, requests, evict, delays, lost }) {
     const { at, run } = events.shift();
     clock = at;
     run();
-    for (let i = 0; i < 50; i++) await null; // all that follows without a question or an answer
+    for (let i = 0; i < 50; i++) await null; // every event that follows without a question or a response
   }
   return { answers: await Promise.all(answers), ways };
 }
 
-// clientOf is the client's address by contract 30, with the loopback trusted, as in the
+// clientOf returns the client's address by contract 30, with the loopback trusted, as in the
 // harness's native server: the right-most entry of X-Forwarded-For that is not a
 // trusted proxy.
 const loopback = { address: Uint8Array.of(127, 0, 0, 0), bits: 8 };
