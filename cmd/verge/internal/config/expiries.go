@@ -30,6 +30,26 @@ func (pl *Plan) methodExpiries(about string, m method.Config) {
 			pl.expires(about+"."+m.Kind+"."+name+"_file", chain...)
 		}
 	}
+	pl.methodAnchors(about+"."+m.Kind+".trust_anchors", settings)
+}
+
+// methodAnchors records the trust anchors of a method without trusted lists.
+func (pl *Plan) methodAnchors(setting string, settings map[string]any) {
+	files, _ := settings["trust_anchors"].([]any)
+	if settings["trust_lists"] != nil {
+		return
+	}
+	for _, file := range files {
+		text, _ := file.(string)
+		all, err := pemfile.Certificates([]byte(text))
+		if err != nil {
+			return // the kind reports it
+		}
+		if pl.anchors == nil {
+			pl.anchors = map[string][]*x509.Certificate{}
+		}
+		pl.anchors[setting] = append(pl.anchors[setting], all...)
+	}
 }
 
 // expires records the earliest expiry of a chain.
@@ -37,6 +57,12 @@ func (pl *Plan) expires(setting string, chain ...*x509.Certificate) {
 	for _, c := range chain {
 		if c == nil {
 			continue
+		}
+		if pl.begins == nil {
+			pl.begins = map[string]time.Time{}
+		}
+		if c.NotBefore.After(pl.begins[setting]) {
+			pl.begins[setting] = c.NotBefore
 		}
 		if known, ok := pl.Expiries[setting]; ok && !c.NotAfter.Before(known) {
 			continue
@@ -48,15 +74,28 @@ func (pl *Plan) expires(setting string, chain ...*x509.Certificate) {
 	}
 }
 
-// warnOfExpiries warns of certificates that have expired or expire soon.
+// warnOfExpiries warns of certificates that have expired, expire soon or are not valid yet, and of methods
+// without a valid trust anchor.
 func (pl *Plan) warnOfExpiries(now time.Time) {
 	for _, setting := range slices.Sorted(maps.Keys(pl.Expiries)) {
 		expires := pl.Expiries[setting]
-		switch {
+		switch begins := pl.begins[setting]; {
+		case now.Before(begins):
+			pl.warn("%s: the certificate is not valid before %s: wait, use the previous certificate, or set "+
+				"this machine's clock", setting, words.When(begins))
 		case !now.Before(expires):
 			pl.warn("%s: the certificate expired at %s: renew it, and restart", setting, words.When(expires))
 		case expires.Sub(now) < certs.ExpiresSoon:
 			pl.warn("%s: the certificate expires at %s: renew it, and restart", setting, words.When(expires))
+		}
+	}
+	for _, setting := range slices.Sorted(maps.Keys(pl.anchors)) {
+		isValid := func(c *x509.Certificate) bool {
+			return !now.Before(c.NotBefore) && !now.After(c.NotAfter)
+		}
+		if !slices.ContainsFunc(pl.anchors[setting], isValid) {
+			pl.warn("%s: no certificate is valid now, so no document counts: get the issuers' new ones, "+
+				"and restart", setting)
 		}
 	}
 }

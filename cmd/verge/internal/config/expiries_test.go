@@ -55,6 +55,16 @@ func TestExpiries(t *testing.T) {
 			time.Time{}, "methods.w.openid4vp.reader_certificate_file: the certificate expires"},
 		{"contract 59: trust anchors are of others", map[string]any{"trust_anchors": []string{
 			certificateUntil(t, day(1))}}, time.Time{}, ""},
+		{"contract 39: no valid trust anchor", map[string]any{"trust_anchors": []string{
+			certificateUntil(t, day(-1)) + certificateUntil(t, day(-2)), certificateUntil(t, day(400))}},
+			time.Time{}, "methods.w.openid4vp.trust_anchors: no certificate is valid now"},
+		{"contract 39: one valid trust anchor", map[string]any{"trust_anchors": []string{
+			certificateUntil(t, day(-1)), certificateUntil(t, day(1))}}, time.Time{}, ""},
+		{"contract 53: next to a trusted list", map[string]any{"trust_anchors": []string{
+			certificateUntil(t, day(-1))}, "trust_lists": []any{}}, time.Time{}, ""},
+		{"contract 55: not valid yet", map[string]any{"certificate": certificateUntil(t, day(20)) +
+			certificateUntil(t, day(367))}, day(20),
+			"methods.w.openid4vp.certificate_file: the certificate is not valid before 2026-11-28"},
 		{"contract 59: no certificate", map[string]any{"certificate": "hush"}, time.Time{}, ""},
 		{"contract 59: another type", map[string]any{"certificate": 1}, time.Time{}, ""},
 		{"contract 59: no settings", nil, time.Time{}, ""},

@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -50,6 +51,8 @@ type Plan struct {
 	// setting: those of wallet methods, and the client certificate of the store. The earliest one of a
 	// chain counts.
 	Expiries map[string]time.Time
+	begins   map[string]time.Time           // the latest beginning of a chain, by the settings of Expiries
+	anchors  map[string][]*x509.Certificate // of methods without trusted lists, by their settings
 
 	Certificate *certs.Files     // of the listeners; nil: they use plain HTTP, or ACME
 	Authority   *certs.Authority // obtains the certificate of the listeners; nil: none
