@@ -43,6 +43,7 @@ func TestSecretsFromOutside(t *testing.T) {
 			config.OperatorTokenVariable + ": "},
 		{"the operator token in a file", "operator_token_file = \"/secret\"\n" + written, "", testToken,
 			"operator_token_file: /secret: "},
+		{"the store's URL in a variable", written, "VERGE_KV", "rediss://:pass@127.0.0.1", "kv: VERGE_KV: "},
 		{"the store's password in a variable", written, "VERGE_KV_PASSWORD", "pass word",
 			"VERGE_KV_PASSWORD: "},
 		{"the store's password in a file", written + "[store]\npassword_file = \"/secret\"\n", "",

@@ -73,6 +73,7 @@ func (c *Flags) Plan(sys *System) (Plan, File, error) {
 			"save the password in a file and set store.password_file, or set VERGE_KV to the URL")
 	}
 	c.overlay(&conf)
+	conf.KV = sys.readKV(c.KV, conf.KV, &ps)
 	checkVariables(sys, conf.variables(), &ps)
 	pl := conf.check(sys, &ps)
 	return pl, conf, ps.err(c.Source())

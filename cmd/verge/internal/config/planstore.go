@@ -38,8 +38,9 @@ func (c *File) checkStore(sys *System, pl *Plan, ps *problems) {
 	c.checkStoreOptions(sys, at, pl, ps)
 }
 
-// These variables replace store.password_file and store.key.
+// These variables replace kv, store.password_file and store.key.
 const (
+	kvVariable         = "VERGE_KV"
 	kvPasswordVariable = "VERGE_KV_PASSWORD"
 	kvKeyVariable      = "VERGE_KV_KEY"
 )
@@ -113,6 +114,23 @@ func (c *File) checkStoreOptions(sys *System, at kvadapters.Address, pl *Plan, p
 	}
 }
 
+// readKV returns the store's URL. A URL from the environment may have a password, so it is read as a secret.
+// given is the value of the flag. If the flag is missing, the variable sets it.
+func (sys *System) readKV(given, kv string, ps *problems) string {
+	raw, _ := sys.Getenv(kvVariable)
+	if given != "" && given != raw {
+		return kv
+	}
+	held, isSet, err := sys.SecretIn(kvVariable)
+	switch {
+	case err != nil:
+		ps.add("kv: %s: %v", kvVariable, err)
+	case isSet:
+		return held
+	}
+	return kv
+}
+
 // StoreFlags select a store, and override its settings of a configuration. Each command that checks or
 // restores a store uses them.
 type StoreFlags struct {
@@ -152,6 +170,7 @@ func (c *StoreFlags) Read(sys *System) (kvadapters.Address, error) {
 	if c.Replicas != 0 {
 		conf.Store.Replicas = c.Replicas
 	}
+	conf.KV = sys.readKV(c.URL, conf.KV, &ps)
 	switch conf.KV {
 	case "":
 		return kvadapters.Address{}, errors.New("give the store to check, " +
