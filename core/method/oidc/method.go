@@ -25,8 +25,10 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"strings"
 	"time"
 
@@ -151,29 +153,13 @@ func (c *client) back(ctx context.Context, s method.Session, step method.Step) (
 		return method.Decision{}, err
 	}
 
-	query := step.Form
-	switch iss := query.Get("iss"); {
-	case iss == c.issuer:
-	case query.Has("iss"):
-		return method.Decision{}, foreign(badIssuer)
-	case meta.announcesIssuer:
-		return method.Decision{}, foreign(noIssuer)
-	}
-	code := query.Get("code")
-	switch answer := query.Get("error"); {
-	case query.Has("error") == query.Has("code"), code == "" && answer == "", !isPrintable(code, maxCode):
-		return method.Decision{}, foreign(badReturn)
-	case answer == "access_denied":
+	code, err := c.readReturn(step.Form, meta)
+	switch {
+	case errors.Is(err, errCancelled):
 		return method.Decision{Verdict: method.Cancelled}, nil
-	case answer != "":
-		reason, known := returnErrors[answer]
-		if !known {
-			reason = otherAnswer
-		}
-		return method.Decision{}, fmt.Errorf("oidc: the provider sent the browser back with an error: %w",
-			rejected(reason))
+	case err != nil:
+		return method.Decision{}, err
 	}
-
 	granted, err := c.exchange(ctx, meta, s.ReturnURL, code, e.verifier)
 	if err != nil {
 		return method.Decision{}, err
@@ -204,6 +190,33 @@ func (c *client) back(ctx context.Context, s method.Session, step method.Step) (
 			rejected(badClaims))
 	}
 	return p.judge(claims.Object, s.MinimumAge, c.host.Now()), nil
+}
+
+var errCancelled = errors.New("oidc: the user cancelled at the provider")
+
+// readReturn returns the code of the browser's return. Its error is errCancelled if the user cancelled.
+func (c *client) readReturn(query url.Values, meta metadata) (code string, err error) {
+	switch iss := query.Get("iss"); {
+	case iss == c.issuer:
+	case query.Has("iss"):
+		return "", foreign(badIssuer)
+	case meta.announcesIssuer:
+		return "", foreign(noIssuer)
+	}
+	code = query.Get("code")
+	switch reason := query.Get("error"); {
+	case query.Has("error") == query.Has("code"), code == "" && reason == "", !isPrintable(code, maxCode):
+		return "", foreign(badReturn)
+	case reason == "access_denied":
+		return "", errCancelled
+	case reason != "":
+		known, ok := returnErrors[reason]
+		if !ok {
+			known = otherAnswer
+		}
+		return "", fmt.Errorf("oidc: the provider sent the browser back with an error: %w", rejected(known))
+	}
+	return code, nil
 }
 
 // foreign rejects a return that cannot belong to this request: the page has no such step.
