@@ -245,7 +245,9 @@ func provokeRings(t *testing.T) {
 	}
 	wait.Until(t, "the rotation", func() bool {
 		return strings.HasSuffix(fleet[1].metric(t, "verge_keyring_missing_keys "), " 1") &&
-			strings.HasSuffix(fleet[1].metric(t, "verge_ready "), " 0")
+			strings.HasSuffix(fleet[1].metric(t, "verge_ready "), " 0") &&
+			fleet[0].metric(t, "verge_keyring_sealing_key{") !=
+				fleet[1].metric(t, "verge_keyring_sealing_key{")
 	})
 	w.scrape(20)
 	w.fires("one instance missed a rotation", "VergeIsNotReady", "VergeKeyMissing", "VergeKeyRingsDiffer")
