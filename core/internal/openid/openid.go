@@ -41,7 +41,7 @@ type Provider struct {
 // Methods are the methods of all paths together.
 var Methods = []string{"GET", "HEAD", "POST"}
 
-// paths are the paths below Path with their methods. HEAD is for documents alone: the others act.
+// paths are the paths below Path with their methods. GET of authorize acts, so it has no HEAD.
 var paths = []struct {
 	text    string
 	methods []string
@@ -50,7 +50,7 @@ var paths = []struct {
 	{"jwks", []string{"GET", "HEAD"}},
 	{"authorize", []string{"GET", "POST"}},
 	{"token", []string{"POST"}},
-	{"userinfo", []string{"GET", "POST"}},
+	{"userinfo", []string{"GET", "HEAD", "POST"}},
 }
 
 // Serve serves a request for a path below Path.

@@ -279,6 +279,10 @@ func TestProvider_Success(t *testing.T) {
 	if info.Status != 200 || claimsOf["sub"] != id["sub"] || claimsOf["acr"] != "L1" || len(claimsOf) != 5 {
 		t.Errorf("contract 50: userinfo: %d %s", info.Status, info.Body)
 	}
+	head := w.send("HEAD", userinfoPath, "", web.Header{"Authorization": {"Bearer " + got.AccessToken}})
+	if head.Status != info.Status {
+		t.Errorf("contract 5: HEAD of userinfo: %d, and GET %d", head.Status, info.Status)
+	}
 	w.Clock.Advance(grantLife)
 	info = w.send("GET", userinfoPath, "", web.Header{"Authorization": {"Bearer " + got.AccessToken}})
 	if info.Status != 401 || errorOf(t, info) != "invalid_token" {
