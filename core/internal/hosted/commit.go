@@ -262,6 +262,13 @@ func (v *visit) stepEnded(step session.Step, cause error) {
 	v.claim = ""
 }
 
+// gone ends a step whose method the integration no longer offers (contract 34), and asks the user to begin
+// again.
+func (v *visit) gone(name string) page {
+	v.stepEnded(whyFailed(name, method.ErrOutdated), method.ErrOutdated)
+	return v.seeOther(v.url(shownParam, shownOutdated))
+}
+
 // logBegun logs that the user leaves for a provider or a wallet. If they do not return, the log contains
 // their destination.
 func (v *visit) logBegun(m method.Opened) {

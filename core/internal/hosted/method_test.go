@@ -567,6 +567,53 @@ func TestChoosing(t *testing.T) {
 	}
 }
 
+// Contract 34: a step of a method that the operator removes meanwhile ends without a result. The page and the
+// log have the reason.
+func TestStep_MethodNoLongerOffered(t *testing.T) {
+	remove := func(w *fixture) {
+		i, err := w.Directory.Integration(ctx, testUUID)
+		coretest.Must(t, err)
+		changed := *i
+		changed.Method, changed.Methods = "second", nil
+		coretest.Must(t, w.Directory.PutIntegration(ctx, changed, ""))
+	}
+	for name, do := range map[string]func(*fixture, *browser, string) *web.Response{
+		"a return": func(w *fixture, b *browser, flow string) *web.Response {
+			b.leaves(flow)
+			remove(w)
+			return b.open(returnURL("1"))
+		},
+		"the page that leaves": func(w *fixture, b *browser, flow string) *web.Response {
+			page := b.open("/verify?" + here(flow) + "&method=bank")
+			resp := b.submit(flow, page, "outcome", "begin", tabField, "1")
+			remove(w)
+			return b.open(resp.Header.Get("Location"))
+		},
+		"a form": func(w *fixture, b *browser, flow string) *web.Response {
+			page := b.open("/verify?" + here(flow) + "&method=bank")
+			remove(w)
+			return b.submit(flow, page, "outcome", "begin", tabField, "1")
+		},
+	} {
+		w, bank, _ := bankFixture(t, "bank")
+		bank.back.Verdict = method.Approved
+		b := w.browser(t)
+		_, flow := w.flow(t, nil)
+		resp := do(w, b, flow)
+		if resp.Status != 303 || bank.returned != 0 {
+			t.Fatalf("%s: %d, the bank returned %d times", name, resp.Status, bank.returned)
+		}
+		page := b.open(resp.Header.Get("Location"))
+		r := (&pkFixture{fixture: w, t: t}).record(flow)
+		steps := r.Steps.All()
+		if kind(page) != "method" || !bytes.Contains(page.Body, []byte("Please do this step again")) ||
+			len(steps) != 1 || steps[0].Method != "bank" || steps[0].Reason != "outdated" ||
+			r.Attempts != 0 || !strings.Contains(w.Logged.String(), "reason=outdated") {
+			t.Errorf("%s: a %s page, steps %+v\n%s", name, kind(page), steps, w.Logged.String())
+		}
+	}
+}
+
 func TestMethod_Request(t *testing.T) {
 	w, bank, _ := bankFixture(t, "bank")
 	i, err := w.Directory.Integration(ctx, testUUID)

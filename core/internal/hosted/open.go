@@ -178,10 +178,12 @@ func (v *visit) formStep(form url.Values) (m method.Opened, s token.StepClaims, 
 	if attempt != v.record.Attempts || s.Attempt != v.record.Attempts {
 		return m, s, reject(v.seeOther(v.url()))
 	}
-	m, ok = v.offered(s.Method)
 	// The operator may have changed the integration's methods since the page was shown. A step without a
 	// handle is the sandbox's, and the proof of a real method would then belong to no browser.
-	if !ok || isBound(m) && s.Handle == "" {
+	switch m, ok = v.offered(s.Method); {
+	case !ok && s.Method != "":
+		return m, s, reject(v.gone(s.Method))
+	case !ok || isBound(m) && s.Handle == "":
 		return m, s, reject(v.seeOther(v.url()))
 	}
 	return m, s, nil

@@ -264,6 +264,8 @@ func (v *visit) away(handle string, code bool) page {
 	switch {
 	case !ok && s.Response != "" && s.Attempt == v.record.Attempts:
 		return v.notOffered(s, func(m method.Opened) page { return v.waiting(m, s, code) })
+	case !ok && v.acts() && s.Attempt == v.record.Attempts:
+		return v.gone(s.Method)
 	case !ok:
 		return v.seeOther(v.url())
 	case s.Attempt != v.record.Attempts: // the phone has just brought the reason
