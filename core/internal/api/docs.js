@@ -1,4 +1,4 @@
-// Sends the request of the page with a public key. Without this script the page has the form hidden.
+// Sends the request of the page with a public key. Without this script the form is hidden.
 const form = document.querySelector("form[data-try]");
 form.hidden = false;
 document.querySelector("[data-try-off]").hidden = true;

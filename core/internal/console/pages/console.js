@@ -30,21 +30,21 @@ function writeCredential(credential) {
 const problems = {
 	NotAllowedError: "No passkey was used. You can try again.",
 	InvalidStateError: "This device has a passkey for you already. Sign in with it.",
-	SecurityError: "The address of this page does not fit the service's base URL, so no passkey can be used here.",
+	SecurityError: "The address of this page does not match the service's base URL, so passkeys do not work here.",
 };
 
 for (const form of document.querySelectorAll("form[data-passkey]")) {
-	const says = form.querySelector("[data-passkey-problem]");
-	const tell = (text) => { says.textContent = text; says.hidden = false; };
+	const problem = form.querySelector("[data-passkey-problem]");
+	const show = (text) => { problem.textContent = text; problem.hidden = false; };
 	form.querySelector("[data-passkey-off]").hidden = true;
 	if (!window.PublicKeyCredential) {
-		tell("This browser has no passkeys. Open this page in another one.");
+		show("This browser does not support passkeys. Open this page in another browser.");
 		continue;
 	}
 	form.querySelector("button").hidden = false;
 	form.addEventListener("submit", async (event) => {
 		event.preventDefault();
-		says.hidden = true;
+		problem.hidden = true;
 		try {
 			const publicKey = readOptions(form.dataset.options);
 			const credential = form.dataset.passkey === "create"
@@ -53,7 +53,7 @@ for (const form of document.querySelectorAll("form[data-passkey]")) {
 			form.elements.credential.value = writeCredential(credential);
 			form.submit();
 		} catch (error) {
-			tell(problems[error.name] ?? "The passkey did not work: " + error.message);
+			show(problems[error.name] ?? "The passkey did not work: " + error.message);
 		}
 	});
 }
@@ -61,7 +61,7 @@ for (const form of document.querySelectorAll("form[data-passkey]")) {
 document.querySelector("form[data-at-once]")?.submit();
 
 // The preview of a brand follows the form. The service computes the colours: each accent has a stylesheet. The logo is
-// drawn, because the page may load pictures from its own host alone.
+// drawn, because the page may load pictures only from its own host.
 const brand = document.querySelector('form[data-action="save-brand"]');
 if (brand) {
 	const accent = brand.elements.accent;
@@ -158,9 +158,9 @@ async function refresh() {
 	if (!live) return;
 	if (!document.hidden && !live.contains(document.activeElement)) {
 		try {
-			const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
-			if (!answer.ok || answer.redirected) return;
-			const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+			const response = await fetch(location.href, { headers: { Accept: "text/html" } });
+			if (!response.ok || response.redirected) return;
+			const page = new DOMParser().parseFromString(await response.text(), "text/html");
 			const fresh = page.querySelector("[data-live]");
 			if (!fresh) {
 				location.reload(); // it has ended: the whole page shows the result

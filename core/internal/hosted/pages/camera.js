@@ -38,7 +38,7 @@
 	let stream = null;
 	let state = "";
 
-	// show enters a state. The focus goes to the button that most people want next.
+	// show enters a state. The focus moves to the button that most users need next.
 	const show = (next, focus) => {
 		state = next;
 		document.body.dataset.camera = next;
@@ -86,7 +86,7 @@
 				audio: false,
 				video: { facingMode: "user", width: { ideal: 1280 }, height: { ideal: 960 } },
 			});
-			if (state !== "asking") { // the page was left meanwhile
+			if (state !== "asking") { // the user has left the page
 				given.getTracks().forEach((track) => track.stop());
 				return;
 			}
@@ -105,15 +105,15 @@
 				show("live", "take");
 			}
 		} catch (error) {
-			if (state === "asking") { // a file that was chosen meanwhile stays
+			if (state === "asking") { // a file that the user has chosen stays
 				stop();
 				show(reasons[error.name] || "failed", "start");
 			}
 		}
 	};
 
-	// keep draws a part of a source as the still, and puts it into the form as a JPEG. It returns the state that
-	// follows. A large part is made smaller, as far as its shorter side stays long enough.
+	// keep draws a part of a source as the still, and stores it in the form as a JPEG. It returns the next state.
+	// A large part is scaled down until its shorter side has the minimum length.
 	const keep = async (source, x, y, width, height, failed) => {
 		const [longer, shorter] = [Math.max(width, height), Math.min(width, height)];
 		const scale = Math.min(1, Math.max(longestSide / longer, shortestSide / shorter));
@@ -144,7 +144,7 @@
 	};
 
 	// take stores the visible part of the picture: the middle, three to four. For a camera with few pixels it
-	// stores more, so that neither side gets too short.
+	// stores more, so that neither side is too short.
 	const take = async () => {
 		const { videoWidth, videoHeight } = part.video;
 		const width = Math.min(videoWidth, Math.max(shortestSide, videoHeight * 3 / 4));
@@ -156,8 +156,8 @@
 		shows(next);
 	};
 
-	// choose makes a JPEG of a chosen file, so that its size and its type do not matter. The file's own data,
-	// such as where it was taken, is left behind.
+	// choose converts a chosen file to a JPEG, whatever its size and type. The file's metadata, such as the
+	// location, is not sent.
 	const choose = async () => {
 		const file = input.files[0];
 		if (!file) {
@@ -178,7 +178,7 @@
 
 	input.accept = "image/*";
 	part.file.querySelector("label").textContent = form.dataset.label;
-	part.file.querySelector("p").textContent = form.dataset.hint; // any picture, which choose makes small
+	part.file.querySelector("p").textContent = form.dataset.hint; // any picture, which choose scales down
 	input.addEventListener("change", choose);
 	part.start.addEventListener("click", start);
 	part.retake.addEventListener("click", start);

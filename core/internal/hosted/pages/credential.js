@@ -1,5 +1,5 @@
-// The page that waits for a wallet. If the browser has the Digital Credentials API, the form asks the wallets
-// that the browser knows, and posts their response. The link and the code on the page work without this
+// The page that waits for a wallet. If the browser has the Digital Credentials API, the form sends a request to
+// the wallets of the browser, and posts their response. The link and the code on the page work without this
 // script.
 (() => {
 	"use strict";
@@ -14,15 +14,15 @@
 	const says = form.querySelector("[data-part=says]");
 	let asking = false;
 
-	// refuse posts the page's form for cancelling.
-	const refuse = () => {
+	// decline posts the page's form for cancelling.
+	const decline = () => {
 		const cancel = document.querySelector("form[data-outcome=cancel]");
 		if (cancel) {
 			cancel.requestSubmit();
 		}
 	};
 
-	// requests returns the requests of the page, by the protocols that the browser has.
+	// requests returns the requests of the page whose protocols the browser supports.
 	const requests = () => {
 		const { protocol, request, more } = form.dataset;
 		const allows = DigitalCredential.userAgentAllowsProtocol;
@@ -44,7 +44,7 @@
 		} catch (error) {
 			asking = false;
 			if (error.name === "NotAllowedError") {
-				refuse();
+				decline();
 				return;
 			}
 			button.removeAttribute("aria-disabled");

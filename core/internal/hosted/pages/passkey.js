@@ -1,5 +1,5 @@
 // A page on which a passkey is created or used. Its form is hidden until this script has found that the
-// browser has passkeys. The hop page continues to the site automatically if it has nothing to offer.
+// browser supports passkeys. The redirect page continues to the site automatically if there is no form.
 (async () => {
 	"use strict";
 
@@ -15,7 +15,7 @@
 		}
 	};
 
-	// A new passkey is worth its while where the device itself can keep it. A passkey that exists may be anywhere.
+	// A new passkey is useful if the device itself can store it. An existing passkey may be on any device.
 	const able = async () => {
 		if (!window.PublicKeyCredential || !navigator.credentials) {
 			return false;
@@ -80,7 +80,7 @@
 		}
 	});
 	addEventListener("pageshow", (event) => {
-		if (event.persisted) { // the user came back: what the form holds is used up
+		if (event.persisted) { // the user came back: the values of the form are used up
 			location.reload();
 		}
 	});

@@ -1,17 +1,17 @@
 // A page that waits for a wallet, a phone, or another request of this browser. The script requests the page's
-// next state, and loads a page only if the state has changed. So until then, screen readers do not repeat the
-// page, the focus stays, and nothing flickers. Without script, the page reloads itself.
+// next state, and loads a page only if the state has changed. Until then, screen readers do not repeat the
+// page, the focus stays, and the page does not flicker. Without script, the page reloads itself.
 (() => {
 	"use strict";
 
 	const { page, state, again } = document.body.dataset;
 	const usual = Number(document.body.dataset.after) * 1000;
-	const longest = 30000; // between two questions, and for an answer
+	const longest = 30000; // between two requests, and for a response
 	let delay = usual;
 	let timer = 0;
 	let over = false;
 
-	// A wallet's dialog or a form that is being sent must not be ended by another page.
+	// Another page must not interrupt a wallet's dialog or a form that is being sent.
 	const mayLeave = () => !over && !document.querySelector("[data-step=credential] [aria-disabled=true]");
 
 	const shows = (next) => {

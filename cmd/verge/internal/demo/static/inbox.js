@@ -1,11 +1,11 @@
-// Shows deliveries as they arrive. Rows come rendered and escaped by the
-// server, the very ones a reload would show. Without this script, reload.
+// Shows deliveries as they arrive. The server renders and escapes the rows, so
+// they are the same as after a reload. Without this script, reload the page.
 "use strict";
 
 const list = document.getElementById("deliveries");
 const none = document.getElementById("none");
 const live = document.getElementById("live");
-const kept = 200;
+const maxRows = 200;
 
 function say(text, kind) {
   live.textContent = text;
@@ -21,9 +21,9 @@ stream.onmessage = (message) => {
   list.insertAdjacentHTML("afterbegin", message.data);
   list.firstElementChild.classList.add("fresh");
   none.hidden = true;
-  while (list.childElementCount > kept) list.lastElementChild.remove();
+  while (list.childElementCount > maxRows) list.lastElementChild.remove();
 };
-// A page kept for the back button must not hold one of the few connections
+// A page in the back-forward cache must not keep one of the few connections
 // that a browser opens to one site.
 window.addEventListener("pagehide", () => stream.close());
 window.addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
