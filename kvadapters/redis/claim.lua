@@ -2,11 +2,11 @@
 -- Reads everything before the first write.
 --
 -- KEYS: names, expiries, due, tasks.
--- ARGV: now, end of the lease, n, how many names to sweep, the claim's id.
--- Returns when the next task falls due ('' for never), then the id and the body of each task.
+-- ARGV: now, end of the lease, n, the number of names to sweep, the claim's id.
+-- Returns the time of the next task ('' for none), then the id and the body of each task.
 local call = redis.call
 local due, reply = {}, {''}
--- In most cases nothing is due, and the first task shows that.
+-- Usually no task is due, and reading the first task is enough.
 local next = call('ZRANGEBYSCORE', KEYS[3], '-inf', '+inf', 'WITHSCORES', 'LIMIT', '0', '1')
 if #next > 0 and tonumber(next[2]) <= tonumber(ARGV[1]) then
 	due = call('ZRANGEBYSCORE', KEYS[3], '-inf', ARGV[1], 'LIMIT', '0', ARGV[3])
@@ -36,7 +36,7 @@ if ARGV[4] ~= '0' then
 end
 
 if #due > 0 then
-	local scores, leases = {}, {} -- in one call each, because a call costs more than what it does
+	local scores, leases = {}, {} -- in one call each, because a call costs more than its work
 	for i = 1, #due do
 		local id = due[i]
 		scores[2 * i - 1], scores[2 * i] = ARGV[2], id

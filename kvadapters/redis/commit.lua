@@ -1,16 +1,16 @@
--- Does transactions of one partition, which have no item and no task in common. Each is done or refused
--- alone. Reads everything that can fail before the first write, because a script that fails half-way keeps
--- what it has written. All writes of one kind are one call, because a call costs more than what it does.
+-- Applies transactions of one partition, which have no item and no task in common. Each is applied or rejected
+-- alone. Every read that can fail comes before the first write, because a script that fails half-way keeps
+-- its writes. All writes of one kind are one call, because a call costs more than its work.
 --
 -- KEYS: names, expiries, due, tasks; then items.
 -- ARGV: for each transaction a head of one byte each: whether to sweep, the number of checks, held, puts,
 -- deletes, schedule and cancel, and the index in KEYS of each check, put and delete. The other arguments of
 -- each of them follow, in this order.
--- Returns for each transaction 1, or what it found: failed checks with their items, and lost leases.
+-- Returns for each transaction 1, or the conflict: failed checks with their items, and lost leases.
 local call, byte, sub = redis.call, string.byte, string.sub
 local names, expiries, due, tasks = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local replies, sweep, leases, puts = {}, 0, 0, 0
--- What to write: the arguments of each call.
+-- The writes: the arguments of each call.
 local named, values, ending, endless = {}, {}, {}, {}
 local unnamed, removed = {}, {}
 local bodies, taken, times = {}, {}, {}
@@ -84,8 +84,8 @@ while a <= last do
 end
 
 -- A key of a wrong type makes the script fail here or in the first write. The
--- first write is to the names or, if nothing is put or deleted, to the tasks.
--- Who holds a task has read the tasks above.
+-- first write is to the names or, without puts and deletes, to the tasks.
+-- The tasks were read above if the transaction holds one.
 if puts + #removed > 0 then
 	call('ZCARD', expiries)
 	if leases == 0 and #times + #undue > 0 then
@@ -121,7 +121,7 @@ local function writes()
 		call('DEL', unpack(removed))
 	end
 	if #bodies > 0 then
-		if write('HSET', tasks, bodies) < #taken then -- one was there, perhaps leased
+		if write('HSET', tasks, bodies) < #taken then -- a task existed, perhaps leased
 			call('HDEL', tasks, unpack(taken))
 		end
 		call('ZADD', due, unpack(times))
@@ -142,8 +142,8 @@ local function writes()
 	end
 end
 
--- One pcall around all writes costs less than one for each. The reply begins with the code of the error,
--- by which a client sees that its server has become a replica.
+-- One pcall around all writes costs less than one for each. The reply begins with the code of the error.
+-- This code shows a client that its server has become a replica.
 local ok, reason = pcall(writes)
 if not ok then
 	reason = type(reason) == 'table' and reason.err or reason -- a table since Redis 7

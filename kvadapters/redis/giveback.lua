@@ -1,4 +1,4 @@
--- Gives charges back. A counter that was not charged since is as it was before.
+-- Returns charges. A counter without a later charge has its previous value again.
 --
 -- KEYS: counters. ARGV: now; for each counter, the value before its charge (-1 if
 -- there was none), and the value after it. All numbers are microseconds below 2^53.

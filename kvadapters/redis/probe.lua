@@ -1,4 +1,4 @@
--- Does once what the other scripts do, so that a missing permission shows.
+-- Calls each command of the other scripts once, so that a missing permission is found.
 --
 -- KEYS: a string, a zset, a hash.
 redis.call('SET', KEYS[1], '1', 'PX', '1000')

@@ -3,7 +3,7 @@
 --
 -- KEYS: counters. ARGV: for each request, now and the number of its charges; for
 -- each charge, the index in KEYS, the cost and the burst.
--- Returns for each charge the counter as it was before, or -1 if there was none.
+-- Returns for each charge the previous value of the counter, or -1 if there was none.
 local number, max = tonumber, math.max
 local tats, ttls, before = {}, {}, {}
 local a, last = 1, #ARGV
@@ -25,10 +25,9 @@ while a < last do
 		for c = a + 2, stop, 3 do
 			local k = number(ARGV[c])
 			local tat = max(tats[k], now) + number(ARGV[c + 1])
-			-- A counter that lies before now means the same as no counter. It is
-			-- kept ten seconds longer for instances whose clocks lag. It is not kept
-			-- longer than that, so that an instance whose clock was set back does
-			-- not wait for the old time.
+			-- A counter before now means the same as no counter. It is kept ten
+			-- seconds longer for instances whose clocks lag. Longer would make an
+			-- instance whose clock was set back wait for the old time.
 			tats[k], ttls[k] = tat, math.ceil((tat - now) / 1000) + 10000
 		end
 	end
