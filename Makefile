@@ -1,12 +1,12 @@
-# What can be done here: make help.
+# `make help` lists the targets.
 
 GO     ?= go
 VERGE  := dist/verge
-# The race detector needs a C compiler; without one the same tests run plain.
+# The race detector needs a C compiler; without one the same tests run without it.
 RACE   := $(shell test "$$($(GO) env CGO_ENABLED)" = 1 && command -v "$$($(GO) env CC)" >/dev/null && echo -race)
-# wazero's compiler takes eight times as long with it. What it is left out of
-# computes and shares nothing; the rest of wazero needs it, or else the
-# instances of sync.Map that it shares with other packages lose it, too.
+# wazero's compiler takes eight times as long with it. The packages without it share
+# no data; the rest of wazero needs it, or else the instances of sync.Map that it
+# shares with other packages lose it as well.
 RACE   += $(if $(RACE),$(foreach p,engine/wazevo/backend/... engine/wazevo/frontend engine/wazevo/ssa leb128 wasm/binary,-gcflags=github.com/tetratelabs/wazero/internal/$p=-race=false))
 
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
@@ -21,8 +21,8 @@ BENCHSTAT   := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4d
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-# The module takes two fifths of a first build, and dev uses it only with --engine wasm. If an earlier build put one
-# into the binary, it is built again, since it must not be older than the command.
+# The module takes two fifths of a first build, and dev uses it only with --engine wasm. If an earlier build embedded one
+# in the binary, it is built again, because it must not be older than the command.
 MODULE := cmd/verge/internal/cli/module/verge.wasm.gz
 run: $(if $(wildcard $(MODULE)),build,command) ## run everything on this machine: service, demo site, webhook inbox
 	@$(VERGE) dev
@@ -38,7 +38,7 @@ run: $(if $(wildcard $(MODULE)),build,command) ## run everything on this machine
 # Longfellow's proofs take ten times as long with the detector, which sees its short tests. A simulated history
 # runs one coroutine at a time, so the detector would see nothing in it. The tests of SERIAL start no
 # goroutines, and take up to forty times as long with it. The driven tests leave the processors idle
-# half of the time, so the packages for the detector are compiled meanwhile, at the lowest priority.
+# half of the time, so the packages for the detector are compiled at the same time, at the lowest priority.
 DRIVEN := ./testharness/conformance ./cmd/verge/internal/cli ./cmd/verge/internal/demo ./edge/workers \
 	./edge/internal/longfellow \
 	./testharness/internal/simulation
@@ -58,7 +58,7 @@ else
 	@$(TEST) -short -p 6 -parallel 4 -timeout 30m $(DRIVEN) $(SLOW) ./...
 endif
 
-mutants: ## break the code, one small way at a time, and see that a test notices each
+mutants: ## break the code, one small way at a time, and check that a test fails each time
 	$(GO) run ./testharness/mutants
 
 # SEEDS is the number of histories, and SEED repeats one of them and prints it.
@@ -66,33 +66,33 @@ SEEDS ?= 2000
 simulate: ## run random histories of faults and changes over the real core: SEEDS=n, or SEED=n to repeat one
 	@$(GO) run ./testharness/internal/simulation/simulate $(if $(SEED),-replay $(SEED),-seeds $(SEEDS))
 
-# The peers are installed outside of the repository. A peer that cannot be had is skipped with the reason.
+# The peers are installed outside the repository. A peer that cannot be installed is skipped with the reason.
 PEERS ?= $(or $(TMPDIR),/tmp)/verge-peers
-bench-peers: ## measure next to programs that one could run instead, installed into PEERS
+bench-peers: ## measure alternatives to Verge in the same run, installed into PEERS
 	@mkdir -p $(PEERS) dist
 	-npm install --prefix $(PEERS) --no-audit --no-fund --ignore-scripts oidc-provider@9.13.3
 	VERGE_PEERS=$(PEERS) $(GO) test ./testharness/bench -run '^$$' -bench Peers -v -count 6 -timeout 1h \
 		| tee dist/bench-peers.txt
 	@! grep -q '^FAIL' dist/bench-peers.txt
 
-# BENCH is a pattern of names, as in: make bench BENCH=Endpoint/validate. VERGE_LONG=1 adds a large publisher to
+# BENCH is a pattern of names, for example: make bench BENCH=Endpoint/validate. VERGE_LONG=1 adds a large publisher to
 # the console. benchstat compares two runs: go run $(BENCHSTAT) before.txt after.txt
 BENCH ?= .
-bench: build ## measure next to a bare net/http server, and guests next to the native core, in one run
+bench: build ## measure against a bare net/http server, and guests against the native core, in one run
 	@mkdir -p dist
 	$(GO) test ./testharness/bench -run '^$$' -bench '$(BENCH)' -count 6 -timeout 3h $(if $(VERGE_LONG),,-short) \
 		| tee dist/bench.txt
 	@! grep -q '^FAIL' dist/bench.txt
 	$(GO) run $(BENCHSTAT) dist/bench.txt
 
-# SESSIONS is the number of sessions of each part, and USERS of those at the same time. The costs of claims are measured
+# SESSIONS is the number of sessions of each part, and USERS the number of concurrent ones. The costs of claims are measured
 # at each number of TIMERS. The tables are for the page "Capacity" of cmd/verge/OPERATING.md.
 SESSIONS  ?= 2000
 STORES    ?= memory,bolt,redis,postgres
 INSTANCES ?= 1,2,4
 TIMERS    ?= 1000,100000
 USERS     ?= 16
-scale: ## measure what a session costs on each store, and calculate what binds first: SESSIONS=n STORES=redis
+scale: ## measure the cost of a session on each store, and calculate the first bottleneck: SESSIONS=n STORES=redis
 	@mkdir -p dist
 	$(GO) test ./testharness/scale -run '^TestScale$$' -count 1 -timeout 3h -v -sessions $(SESSIONS) -stores $(STORES) \
 		-instances $(INSTANCES) -timers $(TIMERS) -users $(USERS) -out $(CURDIR)/dist/scale.md
@@ -103,21 +103,21 @@ scale: ## measure what a session costs on each store, and calculate what binds f
 define step
 @printf '  %s' $(1); begin=$$(date +%s); \
 ( while sleep 10 >/dev/null 2>&1; do printf ' %s s' $$(( $$(date +%s) - begin )); done ) & ticks=$$!; \
-said=$$( $(2) 2>&1 ); code=$$?; kill $$ticks 2>/dev/null; \
-if [ $$code = 0 ]; then echo " done in $$(( $$(date +%s) - begin )) s"; else printf ' failed\n%s\n' "$$said"; fi; exit $$code
+output=$$( $(2) 2>&1 ); code=$$?; kill $$ticks 2>/dev/null; \
+if [ $$code = 0 ]; then echo " done in $$(( $$(date +%s) - begin )) s"; else printf ' failed\n%s\n' "$$output"; fi; exit $$code
 endef
 
 build: module command ## build the static binary into dist/, with the module in it
 
-# The binary alone, with the module that is in its folder, if there is one.
+# Only the binary, with the module in its folder if one was built.
 command:
 	@mkdir -p dist
 	$(call step,'Building the command ...',CGO_ENABLED=0 $(GO) build -trimpath -ldflags="-s -w" -o $(VERGE) ./cmd/verge)
 
-wasm: module ## build the core as a WebAssembly module into dist/, and say its size, by kind of method
+wasm: module ## build the core as a WebAssembly module into dist/, and print its size, by kind of method
 	@$(GO) run ./cmd/generate/weigh dist/verge.wasm
 
-# The module alone. What wasm adds builds it once more for each kind of method.
+# Only the module. The target wasm also builds it for each kind of method.
 module:
 	@mkdir -p dist
 	$(call step,'Building the WebAssembly module ...',GOOS=wasip1 GOARCH=wasm CGO_ENABLED=0 $(GO) build -buildmode=c-shared -trimpath -ldflags="-s -w" $(shell cat wasm/postlink/gcflags.txt) -o dist/verge.wasm ./wasm/guest)
@@ -128,15 +128,15 @@ module:
 release: ## build, sign and upload the release of the tag, as a draft. CONTRIBUTING.md has the steps
 	.ci/release $(GO) run $(GORELEASER)
 
-release-dry: ## the same with a temporary key and without a tag or upload, and try what was packed
+release-dry: ## the same with a temporary key and without a tag or upload, and test the archive
 	.ci/release --dry-run $(GO) run $(GORELEASER)
 
-check-all: check ## what CI runs: check, then all tests at their full length
+check-all: check ## run the same as CI: check, then all tests in full
 	VERGE_LONG=1 $(MAKE) test
 
 check: check-build check-vet check-lint check-plain check-vulnerabilities check-generated ## build, vet, lint, known vulnerabilities, generated files
 
-# The parts of check, each of which can run alone. make -j check runs them in parallel.
+# The parts of check. Each can run alone. make -j check runs them in parallel.
 check-build:
 	$(GO) build ./...
 	GOOS=wasip1 GOARCH=wasm $(GO) build ./core/... ./wasm/...
@@ -149,7 +149,7 @@ check-vet:
 check-lint:
 	$(GO) run $(STATICCHECK) ./...
 
-# The prose has at most as many findings as before.
+# The number of findings in prose must not increase.
 check-plain:
 	$(GO) run ./cmd/generate/plain
 
@@ -159,7 +159,7 @@ check-vulnerabilities:
 check-generated:
 	.ci/generated
 
-generate: ## make the generated files again
+generate: ## run all generators again
 	$(GO) generate ./...
 
 fuzz: ## fuzz every parser for half a minute each
@@ -167,5 +167,5 @@ fuzz: ## fuzz every parser for half a minute each
 		for f in $$(grep -ho '^func Fuzz[A-Za-z0-9_]*' $$p/*_test.go | cut -c6-); do \
 			echo "$$p $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime 30s -fuzzminimizetime 1x $$p || exit 1; done; done
 
-clean: ## remove what was built, and the data of make run
+clean: ## remove the build output and the data of make run
 	rm -rf dist dist-man dist-release .verge
