@@ -1,4 +1,4 @@
-// Removes indentation and comment lines from the button, which pages load as it is.
+// Removes indentation and comment lines from the button, which pages load without a bundler.
 import { readFileSync, writeFileSync } from 'node:fs';
 
 const file = new URL('dist/button.js', import.meta.url);
