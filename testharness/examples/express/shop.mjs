@@ -1,4 +1,4 @@
-// A shop that sells to adults, with Express. README.md in the folder above says how to run it.
+// A shop that sells to adults, with Express. README.md in the parent folder explains how to run it.
 import { randomBytes } from 'node:crypto';
 import { ApiError, SignatureError, Verge, verifyEvent } from '@verge-id/sdk';
 import express from 'express';
@@ -12,7 +12,7 @@ const visitors = new Map();
 
 const app = express();
 
-// Webhooks come first: the signature is over the raw bytes, so nothing may parse them before.
+// Webhooks come first: the signature is over the raw bytes, so they must not be parsed before.
 const seen = new Set();
 app.post('/hook', express.raw({ type: '*/*', limit: '64kb' }), async (request, response) => {
   const event = await verifyEvent(WEBHOOK_SECRET, request.headers, request.body ?? '');
@@ -23,7 +23,7 @@ app.post('/hook', express.raw({ type: '*/*', limit: '64kb' }), async (request, r
   response.sendStatus(204);
 });
 
-// visitor returns what the shop knows about the browser, and gives a new browser a cookie.
+// visitor returns the shop's data about the browser, and sets a cookie in a new browser.
 function visitor(request, response) {
   const id = /(?:^|; )shop=([0-9a-f]{32})/.exec(request.get('Cookie') ?? '')?.[1];
   if (visitors.has(id)) return visitors.get(id);
@@ -61,7 +61,7 @@ app.get('/return', async (request, response) => {
   response.redirect(303, '/');
 });
 
-// Express passes the errors of the handlers here.
+// Express passes the errors of handlers to this function.
 app.use((error, _request, response, _next) => {
   if (error instanceof SignatureError) return response.status(401).send(error.message);
   console.error(error);

@@ -1,4 +1,4 @@
-# A shop that sells to adults, with Flask. README.md in the folder above says how to run it.
+# A shop that sells to adults, with Flask. README.md in the parent folder explains how to run it.
 import os
 import secrets
 
@@ -61,7 +61,7 @@ def back():
 
 @app.post("/hook")
 def hook():
-    # The signature is over the raw bytes, so nothing may parse them before.
+    # The signature is over the raw bytes, so they must not be parsed before.
     event = verify_event(os.environ["WEBHOOK_SECRET"], request.headers, request.get_data())
     if event["idempotency_key"] not in seen:
         seen.add(event["idempotency_key"])

@@ -1,4 +1,4 @@
-// Does what its input lists with the SDK of Node.js, and prints the outcomes. sdk_test.go has the cases.
+// Runs the calls in its input with the SDK of Node.js, and prints the outcomes. sdk_test.go has the cases.
 import { readFileSync } from 'node:fs';
 import { ApiError, SignatureError, Verge, VergeError, verifyEvent, verifySignature } from '@verge-id/sdk';
 

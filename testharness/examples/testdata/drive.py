@@ -1,4 +1,4 @@
-# Does what its input lists with the SDK of Python, and prints the outcomes. sdk_test.go has the cases.
+# Runs the calls in its input with the SDK of Python, and prints the outcomes. sdk_test.go has the cases.
 import base64
 import json
 import sys

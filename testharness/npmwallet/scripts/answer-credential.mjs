@@ -1,6 +1,6 @@
-// A wallet of @openid4vc/openid4vp and @owf/mdoc that a browser asks by the Digital Credentials API, with OpenID4VP.
-// In: origin (of the page), data (of the request), and what documentOf needs (wallet.mjs). Out: data, that of the
-// answer; clientId, responseMode and verifierInfo of the request; or error, if the wallet does not accept the
+// A wallet of @openid4vc/openid4vp and @owf/mdoc that a browser calls by the Digital Credentials API, with OpenID4VP.
+// In: origin (of the page), data (of the request), and the input of documentOf (wallet.mjs). Out: data (of the
+// response); clientId, responseMode and verifierInfo of the request; or error, if the wallet does not accept the
 // request.
 import { SessionTranscript } from "@owf/mdoc";
 import { context, input, output } from "./context.mjs";

@@ -1,15 +1,15 @@
-// Wallets of @credo-ts/openid4vc: each issues itself a document, opens a link, and sends its answer. In: a list of
-// link, docType (for an SD-JWT: its vct), namespace, claims or sdJWTClaims, chain (of the issuer: its own certificate
-// alone, hex), issuerKey and deviceKey (JWK), signed and validUntil (RFC 3339), now (seconds, the first one's counts),
-// and verifier, the certificate in hex of a service that the wallet knows. Out: a list of error, if the wallet does not
-// accept the request, or else status and body of what the service answers, clientId and responseMode of the request,
-// and signed, if it is.
+// Wallets of @credo-ts/openid4vc: each issues itself a document, opens a link, and sends its response. In: a list of
+// link, docType (for an SD-JWT: its vct), namespace, claims or sdJWTClaims, chain (of the issuer: only its own
+// certificate, hex), issuerKey and deviceKey (JWK), signed and validUntil (RFC 3339), now (seconds; the first
+// one is used), and verifier, the certificate in hex of a service that the wallet knows. Out: a list of error, if the
+// wallet does not accept the request, or else status and body of the service's response, clientId and responseMode of
+// the request, and signed, if it is signed.
 import { DateOnly, Kms, MdocRecord, SdJwtVcRecord, X509Certificate } from "@credo-ts/core";
 import { text } from "node:stream/consumers";
 import { openAgent } from "./credo-agent.mjs";
 
 const all = JSON.parse(await text(process.stdin));
-// The service has a clock of its own, which certificates and the binding of keys follow.
+// The service has its own clock, which applies to certificates and key bindings.
 const now = all[0].now * 1000;
 globalThis.Date = new Proxy(Date, {
   construct: (made, args) => new made(...(args.length === 0 ? [now] : args)),

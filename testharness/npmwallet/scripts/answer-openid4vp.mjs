@@ -1,6 +1,6 @@
-// A wallet of @openid4vc/openid4vp and @owf/mdoc: it opens a link, issues itself a document that has what is
-// asked for, and sends its answer. In: link, and what documentOf needs (wallet.mjs). Out: status and body of
-// what the service answers, clientId and responseMode of the request, and algorithms, those that it announces.
+// A wallet of @openid4vc/openid4vp and @owf/mdoc: it opens a link, issues itself a document with the requested
+// elements, and sends its response. In: link, and the input of documentOf (wallet.mjs). Out: status and body of
+// the service's response, clientId and responseMode of the request, and the algorithms that it announces.
 import { SessionTranscript } from "@owf/mdoc";
 import { context, input, output } from "./context.mjs";
 import { presentSDJWT } from "./sdjwt.mjs";

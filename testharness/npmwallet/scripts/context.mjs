@@ -1,5 +1,5 @@
-// What @owf/mdoc leaves to whoever uses it: hashes, signatures of COSE, and X.509. And what every script
-// needs.
+// The functions that @owf/mdoc requires from its users: hashes, signatures of COSE, and X.509. It also has the
+// functions that every script needs.
 import { CoseKey } from "@owf/mdoc";
 import { createHash, createPrivateKey, createPublicKey, randomBytes } from "node:crypto";
 import { sign, verify, X509Certificate } from "node:crypto";
@@ -13,7 +13,7 @@ export const hex = (b) => Buffer.from(b).toString("hex");
 const digests = { "SHA-256": "sha256", "SHA-384": "sha384", "SHA-512": "sha512" };
 const digestOf = { "P-256": "sha256", "P-384": "sha384", "P-521": "sha512" };
 const dsaEncoding = "ieee-p1363";
-// Of the curves beside P-256, @owf/mdoc knows the names in lower case only.
+// For curves other than P-256, @owf/mdoc knows only names in lower case.
 export const coseKey = (Key, jwk, alg) =>
   Key.fromJwk({ ...jwk, crv: jwk.crv === "P-256" ? jwk.crv : jwk.crv.toLowerCase(), ...(alg && { alg }) });
 const jwkOf = ({ jwk }) => ({ ...jwk, crv: jwk.crv.toUpperCase() });

@@ -1,5 +1,5 @@
-// An agent of @credo-ts/core for one answer. Its keys and its records are in memory, so that it needs no library in
-// machine code.
+// An agent of @credo-ts/core for one response. Its keys and records are in memory, so that it needs no native
+// library.
 import { Agent, InjectionSymbols, Kms, RecordNotFoundError } from "@credo-ts/core";
 import { OpenId4VcModule } from "@credo-ts/openid4vc";
 import { createCipheriv, createHash, createPrivateKey, createPublicKey, diffieHellman } from "node:crypto";
@@ -70,7 +70,7 @@ class Keys {
   }
 }
 
-// Records holds the records of an agent. A query has tags, or a list of such queries: any of these.
+// Records contains the records of an agent. A query has tags, or a list of queries of which one must match.
 class Records {
   supportsCursorPagination = false;
   #records = new Map();
@@ -107,7 +107,7 @@ class Records {
   }
 }
 
-// openAgent returns an agent with keys, which are JWKs by their ids.
+// openAgent returns an agent with keys: JWKs by their ids.
 export const openAgent = async (keys) => {
   const records = {
     register: (manager) => manager.registerInstance(InjectionSymbols.StorageService, new Records()),

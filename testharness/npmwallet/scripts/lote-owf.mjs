@@ -1,4 +1,4 @@
-// Makes a signed list of trusted entities (ETSI TS 119 602) with @owf/eudi-lote. In: key (JWK of the signer, on
+// Creates a signed list of trusted entities (ETSI TS 119 602) with @owf/eudi-lote. In: key (JWK of the signer, on
 // P-256), chain (of the signer, base64 each), operator, sequence, issued and nextUpdate (RFC 3339), and services,
 // each with entity, name, type and certificates (base64 each). A service may have a status. Out: jws.
 import { base64DerToPem, ES256 } from "@owf/crypto";

@@ -1,5 +1,5 @@
-// Issues a document with @auth0/mdl, and answers a request for elements of it as that library does: for
-// age_over_NN it may send another age_over that says enough. In: docType, namespace, claims, ask (names),
+// Issues a document with @auth0/mdl, and responds to a request for its elements with that library: for
+// age_over_NN it may send another age_over that is sufficient. In: docType, namespace, claims, ask (names),
 // transcript (hex), chain (hex each), issuerKey and deviceKey (JWK), signed and validUntil (RFC 3339). Out:
 // response (hex).
 import mdl from "@auth0/mdl";

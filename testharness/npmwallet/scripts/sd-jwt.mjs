@@ -1,5 +1,5 @@
-// @sd-jwt/sd-jwt-vc presents documents of its own, one for each query, and verifies presentations of ours. In: what
-// presentSDJWT needs, queries (of DCQL), binding (aud, nonce and iat), ours, and now. Out: theirs and verdicts.
+// @sd-jwt/sd-jwt-vc presents its own documents, one for each query, and verifies our presentations. In: the input of
+// presentSDJWT, queries (of DCQL), binding (aud, nonce and iat), ours, and now. Out: theirs and verdicts.
 import { input, output } from "./context.mjs";
 import { presentSDJWT, verifySDJWT } from "./sdjwt.mjs";
 

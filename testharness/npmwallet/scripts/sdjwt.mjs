@@ -27,7 +27,7 @@ const verifierOf = (key) => async (data, signature) => {
   }
 };
 
-// everything returns the frame that hides each claim, and each member of an object.
+// everything returns the frame that hides each claim, and each field of an object.
 const everything = (claims) => {
   const frame = { _sd: Object.keys(claims), _sd_decoy: 2 };
   for (const [name, value] of Object.entries(claims)) {
@@ -77,7 +77,7 @@ export const presentSDJWT = async (given, asked, { aud, nonce, iat }) => {
   });
 };
 
-// verifySDJWT returns the claims of a presentation, or why it is not accepted.
+// verifySDJWT returns the claims of a presentation, or the reason why it is not accepted.
 export const verifySDJWT = async (presentation, { nonce, now }) => {
   const header = JSON.parse(Buffer.from(presentation.split(".")[0], "base64url"));
   const verifier = new SDJwtVcInstance({

@@ -1,4 +1,4 @@
-// It issues a status list by each library, and reads ours by each.
+// Issues a status list with each library, and reads our list with each.
 import { createPrivateKey, sign } from 'node:crypto'
 import * as owf from '@owf/token-status-list'
 import { CoseKey } from '@owf/cose'

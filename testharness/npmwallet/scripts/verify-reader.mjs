@@ -1,5 +1,5 @@
 // Verifies the readerAuth of a request by org-iso-mdoc with @owf/mdoc. That library does not know the handover of
-// ISO/IEC 18013-7, Annex C, so what the reader has signed is put together here from the bytes as they were sent. In:
+// ISO/IEC 18013-7, Annex C, so the text that the reader has signed is composed here from the bytes that were sent. In:
 // an array of request and transcript (hex). Out: one of good, signer (hex of the certificate) and elements.
 import { cborDecode, cborEncode, DataItem, DeviceRequest } from "@owf/mdoc";
 import { bytes, context, hex, input, output } from "./context.mjs";

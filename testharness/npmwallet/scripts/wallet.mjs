@@ -1,4 +1,4 @@
-// What a wallet of @openid4vc/openid4vp and @owf/mdoc does for each request, whichever way it comes.
+// The steps of a wallet of @openid4vc/openid4vp and @owf/mdoc for each request, by any transport.
 import { Openid4vpClient } from "@openid4vc/openid4vp";
 import { setGlobalConfig } from "@openid4vc/utils";
 import {
@@ -74,8 +74,8 @@ const documentOf = (given, docType, namespace) => {
   });
 };
 
-// keyOf returns the key that the answer to a request is encrypted to, and its thumbprint. Both are undefined for an
-// answer in the clear.
+// keyOf returns the key that encrypts the response to a request, and its thumbprint. Both are undefined for an
+// unencrypted response.
 export const keyOf = async (request) => {
   if (!request.response_mode.endsWith(".jwt")) return {};
   const key = request.client_metadata.jwks.keys[0];
@@ -112,8 +112,8 @@ export const askedOf = (given, query) => {
   return asked;
 };
 
-// answerTo returns the parameters of an answer with a DeviceResponse, or with an SD-JWT, which is a text. key is that
-// of keyOf, and origin that of the page, if a browser asks.
+// answerTo returns the parameters of a response with a DeviceResponse, or with an SD-JWT, which is a text. key is the
+// result of keyOf, and origin the origin of the page, if a browser sent the request.
 export const answerTo = (request, asked, response, key, origin) =>
   client.createOpenid4vpAuthorizationResponse({
     authorizationRequestPayload: request,

@@ -1,5 +1,5 @@
-// A site with @auth/core. Its argument is {origin, secret} in JSON. For each line "begin" it prints the address of an
-// authorization request. For each line with the address of a return, it prints the claims of the ID token and the
+// A site with @auth/core. Its argument is {origin, secret} in JSON. For each line "begin" it prints the URL of an
+// authorization request. For each line with the URL of a return, it prints the claims of the ID token and the
 // user of the session, or the error.
 import { createInterface } from "node:readline";
 import { Auth, skipCSRFCheck } from "@auth/core";

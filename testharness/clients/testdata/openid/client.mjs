@@ -1,5 +1,5 @@
 // A client by openid-client. Its argument is {issuer, client, secret, auth, redirect, ahead} in JSON. For each line
-// "begin" it prints the address of an authorization request. For each line with the address of a return, it prints
+// "begin" it prints the URL of an authorization request. For each line with the URL of a return, it prints
 // the claims of the ID token and of userinfo, or the error.
 import { createInterface } from "node:readline";
 import * as openid from "openid-client";

@@ -1,4 +1,4 @@
-// An OpenID provider for tests, made of the npm package oidc-provider. It reads its configuration from standard
+// An OpenID provider for tests, based on the npm package oidc-provider. It reads its configuration from standard
 // input as JSON, listens on a free port of the given address, and prints its issuer.
 //
 //   package    the address of the package's main module
@@ -6,9 +6,9 @@
 //   cert, key  its certificate and key, PEM
 //   client     the client's public key, PEM: it authenticates by private_key_jwt, ES256
 //   returns    the client's return addresses
-//   scopes     by each scope, the claims that it brings
+//   scopes     the claims of each scope
 //
-// A POST to /control says how the next logins end: {claims, acr, error}, or {rotate: true} for a new key.
+// A POST to /control sets the result of the next logins: {claims, acr, error}, or {rotate: true} for a new key.
 import { createPublicKey, generateKeyPairSync, randomUUID } from "node:crypto";
 import { createServer } from "node:https";
 import { text } from "node:stream/consumers";
@@ -17,7 +17,7 @@ const given = JSON.parse(await text(process.stdin));
 const { Provider } = await import(given.package);
 
 let login = {};
-let answer; // the request listener of the provider with the present key
+let respond; // the request listener of the provider with the present key
 let provider;
 
 const key = () => ({
@@ -27,7 +27,7 @@ const key = () => ({
   kid: randomUUID(),
 });
 
-// stored keeps everything for as long as the process lives, so that a new provider knows what the one before did.
+// stored keeps all records until the process ends, so that a new provider has the records of the previous one.
 const stored = new Map();
 class Stored {
   constructor(kind) {
@@ -53,7 +53,7 @@ class Stored {
   }
 }
 
-// renew makes a provider with one new key.
+// renew creates a provider with one new key.
 function renew(issuer) {
   provider = new Provider(issuer, {
     adapter: Stored,
@@ -72,7 +72,7 @@ function renew(issuer) {
     scopes: ["openid", ...Object.keys(given.scopes)],
     claims: { openid: ["sub"], acr: null, verified_claims: null, ...given.scopes },
     acrValues: ["urn:age-verification", "urn:test:high", "urn:test:low"],
-    conformIdTokenClaims: false, // the claims of scopes stand in the ID token
+    conformIdTokenClaims: false, // the ID token contains the claims of scopes
     pkce: { required: () => true },
     features: {
       devInteractions: { enabled: false },
@@ -84,7 +84,7 @@ function renew(issuer) {
     cookies: { keys: ["only for tests"] },
     interactions: { url: (_, interaction) => `/interaction/${interaction.uid}` },
     findAccount: (_, id) => ({ accountId: id, claims: () => ({ sub: id, ...login.claims }) }),
-    // Nobody is asked for consent.
+    // Users are not asked for consent.
     async loadExistingGrant(ctx) {
       const grant = new provider.Grant({
         clientId: ctx.oidc.client.clientId,
@@ -96,21 +96,21 @@ function renew(issuer) {
       return grant;
     },
   });
-  answer = provider.callback();
+  respond = provider.callback();
 }
 
 async function interact(req, res) {
   const { params } = await provider.interactionDetails(req, res);
   const result = login.error
-    ? { error: login.error, error_description: "The test wants it." }
+    ? { error: login.error, error_description: "The test requires it." }
     : { login: { accountId: "person-canary", acr: login.acr || params.acr_values?.split(" ")[0] } };
   await provider.interactionFinished(req, res, result, { mergeWithLastSubmission: false });
 }
 
 async function control(req, res, issuer) {
-  const said = JSON.parse(await text(req));
-  if (said.rotate) renew(issuer);
-  else login = said;
+  const next = JSON.parse(await text(req));
+  if (next.rotate) renew(issuer);
+  else login = next;
   res.end();
 }
 
@@ -123,7 +123,7 @@ server.listen(0, given.host, () => {
     try {
       if (req.url === "/control") await control(req, res, issuer);
       else if (req.url.startsWith("/interaction/")) await interact(req, res);
-      else await answer(req, res);
+      else await respond(req, res);
     } catch (err) {
       console.error(err);
       res.statusCode = 500;
