@@ -1,5 +1,5 @@
 // Command plain finds English that readers stumble over: vague references, verbs of speech for software,
-// words with two meanings. It reads comments, strings, documents and pages.
+// words with two meanings. It reads comments, strings, documents, pages and the names of mutants.
 //
 //	go run ./cmd/generate/plain PATH…   list the findings of files and folders
 //	go run ./cmd/generate/plain         compare the number of findings with the limit, which make check does
@@ -59,7 +59,7 @@ func run(args []string, out io.Writer) error {
 
 var (
 	// read are the names of files with prose.
-	read = regexp.MustCompile(`\.(?:go|templ|md|yaml|yml|toml)$`)
+	read = regexp.MustCompile(`\.(?:go|templ|js|mjs|css|md|yaml|yml|toml)$|^testharness/mutants/table/.*\.txt$`)
 	// skipped are generated files, the files of tests, and the rules, which consist of bad examples.
 	skipped = regexp.MustCompile(`_templ\.go$|(?:^|/)testdata/|^cmd/generate/plain/`)
 )

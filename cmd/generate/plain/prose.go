@@ -18,22 +18,25 @@ type line struct {
 // paragraph is prose that is read as a whole, because phrases run over the ends of lines.
 type paragraph []line
 
-// proseOf returns the paragraphs of a file: comments and sentences in strings of Go and templ, Markdown
-// without its code, descriptions and comments of YAML and TOML.
+// proseOf returns the paragraphs of a file: comments and sentences in strings of Go, templ, JavaScript and
+// CSS, Markdown without its code, descriptions and comments of YAML and TOML, and the names of mutants.
 func proseOf(name, text string) []paragraph {
 	switch path.Ext(name) {
-	case ".go":
+	case ".go", ".js", ".mjs", ".css":
 		return ofGo(text)
 	case ".templ":
 		return append(ofGo(text), ofTags(text)...)
 	case ".md":
 		return paragraphs(numbered(1, text))
+	case ".txt":
+		return ofMutants(text)
 	default:
 		return ofConfiguration(text)
 	}
 }
 
-// ofGo reads with Go's own scanner, which ignores errors: a templ file is Go between its tags.
+// ofGo reads with Go's own scanner, which ignores errors: a templ file is Go between its tags, and JavaScript
+// and CSS have the comments of Go.
 func ofGo(text string) []paragraph {
 	files := token.NewFileSet()
 	file := files.AddFile("", -1, len(text))
@@ -96,6 +99,16 @@ func ofTags(text string) (out []paragraph) {
 }
 
 var tags = regexp.MustCompile(`<[^>]*>|\{[^}]*\}`)
+
+// ofMutants returns the names in a file of the table of mutants.
+func ofMutants(text string) (out []paragraph) {
+	for _, l := range numbered(1, text) {
+		if name, ok := strings.CutPrefix(l.text, "breaks: "); ok {
+			out = append(out, paragraph{{l.number, name}})
+		}
+	}
+	return out
+}
 
 // ofConfiguration returns the comments and the values that are sentences.
 func ofConfiguration(text string) (out []paragraph) {
