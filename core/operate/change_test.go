@@ -573,6 +573,20 @@ func TestName_InvisibleCharacters(t *testing.T) {
 	}
 }
 
+// Contract 52: no publisher has the name of the service, in any case and with any invisible characters.
+func TestName_OfTheService(t *testing.T) {
+	w := newFixture(t)
+	w.ServiceName = "Verge ID"
+	for name, rejected := range map[string]bool{"Verge ID": true, "VERGEid": true, " verge\u00a0id ": true,
+		"Ver\u200cge ID": true, "Verge\u200d ID": true, "Verge IDs": false, "Verge": false} {
+		_, err := w.CreatePublisher(ctx, operator, PublisherInput{Name: text(name)})
+		var wrong *web.Error
+		if errors.As(err, &wrong) != rejected {
+			t.Errorf("%+q: %v, rejected must be %v", name, err, rejected)
+		}
+	}
+}
+
 // Contract 42: a body can change every setting of an integration.
 func TestIntegrationInput_EverySetting(t *testing.T) {
 	for _, s := range integration.Settings {

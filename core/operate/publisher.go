@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/verge-id/verge/core/integration"
@@ -134,9 +135,11 @@ func (o *Operations) applyTo(p *integration.Publisher, in PublisherInput, wrong 
 	return file
 }
 
-// isOurs reports whether a name is the one of the service, in any case and with any spaces.
+// isOurs reports whether a name is the one of the service, in any case, with any spaces and with the joiners
+// that names may have (brand.Unprintable) and that are not seen.
 func (o *Operations) isOurs(name string) bool {
-	plain := func(s string) string { return strings.ToLower(strings.Join(strings.Fields(s), "")) }
+	unseen := func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsGraphic(r) }
+	plain := func(s string) string { return strings.ToLower(strings.Join(strings.FieldsFunc(s, unseen), "")) }
 	return name != "" && plain(name) == plain(o.ServiceName)
 }
 
