@@ -1,4 +1,4 @@
-// The vectors come as lines of fields in base64, with a tab between.
+// The vectors are lines of fields in base64, separated by tabs.
 static class Drive
 {
     static string Text(string field)

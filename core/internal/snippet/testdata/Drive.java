@@ -1,4 +1,4 @@
-// The standard library of Java reads no JSON, so the vectors come as lines of fields in base64, with a tab between.
+// The standard library of Java has no JSON, so the vectors are lines of fields in base64, separated by tabs.
 public class Drive {
     private static String text(String field) {
         return field.equals("-") ? null

@@ -10,13 +10,13 @@ const client = createClient<paths>({
   headers: { Authorization: `Bearer ${process.env.SECRET_KEY}` },
 });
 
-// what returns the answer, or ends the program with the error.
-function must<T>(what: string, answer: { data?: T; error?: unknown }): T {
-  if (answer.data === undefined) throw new Error(`${what}: ${JSON.stringify(answer.error)}`);
-  return answer.data;
+// must returns the data of a response, or ends the program with the error. what is the name of the request.
+function must<T>(what: string, response: { data?: T; error?: unknown }): T {
+  if (response.data === undefined) throw new Error(`${what}: ${JSON.stringify(response.error)}`);
+  return response.data;
 }
 
-// The type narrows the union: each case sees the data of its own event alone.
+// The type narrows the union: each case has only the data of its own event.
 function words(event: Event): string {
   switch (event.type) {
     case 'verification.started': return `started ${event.data.status}`;
