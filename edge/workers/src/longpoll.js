@@ -11,7 +11,7 @@ const pollInterval = 2_000;
 const maxWaiting = 256, maxWaitingPerClient = 16;
 
 // WaitLimiter counts the long polls. With the flag enable_request_signal the platform reports a disconnected
-// client, but not always: workerd reports a connection that was reset, and not one that the client has only
+// client, but not always: workerd reports a reset connection, but not a connection that the client has only
 // closed. So a request that is past its time is removed.
 export class WaitLimiter {
   #until = new Map(); // by request, {client, until}
