@@ -39,7 +39,7 @@
 //
 // # Cost
 //
-// A history takes about 70 requests and 6 starts of instances, and the real core needs most of the time:
+// A history takes about 80 requests and 5 starts of instances, and the real core needs most of the time:
 // requests 62 percent, starts of instances 15 percent, the store and the people the rest.
 //
 // The store keeps the promises of package kv, except in a failover, which loses writes of the last second.
