@@ -204,7 +204,10 @@ func (c *configFlags) applyAgain(ctx context.Context, p *program, running plan, 
 	next, _, err := c.plan(p)
 	if err == nil {
 		methods, _ := running.Core.Catalog() // it was checked at start
-		err = next.Site.Validate(methods, running.Core.Dev)
+		if err = next.Site.Validate(methods, running.Core.Dev); err != nil {
+			err = fmt.Errorf("the running server has other methods or another mode than the file, "+
+				"which take effect with a restart: %w", err)
+		}
 	}
 	var changes []integration.Difference
 	if err == nil {

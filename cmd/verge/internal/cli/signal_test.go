@@ -198,6 +198,8 @@ func TestHangUpReadsTheSite(t *testing.T) {
 	starts(false, "archived by the file")
 	read("mode = ", "publishers and integrations were not read again")
 	read(strings.Replace(string(whole), `method = "sandbox"`, `method = "palm"`, 1), "were not read again")
+	read(strings.Replace(string(whole), `method = "sandbox"`, `method = "palm"`, 1)+
+		"\n[[methods]]\nname = \"palm\"\nkind = \"sandbox\"\n", "which take effect with a restart")
 	starts(false, "after a file that is wrong")
 	read(string(whole), `publishers and integrations were read again","changes":1`)
 	starts(true, "named again")
