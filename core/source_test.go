@@ -96,6 +96,9 @@ func TestNoLineIsLong(t *testing.T) {
 			if n > most && !raw[number] && !word {
 				t.Errorf("%s:%d has %d columns, more than %d: break the line", path, number, n, most)
 			}
+			if strings.Contains(line, "// "+"// ") {
+				t.Errorf("%s:%d has a comment in a comment", path, number)
+			}
 		}
 	})
 }

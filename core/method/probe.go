@@ -29,7 +29,7 @@ type fact struct {
 // not good, what to do.
 type Finding struct {
 	Good    bool   `json:"good"`
-	Warning bool   `json:"warning,omitempty"` // // the finding is good, but users may get no result
+	Warning bool   `json:"warning,omitempty"` // the finding is good, but users may get no result
 	Text    string `json:"text"`
 }
 

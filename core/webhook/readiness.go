@@ -33,14 +33,14 @@ type Probe struct {
 	Want   Want
 }
 
-// // ProbeResult is the result of a probe: a status or, if there was no response, the reason.
+// ProbeResult is the result of a probe: a status or, if there was no response, the reason.
 type ProbeResult struct {
 	Name   string
 	Status int
 	Reason string // why there is no response, in words, e.g. "timeout"; empty if there is one
 }
 
-// // Unanswered reports whether there was no response. If the good probe had no response, the others need not
+// Unanswered reports whether there was no response. If the good probe had no response, the others need not
 // be sent: they would get none either.
 func (r ProbeResult) Unanswered() bool { return r.Reason != "" }
 
@@ -194,7 +194,7 @@ func Judge(results []ProbeResult) (ready bool, reasons []string) {
 	return ready, reasons
 }
 
-// // hintAlike is the advice if all probes had the same wrong response.
+// hintAlike is the advice if all probes had the same wrong response.
 const hintAlike = "all five had the same response, so the receiver, or a proxy in front of it, responds " +
 	"before it checks the signature; check the URL, and allow these requests in your login, firewall " +
 	"or bot filter"

@@ -62,7 +62,7 @@ func mac(secret, ts string, body []byte) []byte {
 // VerifyError is the step of the algorithm at which a request was rejected.
 type VerifyError struct {
 	Step   int    // 1 to 6, as numbered at Verify
-	Reason string // // the error and the next step; safe in logs and responses
+	Reason string // the error and the next step; safe in logs and responses
 }
 
 func (e *VerifyError) Error() string {

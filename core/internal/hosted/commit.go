@@ -33,7 +33,7 @@ func (v *visit) choose(name string) page {
 	return v.seeOther(v.url(methodParam, name))
 }
 
-// // submit lets the method decide about a form, and commits the decision.
+// submit lets the method decide about a form, and commits the decision.
 func (v *visit) submit(form url.Values, file []byte) page {
 	m, s, rejected := v.formStep(form)
 	if rejected != nil {
@@ -67,7 +67,7 @@ func (v *visit) submit(form url.Values, file []byte) page {
 	return v.addressed(s, text, pages.Notice{Trouble: true}).with(503)
 }
 
-// // returned lets the method decide about a browser that has returned, or that collects a response, and
+// returned lets the method decide about a browser that has returned, or that collects a response, and
 // commits the decision. address is the request's own: during another request of the attempt, the browser
 // waits and then loads it again.
 func (v *visit) returned(m method.Opened, s token.StepClaims, step method.Step, address string) page {
@@ -211,11 +211,11 @@ func (v *visit) waitFor(s token.StepClaims, asked string, open func() (token.Pen
 // browser then waits on a page that updates automatically, until it can show the result of the first post. A
 // form that has asked does not ask again: its user gets a new one.
 
-// // claimLife is the life of a claim whose holder crashed: the time of a step, and a margin for the store
+// claimLife is the life of a claim whose holder crashed: the time of a step, and a margin for the store
 // and for differing clocks.
 const claimLife = method.StepTime + 8*time.Second
 
-// // ask lets the method decide. The error is from Method.Act or Lifecycle.Claim. The caller defers giveBack.
+// ask lets the method decide. The error is from Method.Act or Lifecycle.Claim. The caller defers giveBack.
 func (v *visit) ask(m method.Opened, s token.StepClaims, step method.Step) (method.Decision, error) {
 	asking := lifecycle.Asking{Attempt: v.record.Attempts, Picture: step.File != nil}
 	if s.Handle != "" {

@@ -18,7 +18,7 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// // A cross-device hand-off lets a phone do a step that this device cannot do without a camera or a wallet
+// A cross-device hand-off lets a phone do a step that this device cannot do without a camera or a wallet
 // (contract 40). It is a pending response: this browser waits on a page that shows the link. The phone does
 // the step and stores the verdict in the hand-off. This browser collects it, so the session completes here,
 // and the attempt counts here. A rejection counts even if this browser never collects it: the next request
@@ -27,7 +27,7 @@ import (
 // The phone has no flow token, so it never gets a result. It gets the pages of the method, and their forms
 // carry the hand-off's handle instead of a flow token.
 //
-// // Anyone with the link can see its page. The first device that takes the hand-off by a form owns it: a
+// Anyone with the link can see its page. The first device that takes the hand-off by a form owns it: a
 // cookie of that device contains a random text, whose hash the hand-off stores. Every later request needs the
 // cookie.
 
@@ -160,7 +160,7 @@ func (h *Hosted) take(ctx context.Context, req *web.Request, handle, device stri
 		return v.damaged()
 	}
 	_, err := v.Lifecycle.Take(ctx, *v.phone, session.Proof(device), token.At(v.session.ID.Expires()))
-	p := v.seeOther(v.url()) // // the page of the current state, if another device was first
+	p := v.seeOther(v.url()) // the page of the current state, if another device was first
 	switch {
 	case errors.Is(err, lifecycle.ErrHandOffTaken), errors.Is(err, lifecycle.ErrNoPending):
 		return p

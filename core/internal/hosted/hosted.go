@@ -1,4 +1,4 @@
-// // Package hosted implements the flow of a user: the page at redirect_url, its forms, and the hop back to
+// Package hosted implements the flow of a user: the page at redirect_url, its forms, and the hop back to
 // the publisher (contract 22 to 24). It also contains the front page, and the pages that people see instead
 // of an error in JSON.
 //
@@ -85,7 +85,7 @@ var (
 		method.OutcomeField, method.CredentialField}
 )
 
-// // Values of shownParam: the content that GET shows instead of, or on, the method's page.
+// Values of shownParam: the content that GET shows instead of, or on, the method's page.
 const (
 	shownCancelled   = "cancelled"
 	shownTrouble     = "trouble"     // the provider failed, and no attempt was counted
@@ -199,7 +199,7 @@ func (h *Hosted) post(ctx context.Context, req *web.Request, form url.Values, fi
 	return v.act(form, file)
 }
 
-// // act carries out the action of a form.
+// act carries out the action of a form.
 func (v *visit) act(form url.Values, file []byte) page {
 	switch name := form.Get(methodParam); {
 	case form.Has(enrolParam):

@@ -52,7 +52,7 @@ type visit struct {
 // returns a waiting page even if the response has arrived.
 func (v *visit) acts() bool { return v.req.Method != "HEAD" }
 
-// // open returns the visit of a flow token, or the page for an invalid token.
+// open returns the visit of a flow token, or the page for an invalid token.
 func (h *Hosted) open(ctx context.Context, req *web.Request, flow string) (*visit, *page) {
 	if handle, ofPhone := strings.CutPrefix(flow, phonePrefix); ofPhone {
 		return h.openPhone(ctx, req, handle)
@@ -65,7 +65,7 @@ func (h *Hosted) open(ctx context.Context, req *web.Request, flow string) (*visi
 	if errors.Is(err, host.ErrKeyAwaited) {
 		return nil, reject(h.awaited(req, flow))
 	}
-	// // A token is as old as its session. If its time differs, or if its key was replaced before the session
+	// A token is as old as its session. If its time differs, or if its key was replaced before the session
 	// began, it was forged with an old key.
 	if err != nil || claims.Expires != token.At(id.Expires()) || !host.ValidAt(id.Created, until) {
 		return nil, reject(plain(400, pages.Damaged, req))
@@ -205,7 +205,7 @@ func attemptOf(form url.Values) (attempt int, ok bool) {
 	return int(n), err == nil
 }
 
-// // hasProven reports whether this browser has completed the session: it has the completing step, in its
+// hasProven reports whether this browser has completed the session: it has the completing step, in its
 // address or in a cookie. The only error is host.ErrKeyAwaited.
 func (v *visit) hasProven(step string) (bool, error) {
 	if v.record.Browser == "" {

@@ -189,7 +189,7 @@ func (v *visit) overtaken(step string) page {
 	return v.seeOther(v.url(shownParam, shownAsked, stepParam, step))
 }
 
-// // overtakenURL returns the address of that page. It has the step of the form. If the first form has
+// overtakenURL returns the address of that page. It has the step of the form. If the first form has
 // completed the session with this step, the page continues to the callback (hasProven). Otherwise it reports
 // that the passkey was not accepted.
 func (v *visit) overtakenURL(step string) string {
@@ -218,7 +218,7 @@ func (v *visit) tellPasskey(event string, reason passkey.Reason, why string) {
 	}
 }
 
-// // passkeyNotice returns the reason in an address, or "".
+// passkeyNotice returns the reason in an address, or "".
 func passkeyNotice(query url.Values) string {
 	reason := passkey.Reason(query.Get(reasonParam))
 	if query.Get(shownParam) == shownPasskey &&
@@ -265,14 +265,14 @@ func (v *visit) mayEnrol() (bool, error) {
 	if !v.allowsPasskeys() || v.record.State != session.Completed ||
 		v.record.Proven.Fingerprint == "" ||
 		!v.now.Before(v.record.At.Add(token.ResultLife)) {
-		return false, nil // // no verdict was stored, or a passkey has completed the session
+		return false, nil // no verdict was stored, or a passkey has completed the session
 	}
 	p := v.proof()
 	st, err := v.standing(v.ctx, p)
 	return err == nil && p.Counts(st), err
 }
 
-// // proof returns the proof of a passkey that is created from a completed session. Its time is rounded to
+// proof returns the proof of a passkey that is created from a completed session. Its time is rounded to
 // the minute, because the exact time would identify the session to readers of the store.
 func (v *visit) proof() passkey.Proof {
 	return passkey.Proof{Basis: v.record.Proven, Proven: v.record.At.Truncate(time.Minute),
@@ -289,7 +289,7 @@ func (v *visit) passkeyName() string {
 	return pages.PasskeyName(v.lang, site, v.now)
 }
 
-// // enrol handles the form of a new passkey. Even if it fails, the browser continues to the callback.
+// enrol handles the form of a new passkey. Even if it fails, the browser continues to the callback.
 func (v *visit) enrol(form url.Values) page {
 	step := form.Get(stepParam)
 	s, err := v.openStep(form.Get(enrolParam))
@@ -327,20 +327,20 @@ func (v *visit) enrol(form url.Values) page {
 	return v.completed(nil).with(400)
 }
 
-// // notKept handles the form if the service fails. The redirect to the callback does not depend on it.
+// notKept handles the form if the service fails. The redirect to the callback does not depend on it.
 func (v *visit) notKept(err error) page {
 	v.Log.LogAttrs(v.ctx, slog.LevelError, "passkey not kept", slog.String("session", v.session.Text),
 		slog.String("error", err.Error()))
 	return v.completed(nil)
 }
 
-// // keep stores a new passkey. One session creates one passkey, so the session is marked first.
+// keep stores a new passkey. One session creates one passkey, so the session is marked first.
 func (v *visit) keep(challenge []byte, answer string) error {
 	made, err := v.Passkeys.Read(challenge, []byte(answer))
 	if err != nil {
 		return err
 	}
-	// // It identifies the form if it is sent twice. The challenge is not stored, so the mark does not
+	// It identifies the form if it is sent twice. The challenge is not stored, so the mark does not
 	// identify the passkey.
 	mark := sha256.Sum256(append(slices.Clip(challenge), made.ID()...))
 	if err := v.Lifecycle.Enrol(v.ctx, v.session, mark[:]); err != nil {
@@ -349,7 +349,7 @@ func (v *visit) keep(challenge []byte, answer string) error {
 	return v.Passkeys.Keep(v.ctx, made, v.proof())
 }
 
-// // lookLife is the life of the forms on the page of a user's own passkey.
+// lookLife is the life of the forms on the page of a user's own passkey.
 const lookLife = 10 * time.Minute
 
 // ShowPasskeys handles GET on the page where users see and delete the stored data of a passkey.

@@ -90,7 +90,7 @@ func (v *visit) ended(step string, leaves bool) page {
 		}
 		return v.completed(func(view *pages.View) error {
 			if v.session.OpenID {
-				// // An authorization code expires long before the user has created a passkey. So the page
+				// An authorization code expires long before the user has created a passkey. So the page
 				// links to a page with a new code.
 				view.HopURL = v.BaseURL + v.url(shownParam, shownLeave, stepParam, step)
 			}
@@ -128,7 +128,7 @@ func (v *visit) completed(more func(*pages.View) error) page {
 	return v.page(200, view)
 }
 
-// // callback returns the address after a completed session: the callback with a result token, or the
+// callback returns the address after a completed session: the callback with a result token, or the
 // redirect URI with an authorization code. The error is one of result.Tokens.Claims.
 func (v *visit) callback() (string, error) {
 	claims, err := v.Results.Claims(v.ctx, v.session, v.record, v.version, v.now)
@@ -418,7 +418,7 @@ func (v *visit) page(status int, view pages.View) page {
 	return page{status: status, view: view}
 }
 
-// // damaged returns the page for a form that this service has not created.
+// damaged returns the page for a form that this service has not created.
 func (v *visit) damaged() page { return v.page(400, pages.View{Kind: pages.Damaged}) }
 
 // seeOther sends the browser to another page of this service.
@@ -443,7 +443,7 @@ func (h *Hosted) awaited(req *web.Request, flow string) page {
 		RetryURL: web.HostedPath + "?flow=" + url.QueryEscape(flow)}}
 }
 
-// // plain returns a page for a visitor without a valid flow token.
+// plain returns a page for a visitor without a valid flow token.
 func plain(status int, kind pages.Kind, req *web.Request) page {
 	return page{status: status, view: pages.View{Kind: kind, Lang: languageOf(req)}}
 }
@@ -475,7 +475,7 @@ func (p page) response() *web.Response {
 func render(status int, view pages.View) *web.Response {
 	body, err := pages.Render(view)
 	if err != nil {
-		panic(err) // // our own View
+		panic(err) // our own View
 	}
 	script := ""
 	if view.Camera || view.Credential != nil || view.Passkey != nil || view.AgainURL != "" {

@@ -38,7 +38,7 @@ var (
 // anyPurpose is anyExtendedKeyUsage. An authority may have it, but not a document signer.
 const anyPurpose = "2.5.29.37.0"
 
-// // signer returns the certificate of the signer, the first of a chain, if it is valid, with those between
+// signer returns the certificate of the signer, the first of a chain, if it is valid, with those between
 // it and a trust anchor, and the trust anchor, which a listed signer is itself. chain is in DER. It is the
 // path to the anchor in order. The anchor may be in it or not. Certificates after the anchor are ignored.
 //

@@ -11,7 +11,7 @@ type Rejection struct {
 	Document Fault
 }
 
-// // Fault is a rule that a document violates, although the wallet's response belongs to this session.
+// Fault is a rule that a document violates, although the wallet's response belongs to this session.
 type Fault string
 
 // Faults of documents.
@@ -43,7 +43,7 @@ const (
 	badStatus    = "status"        // the wallet reports a failure
 	badDocuments = "documents"     // none, several, or errors instead
 	badMember    = "member"        // a member is missing or of another type
-	otherDocType = "document_type" // // the document is not of the requested type
+	otherDocType = "document_type" // the document is not of the requested type
 
 	// Of the issuer's certificates.
 	badChain       = "chain"                 // none, too many, or not in order
@@ -90,7 +90,7 @@ const (
 	// Of a zero-knowledge proof.
 	badZKProof = "zk_proof"
 
-	// // Errors of encrypted responses.
+	// Errors of encrypted responses.
 	tooLarge      = "too_large"
 	badJWE        = "jwe_form"
 	badJWEHeader  = "jwe_header"

@@ -41,14 +41,14 @@ type Ask struct {
 	Now        time.Time
 
 	Verify host.VerifyFunc // verifies each signature
-	Issued *Issued         // // caches certificates between responses
+	Issued *Issued         // caches certificates between responses
 
 	anyPurpose bool // the signer may have no extended key usage
 }
 
 // Proof is the content of a verified response.
 type Proof struct {
-	// // Elements contains the requested elements in the response: all, some or none.
+	// Elements contains the requested elements in the response: all, some or none.
 	Elements map[string]Value
 
 	// Anchor is the trust anchor that the document led to.
@@ -299,7 +299,7 @@ const (
 	maxElements = 64
 )
 
-// // verifyElements verifies every element in the response, and returns the requested ones.
+// verifyElements verifies every element in the response, and returns the requested ones.
 func (a Ask) verifyElements(d document, o securityObject) (map[string]Value, error) {
 	type name struct{ namespace, element string }
 	seen := map[name]bool{}

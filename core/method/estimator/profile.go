@@ -45,7 +45,7 @@ type estimate struct {
 // maxAnswer is the maximum size of a response in bytes. A real one has about 100.
 const maxAnswer = 16 << 10
 
-// // understand reads an estimator's response.
+// understand reads an estimator's response.
 func (p profile) understand(resp host.FetchResponse) (estimate, error) {
 	if len(resp.Body) > maxAnswer {
 		return estimate{}, &method.Rejection{Reason: "answer_too_large"}

@@ -116,7 +116,7 @@ func readSettings(raw json.RawMessage) (strictjson.Object, error) {
 	return strictjson.Read(raw)
 }
 
-// // rejectOthers reports unknown fields, so that a mistyped field is not silently ignored.
+// rejectOthers reports unknown fields, so that a mistyped field is not silently ignored.
 func rejectOthers(o strictjson.Object, known []string, wrong *problem.List) {
 	for _, name := range o.Names() {
 		if !slices.Contains(known, name) {

@@ -161,7 +161,7 @@ func readJSON(what string, body []byte) (strictjson.Object, error) {
 	return o, nil
 }
 
-// // mediaType returns the type of a response, without its parameters and in lower case.
+// mediaType returns the type of a response, without its parameters and in lower case.
 func mediaType(answer host.FetchResponse) string {
 	t, _, _ := strings.Cut(answer.Header["Content-Type"], ";")
 	return strings.ToLower(strings.TrimSpace(t))

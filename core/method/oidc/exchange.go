@@ -100,7 +100,7 @@ func (c *client) post(
 	})
 }
 
-// // assertionLife is the life of a client assertion: long enough for slightly differing clocks.
+// assertionLife is the life of a client assertion: long enough for slightly differing clocks.
 const assertionLife = time.Minute
 
 // assertion is a client assertion (RFC 7523). Its audience is the issuer, so that no other server to which it

@@ -2,7 +2,7 @@ package oidc
 
 import "github.com/verge-id/verge/core/method"
 
-// // Reasons to reject data of the provider or the browser. They are constants, for logs and metrics.
+// Reasons to reject data of the provider or the browser. They are constants, for logs and metrics.
 const (
 	// Of the browser's return. These say that the return does not belong to the request that it carries.
 	badIssuer   = "return_iss_differs"  // a mix-up of two providers (RFC 9207)

@@ -262,7 +262,7 @@ func (s *settings) readAuth(r *reader, c method.Config) {
 	}
 }
 
-// // readSignIn reads the required sign-in at the provider.
+// readSignIn reads the required sign-in at the provider.
 func (s *settings) readSignIn(r *reader) {
 	s.maxAge = -1
 	if v := r.value("max_age"); v.Present() {

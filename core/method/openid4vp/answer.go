@@ -85,10 +85,10 @@ func (o *openID) Receive(ctx context.Context, s method.Session, state []byte, c 
 	return []byte(kept), nil
 }
 
-// // acrossDevices is the reason for responses from another device if the setting excludes them.
+// acrossDevices is the reason for responses from another device if the setting excludes them.
 const acrossDevices = "cross_device"
 
-// // rejected returns an error about a response. The reason is for logs and metrics.
+// rejected returns an error about a response. The reason is for logs and metrics.
 func rejected(reason string) error { return &method.Rejection{Reason: reason} }
 
 // rejectedBy returns the rejection for an error of package mdoc.

@@ -10,7 +10,7 @@ import (
 	"github.com/verge-id/verge/core/method"
 )
 
-// // Stored results of a wallet's response. errorKept is before the name of an error, and faultKept before
+// Stored results of a wallet's response. errorKept is before the name of an error, and faultKept before
 // the fault of a document and the reason of the rejection.
 const (
 	approvedKept    = "approved"
@@ -90,7 +90,7 @@ func (o *openID) asksFor(age int) (names []string) {
 	return names
 }
 
-// // decide returns the decision about a stored response. The error is a *method.Rejection for a wallet that
+// decide returns the decision about a stored response. The error is a *method.Rejection for a wallet that
 // cannot answer: nothing is decided, and the user may try again.
 func (o *openID) decide(s method.Session, text string) (method.Decision, error) {
 	if name, ok := strings.CutPrefix(text, errorKept); ok {

@@ -24,13 +24,13 @@ type settings struct {
 	anchors []mdoc.Anchor
 	lists   []method.TrustList
 	keys    []mdoc.IssuerKey // of issuers' DIDs
-	types   []string         // // of requested SD-JWTs
+	types   []string         // of requested SD-JWTs
 	formats []string         // of documents, in the order of requests
 	scheme  string           // what a link begins with, up to the question mark
 
 	encrypted   bool     // direct_post.jwt and dc_api.jwt
 	browser     []string // protocols of requests to the Digital Credentials API; empty: no requests
-	crossDevice bool     // // wallets on other devices may respond
+	crossDevice bool     // wallets on other devices may respond
 
 	proofs
 
@@ -389,7 +389,7 @@ func (s *settings) carries(protocol string) bool {
 	return protocol != isoProtocol || slices.ContainsFunc(s.formats, isMobile)
 }
 
-// // readFormats reads the requested formats of documents. The default is all of the profile's.
+// readFormats reads the requested formats of documents. The default is all of the profile's.
 func (s *settings) readFormats(r reader) {
 	all := s.profile.formats()
 	v := r.o.Value(formatsName)

@@ -6,7 +6,7 @@ import (
 	"errors"
 )
 
-// // The script of a page that asks the browser's own wallets. It adds their response to the page's form.
+// The script of a page that asks the browser's own wallets. It adds their response to the page's form.
 // Without it the form stays hidden, and the page has the link and the code.
 //
 //go:embed credential.js

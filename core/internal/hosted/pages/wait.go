@@ -34,7 +34,7 @@ type hand struct {
 	fields             []Field
 }
 
-// // composeWays adds the ways in which the response can arrive.
+// composeWays adds the ways in which the response can arrive.
 func composeWays(p *page, v View, t texts) error {
 	if v.Number != "" && !v.Taken {
 		p.number = number{t("phone.number"), v.Number}
