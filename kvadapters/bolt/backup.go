@@ -1,7 +1,6 @@
 package bolt
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -37,8 +36,8 @@ func (s *Store) Backup(ctx context.Context, path string) (Copy, error) {
 		return c, fmt.Errorf("bolt: backup: %s already exists and was not changed", path)
 	}
 	err := written(path, func(temporary string) (err error) {
-		err = s.view(ctx, func(tx *bbolt.Tx) error {
-			c, err = copyTo(ctx, tx, temporary, s.now())
+		err = s.snapshot(func(st state) error {
+			c, err = copyTo(ctx, st, temporary, s.now())
 			return err
 		})
 		if err != nil {
@@ -76,25 +75,39 @@ func Restore(ctx context.Context, backup, path string, now time.Time) (Restored,
 			if r.Copy, err = copyFile(ctx, backup, temporary); err != nil {
 				return fmt.Errorf("%s: %w", backup, err)
 			}
-			if _, err := os.Lstat(path); err == nil {
-				r.Replaced = path + ".replaced-" + now.UTC().Format("20060102T150405Z")
-				// Both names exist for a moment, so that after a crash no start finds the file missing and
-				// creates an empty store.
-				if err := os.Link(path, r.Replaced); err != nil {
-					return fmt.Errorf(
-						"the file that is there cannot be kept: %w; move it away, and try again", err)
-				}
+			replaced := path + ".replaced-" + now.UTC().Format("20060102T150405Z")
+			// Both names exist for a moment, so that after a crash no start finds the file missing and
+			// creates an empty store.
+			if r.Replaced, err = keep(path, replaced); err != nil {
+				return err
+			}
+			if _, err := keep(path+logSuffix, replaced+logSuffix); err != nil {
+				return err
 			}
 			if runtime.GOOS == "windows" {
 				release() // Windows cannot replace an open file
 			}
-			return os.Rename(temporary, path)
+			if err := os.Rename(temporary, path); err != nil {
+				return err
+			}
+			return remove(path + logSuffix)
 		})
 	}()
 	if err != nil {
 		return Restored{}, fmt.Errorf("bolt: restore: %w", err)
 	}
 	return r, nil
+}
+
+// keep gives a file a second name and returns it, or "" if the file is missing.
+func keep(path, name string) (string, error) {
+	if _, err := os.Lstat(path); err != nil {
+		return "", nil
+	}
+	if err := os.Link(path, name); err != nil {
+		return "", fmt.Errorf("the file that is there cannot be kept: %w; move it away, and try again", err)
+	}
+	return name, nil
 }
 
 // written calls write with the name of a new file next to path, and write renames it. written removes the
@@ -170,18 +183,18 @@ func copyFile(ctx context.Context, from, to string) (c Copy, err error) {
 		return c, err
 	}
 	defer db.Close()
-	err = view(db, func(tx *bbolt.Tx, taken time.Time) error {
+	err = view(db, func(st state, taken time.Time) error {
 		// A Store in use is not a backup, so its file contains no time of a backup.
-		c, err = copyTo(ctx, tx, to, time.Time{})
+		c, err = copyTo(ctx, st, to, time.Time{})
 		c.Taken = taken
 		return err
 	})
 	return c, err
 }
 
-// view calls read in a transaction of a file of Verge. taken is the time of a backup, and zero for the file
-// of a store. A damaged file is an error.
-func view(db *bbolt.DB, read func(tx *bbolt.Tx, taken time.Time) error) (err error) {
+// view calls read with the data of a file of Verge, including the commits in its log. taken is the time of a
+// backup, and zero for the file of a store. A damaged file is an error.
+func view(db *bbolt.DB, read func(st state, taken time.Time) error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if r := recover(); r != nil {
@@ -193,44 +206,56 @@ func view(db *bbolt.DB, read func(tx *bbolt.Tx, taken time.Time) error) (err err
 		if verge == nil {
 			return errors.New("it is no file of Verge")
 		}
-		if err := checkFormat(verge); err != nil {
+		at, err := readLogState(tx)
+		if err != nil {
 			return err
+		}
+		st := state{tx: tx}
+		if at.used {
+			log := db.Path() + logSuffix
+			changes, _, err := readCommits(log, Disk{Open: os.OpenFile}, at)
+			if err != nil {
+				return fmt.Errorf("its log %s: %w", log, err)
+			}
+			st.layers = []*layer{changes}
 		}
 		var taken time.Time
 		if v := verge.Get(keyTaken); len(v) == 8 {
 			taken = fromSortable(binary.BigEndian.Uint64(v))
 		}
-		return read(tx, taken)
+		return read(st, taken)
 	})
 }
 
 // copyStep is the number of bytes of keys and values per transaction of a copy.
 const copyStep = 4 << 20
 
-// copyTo writes every record that tx shows to the file, and checks the file. It stores taken in the file
+// copyTo writes every record of a state to the file, and checks the file. It stores taken in the file
 // unless it is zero.
-func copyTo(ctx context.Context, tx *bbolt.Tx, path string, taken time.Time) (c Copy, err error) {
+func copyTo(ctx context.Context, st state, path string, taken time.Time) (c Copy, err error) {
 	c.Taken = taken
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{NoSync: true, FreelistType: bbolt.FreelistMapType})
 	if err != nil {
 		return c, err
 	}
-	defer db.Close() // a damaged page of tx may panic
+	defer db.Close() // a damaged page may panic
 	w := copier{ctx: ctx, db: db}
 	err = func() error {
-		for _, name := range [][]byte{bucketVerge, bucketItems, bucketExpiry, bucketTasks, bucketDue} {
-			from := tx.Bucket(name)
-			if from == nil {
+		if err := w.begin(st.tx.Bucket(bucketVerge), taken); err != nil {
+			return err
+		}
+		for t, name := range tableBuckets {
+			if st.tx.Bucket(name) == nil {
 				return damaged(fmt.Sprintf("bucket %q is missing", name))
 			}
-			n, err := w.bucket(name, from, taken)
+			n, err := w.table(table(t), st)
 			if err != nil {
 				return err
 			}
-			switch {
-			case bytes.Equal(name, bucketItems):
+			switch table(t) {
+			case itemTable:
 				c.Items = n
-			case bytes.Equal(name, bucketTasks):
+			case taskTable:
 				c.Tasks = n
 			}
 		}
@@ -255,32 +280,47 @@ type copier struct {
 	db  *bbolt.DB
 }
 
-// bucket copies one bucket and returns the number of its records.
-func (w *copier) bucket(name []byte, from *bbolt.Bucket, taken time.Time) (n int, err error) {
-	cursor := from.Cursor()
-	key, value := cursor.First()
+// begin copies the file's own bucket, without the log and the time of another backup.
+func (w *copier) begin(from *bbolt.Bucket, taken time.Time) error {
+	return w.db.Update(func(tx *bbolt.Tx) error {
+		to, err := tx.CreateBucket(bucketVerge)
+		if err != nil {
+			return err
+		}
+		if opens := from.Get(keyOpens); opens != nil {
+			if err := to.Put(keyOpens, opens); err != nil {
+				return err
+			}
+		}
+		if !taken.IsZero() {
+			if err := to.Put(keyTaken, binary.BigEndian.AppendUint64(nil, sortable(taken))); err != nil {
+				return err
+			}
+		}
+		return to.Put(keyFormat, []byte(format))
+	})
+}
+
+// table copies one table and returns the number of its records.
+func (w *copier) table(t table, st state) (n int, err error) {
+	from := st.seek(t, nil)
+	key, value := from.next()
 	for first := true; first || key != nil; first = false {
 		if w.ctx.Err() != nil {
 			return n, context.Cause(w.ctx)
 		}
 		err = w.db.Update(func(tx *bbolt.Tx) error {
-			to, err := tx.CreateBucketIfNotExists(name)
+			to, err := tx.CreateBucketIfNotExists(tableBuckets[t])
 			if err != nil {
 				return err
 			}
 			to.FillPercent = 1 // keys are sorted, and the next step only appends
-			for size := 0; key != nil && size < copyStep; key, value = cursor.Next() {
-				if bytes.Equal(name, bucketVerge) && bytes.Equal(key, keyTaken) {
-					continue
-				}
+			for size := 0; key != nil && size < copyStep; key, value = from.next() {
 				if err := to.Put(key, value); err != nil {
 					return err
 				}
 				n++
 				size += len(key) + len(value)
-			}
-			if bytes.Equal(name, bucketVerge) && !taken.IsZero() {
-				return to.Put(keyTaken, binary.BigEndian.AppendUint64(nil, sortable(taken)))
 			}
 			return nil
 		})

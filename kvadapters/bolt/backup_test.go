@@ -72,7 +72,7 @@ func TestBackup_ConsistentSnapshot(t *testing.T) {
 		})
 	}
 	for round := range 10 {
-		before, known := s.committed.Load(), map[int]int{}
+		known := map[int]int{}
 		for w := range 4 {
 			if it, err := s.Get(t.Context(), kv.Key{Partition: "p", Name: fmt.Sprint("a", w)}); err == nil {
 				known[w], _ = strconv.Atoi(string(it.Value))
@@ -91,9 +91,8 @@ func TestBackup_ConsistentSnapshot(t *testing.T) {
 			b, errB := copied.Get(t.Context(), kv.Key{Partition: "p", Name: fmt.Sprint("b", w)})
 			got, _ := strconv.Atoi(string(a.Value))
 			if errA != nil || errB != nil || !bytes.Equal(a.Value, b.Value) || got < n {
-				t.Errorf("writer %d had committed %d before the backup (transaction %d); it has "+
-					"%s and %s (%v %v)",
-					w, n, before, a.Value, b.Value, errA, errB)
+				t.Errorf("writer %d had committed %d before the backup; it has %s and %s (%v %v)",
+					w, n, a.Value, b.Value, errA, errB)
 			}
 		}
 		if err := copied.Close(); err != nil {
@@ -161,9 +160,10 @@ func TestBackup_Content(t *testing.T) {
 	}
 }
 
-// The test restores over a valid file, a damaged one and a missing one.
+// The test restores over a valid file, a damaged one, one with a log and a missing one.
 func TestRestore_Content(t *testing.T) {
 	good := filled(t)
+	file, log := logged(t)
 	for _, c := range []struct {
 		name string
 		make func(t *testing.T, path string)
@@ -172,6 +172,10 @@ func TestRestore_Content(t *testing.T) {
 		{"the file is missing", func(*testing.T, string) {}, nil},
 		{"a valid file exists, and is kept", writing(good), good},
 		{"a damaged file exists, and is kept", writing([]byte("damaged")), []byte("damaged")},
+		{"a file with a log exists, and both are kept", func(t *testing.T, path string) {
+			writing(file)(t, path)
+			writing(log)(t, path+logSuffix)
+		}, file},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -193,6 +197,10 @@ func TestRestore_Content(t *testing.T) {
 				t.Errorf("Restore says %+v", r)
 			}
 			kept, _ := os.ReadFile(r.Replaced)
+			keptLog, _ := os.ReadFile(r.Replaced + logSuffix)
+			if wanted := bytes.Equal(c.kept, file); bytes.Equal(keptLog, log) != wanted {
+				t.Errorf("a log was kept with %d bytes, want it: %v", len(keptLog), wanted)
+			}
 			if !bytes.Equal(kept, c.kept) || (c.kept == nil) != (r.Replaced == "") {
 				t.Errorf("the previous file is at %q with %d bytes, want %d", r.Replaced, len(kept),
 					len(c.kept))
@@ -221,6 +229,7 @@ func TestRestore_Content(t *testing.T) {
 // The cases are the errors of Restore.
 func TestRestore_Errors(t *testing.T) {
 	good := filled(t)
+	file, _ := logged(t)
 	open := func(t *testing.T, path string) {
 		s, err := Open(path, Config{})
 		if err != nil {
@@ -239,6 +248,7 @@ func TestRestore_Errors(t *testing.T) {
 		{"the backup is cut off", writing(good[:len(good)/2]), writing(good), "cut off"},
 		{"the backup is damaged", writing(zeroed(good, 2*os.Getpagesize(), len(good))), writing(good),
 			"damaged"},
+		{"the backup lacks its log", writing(file), writing(good), "the latest commits"},
 		{"the backup is something else", writing([]byte(strings.Repeat("text ", 1e4))), writing(good),
 			"not a bolt file"},
 	} {
@@ -259,7 +269,7 @@ func TestRestore_Errors(t *testing.T) {
 			if err != nil || !bytes.Equal(before, after) {
 				t.Errorf("the store's file has changed (%v)", err)
 			}
-			if all, err := filepath.Glob(filepath.Join(dir, "*")); err != nil || len(all) > 2 {
+			if all, err := filepath.Glob(filepath.Join(dir, "*[^l]")); err != nil || len(all) > 2 {
 				t.Errorf("%v are left", all)
 			}
 			if all, err := filepath.Glob(filepath.Join(dir, ".*")); err != nil || len(all) > 0 {
@@ -296,5 +306,29 @@ func TestBackup_Errors(t *testing.T) {
 	}
 	if all, err := os.ReadDir(dir); err != nil || len(all) != 1 {
 		t.Errorf("%v are left (%v)", all, err)
+	}
+}
+
+// The file of a killed process is a backup together with its log.
+func TestRestore_WithLog(t *testing.T) {
+	file, log := logged(t)
+	dir := t.TempDir()
+	path, backup := filepath.Join(dir, "verge.db"), filepath.Join(dir, "snapshot")
+	writing(file)(t, backup)
+	writing(log)(t, backup+logSuffix)
+	r, err := Restore(t.Context(), backup, path, time.Now())
+	if err != nil || r.Items != 2 {
+		t.Fatalf("Restore says %+v, %v", r, err)
+	}
+	s := openAt(t, path)
+	if err := errors.Join(get(t, s, "one"), get(t, s, "two")); err != nil {
+		t.Error(err)
+	}
+	items := 0
+	if _, err := ReadBackup(t.Context(), backup, time.Now(), func(r Records) error {
+		items += len(r.Items)
+		return nil
+	}); err != nil || items != 2 {
+		t.Errorf("ReadBackup returns %d items, %v", items, err)
 	}
 }

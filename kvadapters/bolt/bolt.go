@@ -5,6 +5,18 @@
 // cut. Concurrent commits share a disk write, so more callers cause more commits per second instead of
 // longer waits. Only one process at a time can open the file.
 //
+// # Log
+//
+// Next to the file is a log: "verge.db.wal" for "verge.db". Each write appends one record to the log and
+// syncs it. The commits in the log are also in memory, and readers see both. A checkpoint writes them to the
+// file in one transaction, while reads and commits continue. It runs when the log has 4 MiB of new records.
+// The log has at most 16 MiB: if both halves are full, commits wait for the checkpoint.
+//
+// [Store.Close] writes all commits to the file and removes the log. After a crash the file and its log belong
+// together, and Open reads both. The record of an interrupted write is dropped. Open returns an error if the
+// log is missing, damaged or that of another file. Versions without a log reject a file that needs one, and
+// accept a closed file.
+//
 // Leases are kept in memory. A restart frees all leased tasks immediately, and a commit with an earlier
 // lease fails.
 //
@@ -15,15 +27,16 @@
 // the Store opens the file again, checks that it contains every acknowledged commit, determines the outcome
 // of the failed write, and continues. Leases stay valid. Until it continues:
 //
-//   - The callers of the failed write get ErrUnknown, or the result if the first attempt to recover
-//     succeeded. Later commits get ErrUnavailable.
-//   - Reads return only data that is known to be on disk. The failed write may have left pages in the
-//     operating system's cache. They are not visible until they are written and synced again: a power cut
-//     could still remove them, and a response based on them would be wrong.
+//   - The callers of the failed write get ErrUnavailable if the log lacks its record. Otherwise they get
+//     ErrUnknown, or the result if the first attempt to recover succeeded. Later commits get ErrUnavailable.
+//   - Reads continue, unless the outcome of the failed write is unknown. Its record may be in the operating
+//     system's cache only: a power cut could still remove it, and a response based on either state could be
+//     wrong. Reads return ErrUnavailable until the record is written and synced again.
+//   - A failed checkpoint loses no commit: the log keeps them until a later one succeeds.
 //   - No task can be claimed, because the result of its work could not be recorded.
 //
-// A Store stops permanently if its file was replaced, is damaged, lacks an acknowledged commit, or is
-// locked by another process: see [Store.Lost]. The process should then end with an error.
+// A Store stops permanently if its file or its log was replaced, is damaged or lacks an acknowledged commit,
+// if the log is missing, or if another process has locked the file: see [Store.Lost]. The process should then end with an error.
 package bolt
 
 import (
@@ -32,6 +45,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -66,16 +80,16 @@ type Store struct {
 	disk        Disk
 	identity    os.FileInfo // the opened file
 
-	// opened is read-locked while a transaction reads, and locked while the file is opened again. db is nil
-	// if that failed.
+	// opened is read-locked while a transaction reads. It is locked while the file is opened again or a layer
+	// changes. db is nil if the file could not be opened again.
 	opened sync.RWMutex
 	db     *bbolt.DB
+	active *layer // changes in the half of the log that is written; all are on disk
+	frozen *layer // changes in the other half, if a checkpoint has not yet written them to the file; or nil
 
-	// committed is the latest transaction that is certainly on disk. bbolt shows a later one to readers as
-	// soon as its meta page is written, before that page is synced. When a write ends, the writer closes
-	// written and replaces it with a new channel.
-	committed atomic.Uint64
-	written   atomic.Pointer[chan struct{}]
+	log        *commitLog
+	checkpoint checkpoint
+	doubt      atomic.Bool // the log has a record that may not be on disk
 
 	queue     queue
 	trouble   atomic.Pointer[trouble] // nil: writes succeed
@@ -133,8 +147,8 @@ func (s *Store) Stats() storeStats {
 
 // Get implements kv.KV.
 func (s *Store) Get(ctx context.Context, key kv.Key) (item kv.Item, err error) {
-	err = s.view(ctx, func(tx *bbolt.Tx) error {
-		rec, ok := getItem(tx, itemKey(key.Partition, key.Name), s.now())
+	err = s.view(ctx, func(st state) error {
+		rec, ok := getItem(st, itemKey(key.Partition, key.Name), s.now())
 		if !ok {
 			return kv.ErrNotFound
 		}
@@ -146,16 +160,16 @@ func (s *Store) Get(ctx context.Context, key kv.Key) (item kv.Item, err error) {
 
 // List implements kv.KV.
 func (s *Store) List(ctx context.Context, prefix kv.Key, after string, n int) (items []kv.Item, err error) {
-	err = s.view(ctx, func(tx *bbolt.Tx) error {
+	err = s.view(ctx, func(st state) error {
 		now := s.now()
 		names := itemKey(prefix.Partition, "")
 		begin, behind := itemKey(prefix.Partition, prefix.Name), itemKey(prefix.Partition, after)
-		c := tx.Bucket(bucketItems).Cursor()
 		from := begin
 		if bytes.Compare(behind, begin) > 0 {
 			from = behind
 		}
-		for k, v := c.Seek(from); k != nil && bytes.HasPrefix(k, begin) && len(items) < n; k, v = c.Next() {
+		c := st.seek(itemTable, from)
+		for k, v := c.next(); k != nil && bytes.HasPrefix(k, begin) && len(items) < n; k, v = c.next() {
 			if bytes.Equal(k, behind) {
 				continue
 			}
@@ -169,38 +183,39 @@ func (s *Store) List(ctx context.Context, prefix kv.Key, after string, n int) (i
 	return items, err
 }
 
-// view runs f in a read transaction of the data on disk.
-func (s *Store) view(ctx context.Context, f func(*bbolt.Tx) error) error {
-	for {
-		if ctx.Err() != nil {
-			return unavailable(s.path, context.Cause(ctx))
-		}
-		written := *s.written.Load() // loaded before the transaction begins, to notice its end
-		err := s.read(f)
-		switch {
-		case err == nil, errors.Is(err, kv.ErrNotFound):
-			return err
-		case !errors.Is(err, errUnsynced):
-			return unavailable(s.path, err)
-		case s.trouble.Load() != nil:
-			return unavailable(s.path, errors.Join(err, s.stopped()))
-		}
-		select {
-		case <-written:
-		case <-ctx.Done():
-		}
+// view calls f with the current data. All of it is on disk.
+func (s *Store) view(ctx context.Context, f func(state) error) error {
+	if ctx.Err() != nil {
+		return unavailable(s.path, context.Cause(ctx))
 	}
+	err := s.readable()
+	if err == nil {
+		err = s.read(nil, f)
+	}
+	if err == nil || errors.Is(err, kv.ErrNotFound) {
+		return err
+	}
+	return unavailable(s.path, err)
 }
 
 var (
-	errUnsynced  = errors.New("what the file shows is not known to be on disk")
+	errUnsynced  = errors.New("what the log shows is not known to be on disk")
 	errNotOpened = errors.New("the file could not be opened again")
 )
 
-// read runs f in a read transaction, unless the transaction shows data that may not be on disk. A damaged
-// page can make a reader panic, or fault in the mapped file. read turns both into an error, so that one bad
-// page does not end a process that can still serve all others.
-func (s *Store) read(f func(*bbolt.Tx) error) (err error) {
+// readable returns an error if the outcome of a write is unknown. A read without its data could be wrong
+// later, and one with them, too.
+func (s *Store) readable() error {
+	if s.doubt.Load() {
+		return errors.Join(errUnsynced, s.stopped())
+	}
+	return nil
+}
+
+// read calls f with the current data, and the changes in newer, if it is not nil, above it. A damaged page
+// can make a reader panic, or fault in the mapped file. read turns both into an error, so that one bad page
+// does not end a process that can still serve all others.
+func (s *Store) read(newer *layer, f func(state) error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if r := recover(); r != nil {
@@ -213,25 +228,83 @@ func (s *Store) read(f func(*bbolt.Tx) error) (err error) {
 		return errors.Join(errNotOpened, s.stopped())
 	}
 	return s.db.View(func(tx *bbolt.Tx) error {
-		if uint64(tx.ID()) > s.committed.Load() {
-			return errUnsynced
+		st := state{tx: tx, layers: make([]*layer, 0, 3)}
+		for _, l := range []*layer{newer, s.active, s.frozen} {
+			if l != nil {
+				st.layers = append(st.layers, l)
+			}
 		}
-		return f(tx)
+		return f(st)
 	})
 }
 
-// Close finishes the commits in progress, rejects later ones and releases the file.
+// snapshot calls f with the current data, which stays the same while the Store changes.
+func (s *Store) snapshot(f func(state) error) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if r := recover(); r != nil {
+			err = damaged(r)
+		}
+	}()
+	var st state
+	err = func() (err error) {
+		if err := s.readable(); err != nil {
+			return err
+		}
+		s.opened.Lock()
+		defer s.opened.Unlock()
+		if s.db == nil {
+			return errors.Join(errNotOpened, s.stopped())
+		}
+		if st.tx, err = s.db.Begin(false); err != nil {
+			return err
+		}
+		st.layers = append(st.layers, s.active.snapshot())
+		if s.frozen != nil {
+			st.layers = append(st.layers, s.frozen) // it does not change
+		}
+		return nil
+	}()
+	if err != nil {
+		return err
+	}
+	defer st.tx.Rollback()
+	return f(st)
+}
+
+// Close finishes the commits in progress, rejects later ones, writes the log's changes to the file, removes
+// the log and releases the file. If the file cannot be written, Close returns an error and keeps the log: the
+// next Open reads it.
 func (s *Store) Close() error {
 	var err error
 	s.close.Do(func() {
 		s.queue.close()
 		close(s.closing)
 		s.workers.Wait()
-		switch {
-		case s.wedged.Load():
-			err = s.stopped()
-		case s.db != nil:
-			err = s.db.Close()
+		if s.wedged.Load() {
+			err = errors.Join(s.stopped(), s.log.close())
+			return
+		}
+		clean := s.db != nil && s.trouble.Load() == nil
+		if clean {
+			// The second transaction writes the other meta page: a closed file has no log, and survives the
+			// loss of one meta page.
+			for range 2 {
+				if err == nil {
+					err = s.writeCheckpoint(s.active, s.log.last, true)
+				}
+			}
+			if err != nil {
+				clean, err = false, unavailable(s.path, err)
+			}
+		}
+		err = errors.Join(err, s.log.close())
+		if clean {
+			// Another process cannot open the file before db.Close, so this is not its log.
+			err = errors.Join(err, remove(s.log.path), syncDir(filepath.Dir(s.path)))
+		}
+		if s.db != nil && !s.wedged.Load() {
+			err = errors.Join(err, s.db.Close())
 		}
 	})
 	return err

@@ -10,18 +10,18 @@ import (
 	"sync/atomic"
 	"time"
 
-	"go.etcd.io/bbolt"
-	berrors "go.etcd.io/bbolt/errors"
-
 	"github.com/verge-id/verge/core/kv"
 )
 
 // Limits of the commits that wait for the disk.
 const (
-	maxGroup      = 1024     // commits in one write
-	maxGroupBytes = 16 << 20 // bytes of values and payloads in one write; the last commit may exceed it
+	maxGroup      = 1024    // commits in one write
+	maxGroupBytes = 2 << 20 // estimated bytes in one write; the last commit may exceed it
 	maxQueued     = 16 * 1024
 	sweepStep     = 256 // expired items removed in one write
+
+	// changeSize is the maximum size of a change in a record, besides its value, for the longest key.
+	changeSize = kv.MaxName + kv.MaxName + 2*8 + 16
 )
 
 var (
@@ -39,7 +39,7 @@ type change struct {
 	deletes   [][]byte
 	schedule  []putTask
 	cancel    []string
-	bytes     int
+	bytes     int // maximum size in a record
 	sweep     bool
 
 	// taken is set by the writer, which then sends the result on done, or by a caller that stops waiting:
@@ -79,7 +79,7 @@ func prepared(tx kv.Tx) *change {
 			expires: expires,
 			record:  encodeItem(expires, tx.ID, p.Value),
 		})
-		c.bytes += len(p.Value)
+		c.bytes += len(p.Value) + len(tx.ID)
 	}
 	for _, name := range tx.Deletes {
 		c.deletes = append(c.deletes, itemKey(tx.Partition, name))
@@ -94,6 +94,8 @@ func prepared(tx kv.Tx) *change {
 		})
 		c.bytes += len(t.Payload)
 	}
+	// A put changes the item, and removes and adds an entry in the index.
+	c.bytes += changeSize * (3*len(c.puts) + 2*len(c.deletes) + 3*len(c.schedule) + 2*len(c.cancel))
 	return c
 }
 
@@ -182,50 +184,58 @@ func (q *queue) take() (group []*change) {
 	return group
 }
 
-// next waits for changes and returns at most as many as fit into one write, without those whose callers
-// have stopped waiting. It returns nil once the queue is closed and empty.
-func (q *queue) next() []*change {
-	for {
-		q.mu.Lock()
-		var group []*change
-		size, n := 0, 0
-		for n < len(q.waiting) && len(group) < maxGroup && size < maxGroupBytes {
-			c := q.waiting[n]
-			n++
-			if c.taken.CompareAndSwap(false, true) {
-				group = append(group, c)
-				size += c.bytes
-			}
-		}
-		rest := copy(q.waiting, q.waiting[n:])
-		clear(q.waiting[rest:])
-		q.waiting = q.waiting[:rest]
-		closed := q.closed
-		q.mu.Unlock()
-		if len(group) > 0 {
-			return group
-		}
-		if rest > 0 {
-			continue
-		}
-		if closed {
-			return nil
-		}
+// next waits for changes or the end of a checkpoint. It returns at most as many changes as fit into one
+// write, without those whose callers have stopped waiting. open is false once the queue is closed and empty.
+func (q *queue) next() (group []*change, open bool) {
+	group, rest, closed := q.fill()
+	if len(group) == 0 && rest == 0 && !closed {
 		<-q.wake
+		group, rest, closed = q.fill()
 	}
+	return group, len(group) > 0 || rest > 0 || !closed
+}
+
+// fill returns the next group, and the number of changes that wait for a later one.
+func (q *queue) fill() (group []*change, rest int, closed bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	size, n := 0, 0
+	for n < len(q.waiting) && len(group) < maxGroup && size < maxGroupBytes {
+		c := q.waiting[n]
+		n++
+		if c.taken.CompareAndSwap(false, true) {
+			group = append(group, c)
+			size += c.bytes
+		}
+	}
+	rest = copy(q.waiting, q.waiting[n:])
+	clear(q.waiting[rest:])
+	q.waiting = q.waiting[:rest]
+	return group, rest, q.closed
 }
 
 // write runs in the only writing goroutine. It commits the queued changes immediately, so an idle Store
 // adds no delay. Changes that arrive during a write share the next one.
 func (s *Store) write() {
 	debug.SetPanicOnFault(true)
-	for group := s.queue.next(); group != nil; group = s.queue.next() {
-		s.writeGroup(group)
+	for open := true; open; {
+		var group []*change
+		group, open = s.queue.next()
+		if s.checkpoint.ended() {
+			s.recoverFrom(s.endCheckpoint(), nil)
+		}
+		if len(group) > 0 {
+			s.writeGroup(group)
+		}
+		if s.log.used >= checkpointAfter && s.checkpoint.done == nil && s.trouble.Load() == nil {
+			s.beginCheckpoint()
+		}
 	}
+	s.recoverFrom(s.endCheckpoint(), nil)
 }
 
 // writeGroup evaluates each change against the state after the previous changes. It writes all accepted
-// changes in one bolt transaction. It returns no result before that, not even a rejection: the rejection
+// changes in one record of the log. It returns no result before that, not even a rejection: the rejection
 // may depend on a change of the same group, which must be on disk first.
 func (s *Store) writeGroup(group []*change) {
 	if err := s.stopped(); err != nil {
@@ -234,78 +244,94 @@ func (s *Store) writeGroup(group []*change) {
 		}
 		return
 	}
-	defer s.wakeReaders()
-	g := groupState{store: s, locked: make(map[kv.Partition]*tasks), touched: make(map[string]bool)}
+	g := groupState{store: s, changes: &layer{}, locked: make(map[kv.Partition]*tasks),
+		touched: make(map[string]bool)}
 	defer g.unlock()
+	for _, c := range group {
+		if c.touchesTasks() {
+			g.lock(c.partition) // before the data is read: a claim waits for the data with this lock
+		}
+	}
 
 	rejected := make([]error, len(group))
-	committing := false
-	var txid uint64
-	err := func() (err error) {
-		var tx *bbolt.Tx
-		defer func() {
-			if r := recover(); r != nil {
-				err = damaged(r)
-			}
-			if tx == nil || err == nil {
-				return
-			}
-			// A failed commit has rolled itself back. If the rollback fails too, bbolt may never release
-			// its own lock.
-			if e := recovered(tx.Rollback); e != nil && !errors.Is(e, berrors.ErrTxClosed) {
-				err = errors.Join(err, e)
-				s.wedged.Store(true)
-			}
-		}()
-		if tx, err = s.db.Begin(true); err != nil {
-			return err
-		}
-		wrote := 0
+	err := s.read(g.changes, func(st state) error {
 		for i, c := range group {
-			if rejected[i], err = g.apply(tx, c); err != nil {
-				return err
-			}
-			if rejected[i] == nil && c.writes() {
-				wrote++
-			}
+			rejected[i] = g.apply(st, c)
 		}
-		if wrote == 0 {
-			return tx.Rollback()
-		}
-		committing = true
-		txid = uint64(tx.ID())
-		return s.disk.Commit(tx)
-	}()
-	if err == nil {
-		if committing {
-			s.committed.Store(txid)
-		}
-		g.publish(group, rejected)
-		s.count(group, rejected, committing, g.swept)
-		answer(group, rejected, nil, nil)
-		return
-	}
-	if !committing && !s.wedged.Load() {
+		return nil
+	})
+	if err != nil {
 		answer(group, rejected, unavailable(s.path, err), unavailable(s.path, err))
 		return
 	}
+	wrote := !g.changes.empty()
+	if wrote {
+		record := s.log.record(g.changes)
+		if err := s.makeRoom(record); err != nil {
+			s.recoverFrom(err, func() {
+				answer(group, rejected, unavailable(s.path, err), unavailable(s.path, err))
+			})
+			return
+		}
+		if err := s.log.write(record); err != nil {
+			s.failed(&g, group, rejected, record, err)
+			return
+		}
+		s.show(g.changes)
+	}
+	g.publish(group, rejected)
+	s.count(group, rejected, wrote, g.swept)
+	answer(group, rejected, nil, nil)
+}
 
+// failed recovers from a failed write of a record. A record that the log lacks is dropped. If the log has the
+// record, it may be on disk or not: the outcome is unknown until the disk has accepted the record again.
+func (s *Store) failed(g *groupState, group []*change, rejected []error, record []byte, cause error) {
 	r := recovery{Store: s}
-	r.begin(err)
-	s.wakeReaders()
+	if s.log.contains(record) {
+		s.doubt.Store(true)
+		r.record, r.changes = record, g.changes
+	}
+	r.begin(cause)
+	landed := r.landed
 	switch {
-	case !committing, r.settled && !r.landed:
-		answer(group, rejected, unavailable(s.path, err), unavailable(s.path, err))
-	case r.landed:
+	case landed:
+		g.publish(group, rejected)
 		answer(group, rejected, nil, nil)
+	case r.record != nil:
+		answer(group, rejected, unavailable(s.path, cause), unknown(s.path, cause))
 	default:
-		answer(group, rejected, unavailable(s.path, err), unknown(s.path, err))
+		answer(group, rejected, unavailable(s.path, cause), unavailable(s.path, cause))
 	}
 	r.finish()
-	if r.landed {
-		g.publish(group, rejected)
-		s.count(group, rejected, true, g.swept)
+	if !r.landed {
+		return
 	}
+	if !landed {
+		g.publish(group, rejected)
+	}
+	s.count(group, rejected, true, g.swept)
+}
+
+// recoverFrom recovers from a failed checkpoint, unless err is nil. It calls then, if it is not nil, after
+// the first attempt.
+func (s *Store) recoverFrom(err error, then func()) {
+	if err == nil {
+		return
+	}
+	r := recovery{Store: s}
+	r.begin(err)
+	if then != nil {
+		then()
+	}
+	r.finish()
+}
+
+// show makes changes that are on disk visible to readers.
+func (s *Store) show(changes *layer) {
+	s.opened.Lock()
+	defer s.opened.Unlock()
+	s.active.add(changes)
 }
 
 // answer sends each change of the group its result: its rejection if its checks failed, wrote if it writes,
@@ -322,11 +348,6 @@ func answer(group []*change, rejected []error, read, wrote error) {
 			c.done <- read
 		}
 	}
-}
-
-// wakeReaders wakes readers that found a write in progress.
-func (s *Store) wakeReaders() {
-	close(*s.written.Swap(new(make(chan struct{}))))
 }
 
 // rejectQueued rejects the changes that were queued before the Store stopped writing.
@@ -357,23 +378,22 @@ func (s *Store) count(group []*change, rejected []error, wrote bool, swept int) 
 	}
 }
 
-// groupState has the changes of a group so far. The maps in memory are updated only when the group is on
+// groupState has the changes of a group so far. The data in memory is updated only when the group is on
 // disk.
 type groupState struct {
 	store   *Store
+	changes *layer
 	locked  map[kv.Partition]*tasks
 	touched map[string]bool // keys of the tasks whose lease a change of the group ended
 	swept   int
 }
 
-func (g *groupState) lock(p kv.Partition) *tasks {
-	t := g.locked[p]
-	if t == nil {
-		t = g.store.tasksOf(p)
+func (g *groupState) lock(p kv.Partition) {
+	if g.locked[p] == nil {
+		t := g.store.tasksOf(p)
 		t.lock <- struct{}{}
 		g.locked[p] = t
 	}
-	return t
 }
 
 func (g *groupState) unlock() {
@@ -382,64 +402,49 @@ func (g *groupState) unlock() {
 	}
 }
 
-// apply writes c to tx if its checks and leases pass. If they do not, rejected is the *kv.Conflict. If err
-// is not nil, the whole group failed.
-func (g *groupState) apply(tx *bbolt.Tx, c *change) (rejected, err error) {
+// apply adds c to the changes if its checks and leases pass. If they do not, rejected is the *kv.Conflict.
+func (g *groupState) apply(st state, c *change) (rejected error) {
 	now := g.store.now()
 	if c.sweep {
-		return nil, g.sweep(tx, now)
+		g.sweep(st, now)
+		return nil
 	}
-	if rejected := g.evaluate(tx, c, now); rejected != nil {
-		return rejected, nil
+	if rejected := g.evaluate(st, c, now); rejected != nil {
+		return rejected
 	}
-	return nil, g.write(tx, c)
-}
-
-// write writes c to tx.
-func (g *groupState) write(tx *bbolt.Tx, c *change) error {
-	for _, p := range c.puts {
-		if err := deleteItem(tx, p.key); err != nil {
-			return err
-		}
-		if err := tx.Bucket(bucketItems).Put(p.key, p.record); err != nil {
-			return err
-		}
-		if p.expires != 0 {
-			if err := tx.Bucket(bucketExpiry).Put(expiryKey(p.expires, p.key), nil); err != nil {
-				return err
-			}
-		}
-	}
-	for _, key := range c.deletes {
-		if err := deleteItem(tx, key); err != nil {
-			return err
-		}
-	}
-	for _, t := range c.schedule {
-		if err := g.deleteTask(tx, c.partition, t.id); err != nil {
-			return err
-		}
-		if err := tx.Bucket(bucketTasks).Put(taskKey(c.partition, t.id), t.record); err != nil {
-			return err
-		}
-		if err := tx.Bucket(bucketDue).Put(t.dueKey, nil); err != nil {
-			return err
-		}
-	}
-	for _, id := range c.cancel {
-		if err := g.deleteTask(tx, c.partition, id); err != nil {
-			return err
-		}
-	}
+	g.write(st, c)
 	return nil
 }
 
+// write adds c to the newest layer of st.
+func (g *groupState) write(st state, c *change) {
+	changes := st.layers[0]
+	for _, p := range c.puts {
+		deleteItem(st, p.key)
+		changes.put(itemTable, p.key, p.record)
+		if p.expires != 0 {
+			changes.put(expiryTable, expiryKey(p.expires, p.key), nil)
+		}
+	}
+	for _, key := range c.deletes {
+		deleteItem(st, key)
+	}
+	for _, t := range c.schedule {
+		g.deleteTask(st, c.partition, t.id)
+		changes.put(taskTable, taskKey(c.partition, t.id), t.record)
+		changes.put(dueTable, t.dueKey, nil)
+	}
+	for _, id := range c.cancel {
+		g.deleteTask(st, c.partition, id)
+	}
+}
+
 // evaluate returns nil if all checks and leases of c pass.
-func (g *groupState) evaluate(tx *bbolt.Tx, c *change, now time.Time) error {
+func (g *groupState) evaluate(st state, c *change, now time.Time) error {
 	var conflict kv.Conflict
 	failed := false
 	for _, check := range c.checks {
-		rec, ok := getItem(tx, itemKey(c.partition, check.Name), now)
+		rec, ok := getItem(st, itemKey(c.partition, check.Name), now)
 		switch {
 		case !ok && check.Tx == "", ok && string(rec.tx) == check.Tx:
 		case !ok:
@@ -451,7 +456,7 @@ func (g *groupState) evaluate(tx *bbolt.Tx, c *change, now time.Time) error {
 		}
 	}
 	if c.touchesTasks() {
-		t := g.lock(c.partition)
+		t := g.locked[c.partition]
 		for _, h := range c.held {
 			if g.touched[string(taskKey(c.partition, h.TaskID))] || !t.holds(h.TaskID, h.Lease) {
 				failed = true
@@ -481,57 +486,45 @@ func (g *groupState) publish(group []*change, rejected []error) {
 	}
 }
 
-func (g *groupState) deleteTask(tx *bbolt.Tx, p kv.Partition, id string) error {
+func (g *groupState) deleteTask(st state, p kv.Partition, id string) {
 	key := taskKey(p, id)
 	g.touched[string(key)] = true
-	bodies := tx.Bucket(bucketTasks)
-	old := bodies.Get(key)
+	old := st.get(taskTable, key)
 	if old == nil {
-		return nil
+		return
 	}
 	due, _ := decodeTask(old)
-	if err := tx.Bucket(bucketDue).Delete(dueKey(p, due, id)); err != nil {
-		return err
-	}
-	return bodies.Delete(key)
+	st.layers[0].remove(dueTable, dueKey(p, due, id))
+	st.layers[0].remove(taskTable, key)
 }
 
-func deleteItem(tx *bbolt.Tx, key []byte) error {
-	items := tx.Bucket(bucketItems)
-	old := items.Get(key)
+func deleteItem(st state, key []byte) {
+	old := st.get(itemTable, key)
 	if old == nil {
-		return nil
+		return
 	}
 	if rec := decodeItem(old); rec.expires != 0 {
-		if err := tx.Bucket(bucketExpiry).Delete(expiryKey(rec.expires, key)); err != nil {
-			return err
-		}
+		st.layers[0].remove(expiryTable, expiryKey(rec.expires, key))
 	}
-	return items.Delete(key)
+	st.layers[0].remove(itemTable, key)
 }
 
 // sweep removes at most sweepStep items, the earliest expired first.
-func (g *groupState) sweep(tx *bbolt.Tx, now time.Time) error {
-	expiry := tx.Bucket(bucketExpiry)
+func (g *groupState) sweep(st state, now time.Time) {
 	limit := sortable(now)
-	var keys [][]byte // collected first, because deletes invalidate a cursor
-	c := expiry.Cursor()
-	for k, _ := c.First(); k != nil && len(keys) < sweepStep; k, _ = c.Next() {
+	var keys [][]byte // collected first, because a change invalidates the cursor
+	c := st.seek(expiryTable, nil)
+	for k, _ := c.next(); k != nil && len(keys) < sweepStep; k, _ = c.next() {
 		if binary.BigEndian.Uint64(k) > limit {
 			break
 		}
-		keys = append(keys, append([]byte(nil), k...))
+		keys = append(keys, k)
 	}
 	for _, k := range keys {
-		if err := expiry.Delete(k); err != nil {
-			return err
-		}
-		if err := tx.Bucket(bucketItems).Delete(k[8:]); err != nil {
-			return err
-		}
+		st.layers[0].remove(expiryTable, k)
+		st.layers[0].remove(itemTable, k[8:])
 	}
 	g.swept += len(keys)
-	return nil
 }
 
 // sweep asks the writer at each tick to remove expired items, in steps that share a write with commits. It
@@ -546,7 +539,8 @@ func (s *Store) sweep(every time.Duration) {
 		case <-tick.C:
 		}
 		for s.anyExpired() {
-			if s.submit(context.Background(), &change{sweep: true, done: make(chan error, 1)}) != nil {
+			c := &change{sweep: true, bytes: 2 * sweepStep * changeSize, done: make(chan error, 1)}
+			if s.submit(context.Background(), c) != nil {
 				break // the next commit reports the cause
 			}
 		}
@@ -555,8 +549,8 @@ func (s *Store) sweep(every time.Duration) {
 
 func (s *Store) anyExpired() bool {
 	found := false
-	err := s.view(context.Background(), func(tx *bbolt.Tx) error {
-		k, _ := tx.Bucket(bucketExpiry).Cursor().First()
+	err := s.view(context.Background(), func(st state) error {
+		k, _ := st.seek(expiryTable, nil).next()
 		found = k != nil && binary.BigEndian.Uint64(k) <= sortable(s.now())
 		return nil
 	})

@@ -49,6 +49,9 @@ func compact(ctx context.Context, path string) (c Compacted, err error) {
 	if err := precheck(path); err != nil {
 		return c, err
 	}
+	if err := absorbLog(path); err != nil {
+		return c, err
+	}
 	db, err := openExclusively(path)
 	if err != nil {
 		return c, err
@@ -75,6 +78,18 @@ func compact(ctx context.Context, path string) (c Compacted, err error) {
 	return c, syncDir(filepath.Dir(path))
 }
 
+// absorbLog writes the commits in the log of a file that was not closed cleanly to the file.
+func absorbLog(path string) error {
+	if _, err := os.Lstat(path + logSuffix); errors.Is(err, os.ErrNotExist) {
+		return nil // if the file needs one, reading it fails
+	}
+	s, err := Open(path, Config{})
+	if err != nil {
+		return err
+	}
+	return s.Close()
+}
+
 // openExclusively opens a file that no process has open, and checks its pages. It keeps other processes from
 // opening the file.
 func openExclusively(path string) (db *bbolt.DB, err error) {
@@ -98,8 +113,8 @@ func openExclusively(path string) (db *bbolt.DB, err error) {
 
 // compactTo copies all records to a new file.
 func compactTo(ctx context.Context, db *bbolt.DB, to string) (c Copy, err error) {
-	err = view(db, func(tx *bbolt.Tx, _ time.Time) error {
-		c, err = copyTo(ctx, tx, to, time.Time{})
+	err = view(db, func(st state, _ time.Time) error {
+		c, err = copyTo(ctx, st, to, time.Time{})
 		return err
 	})
 	return c, err

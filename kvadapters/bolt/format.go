@@ -5,16 +5,15 @@ import (
 	"math"
 	"time"
 
-	"go.etcd.io/bbolt"
-
 	"github.com/verge-id/verge/core/kv"
 )
 
 // The file has five buckets. A partition's name is followed by a zero byte, which it cannot contain itself.
 // Times are nanoseconds since 1970, big endian with the sign bit flipped, so that they sort as bytes.
 //
-//	verge   "format"              → "1"
+//	verge   "format"              → "1"; "2": the latest commits are in the log
 //	        "opens"               → how often the file was opened, 8 bytes
+//	        "log"                 → id of the log (16), sequence of its last record in this file (8)
 //	        "taken"               → of a backup: when it was made, 8 bytes
 //	items   partition 0 name      → expires (8), length of Tx (1), Tx, value
 //	expiry  expires, items key    →
@@ -22,7 +21,13 @@ import (
 //	due     partition 0 due, ID   →
 //
 // An item that never expires has zero for expires, which no time encodes to, and no entry in expiry.
-const format = "1"
+//
+// A Store in use has format 2, so that a version of Verge without a log rejects the file after a crash. Close
+// makes it format 1 again, in which "log" is the id of the removed log.
+const (
+	format       = "1"
+	formatLogged = "2"
+)
 
 var (
 	bucketVerge  = []byte("verge")
@@ -34,6 +39,7 @@ var (
 	keyFormat = []byte("format")
 	keyOpens  = []byte("opens")
 	keyTaken  = []byte("taken")
+	keyLog    = []byte("log")
 )
 
 var (
@@ -91,8 +97,8 @@ func decodeItem(b []byte) record {
 	return record{expires: binary.BigEndian.Uint64(b), tx: b[9:n], value: b[n:]}
 }
 
-func getItem(tx *bbolt.Tx, key []byte, now time.Time) (record, bool) {
-	v := tx.Bucket(bucketItems).Get(key)
+func getItem(st state, key []byte, now time.Time) (record, bool) {
+	v := st.get(itemTable, key)
 	if v == nil {
 		return record{}, false
 	}

@@ -45,9 +45,9 @@ func commitUntilFull(path string) {
 		}
 		fmt.Println("kept", i)
 	}
-	unknown := errors.Is(err, kv.ErrUnknown)
+	unavailable := errors.Is(err, kv.ErrUnavailable) && !errors.Is(err, kv.ErrUnknown)
 	says := func(part string) bool { return strings.Contains(err.Error(), part) }
-	fmt.Println("unknown", unknown && says(path) && says(syscall.EFBIG.Error()))
+	fmt.Println("unavailable", unavailable && says(path) && says(syscall.EFBIG.Error()))
 
 	fmt.Println("because", err)
 	_, get := s.Get(context.Background(), kv.Key{Partition: "p", Name: "0"})
@@ -87,7 +87,7 @@ func TestStore_FullDisk(t *testing.T) {
 		t.Fatalf("no commit succeeded before the disk was full:\n%s", out)
 	}
 	for want, why := range map[string]string{
-		"unknown true": "the commit that met the full disk was not ErrUnknown with the path and " +
+		"unavailable true": "the commit that met the full disk was not ErrUnavailable with the path and " +
 			"the system's error",
 		"read <nil>":   "a commit that is on disk could not be read",
 		"stopped true": "the store continued after a failed write",

@@ -80,6 +80,7 @@ func countTx(w, n int) kv.Tx {
 			{Name: fmt.Sprintf("a%d", w), Value: value},
 			{Name: fmt.Sprintf("b%d", w), Value: value, Expires: time.Now().Add(time.Hour)},
 			{Name: fmt.Sprintf("log/%d/%d", w, n), Value: value},
+			{Name: fmt.Sprintf("pad%d", w), Value: make([]byte, 60_000)}, // so that checkpoints run
 		},
 		Schedule: []kv.Task{{ID: fmt.Sprintf("t-%d-%d", w, n), Due: time.Unix(int64(1+n), 0),
 			Payload: value}},

@@ -1,7 +1,6 @@
 package bolt
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -42,18 +41,19 @@ func Open(path string, c Config) (*Store, error) {
 	if c.Disk.Commit == nil {
 		c.Disk.Commit = (*bbolt.Tx).Commit
 	}
+	if c.Disk.Append == nil {
+		c.Disk.Append = writeAndSync
+	}
 	if err := precheck(path); err != nil {
 		return nil, fmt.Errorf("bolt: %s: %w", path, err)
 	}
-	db, opens, txid, err := openCurrent(path, c)
+	o, err := openCurrent(path, c)
 	if err != nil {
 		return nil, fmt.Errorf("bolt: %s: %w", path, err)
 	}
 	// Syncing the file does not sync its name.
-	err = syncDir(dir)
-	identity, statErr := os.Stat(path)
-	if err := errors.Join(err, statErr); err != nil {
-		return nil, errors.Join(fmt.Errorf("bolt: directory of %s: %w", path, err), db.Close())
+	if err := syncDir(dir); err != nil {
+		return nil, errors.Join(fmt.Errorf("bolt: directory of %s: %w", path, err), o.close())
 	}
 
 	s := &Store{
@@ -61,16 +61,17 @@ func Open(path string, c Config) (*Store, error) {
 		now:         c.Now,
 		lockTimeout: c.LockTimeout,
 		disk:        c.Disk,
-		identity:    identity,
-		db:          db,
+		identity:    o.identity,
+		db:          o.db,
+		active:      &layer{},
+		log:         o.log,
+		checkpoint:  checkpoint{txid: o.txid, written: o.log.last},
 		tasks:       make(map[kv.Partition]*tasks),
 		lost:        make(chan struct{}),
 		closing:     make(chan struct{}),
 	}
-	s.committed.Store(txid)
-	s.written.Store(new(make(chan struct{})))
 	s.queue.wake = make(chan struct{}, 1)
-	s.lease.opens = opens
+	s.lease.opens = o.opens
 	s.workers.Go(s.write)
 	s.workers.Go(func() { s.sweep(c.SweepEvery) })
 	return s, nil
@@ -94,34 +95,41 @@ func openDB(
 	return db, err
 }
 
+// opening is a file that Open has opened.
+type opening struct {
+	db       *bbolt.DB
+	identity os.FileInfo
+	log      *commitLog
+	opens    uint64 // how often the file was opened
+	txid     uint64 // the last transaction
+}
+
+func (o *opening) close() error {
+	var err error
+	if o.log != nil {
+		err = o.log.close()
+	}
+	return errors.Join(err, o.db.Close())
+}
+
+// errReplaced is the error of a file that was replaced before its lock was free.
+var errReplaced = errors.New("another process replaces the file again and again; stop that process")
+
 // openCurrent is openChecked, again if the file was replaced before its lock was free: Compact and Restore
 // keep the lock until they have renamed the new file. Otherwise the Store would write to a file without a
 // name.
-func openCurrent(path string, c Config) (db *bbolt.DB, opens, txid uint64, err error) {
-	open := c.Disk.Open
-	var opened *os.File
-	c.Disk.Open = func(name string, flag int, perm os.FileMode) (f *os.File, err error) {
-		opened, err = open(name, flag, perm)
-		return opened, err
-	}
+func openCurrent(path string, c Config) (o *opening, err error) {
 	for range 3 {
-		if db, opens, txid, err = openChecked(path, c); err != nil {
-			return nil, 0, 0, err
-		}
-		has, err := opened.Stat()
-		named, namedErr := os.Stat(path)
-		if err == nil && namedErr == nil && os.SameFile(has, named) {
-			return db, opens, txid, nil
-		}
-		if err := errors.Join(err, db.Close()); err != nil {
-			return nil, 0, 0, err
+		if o, err = openChecked(path, c); !errors.Is(err, errReplaced) {
+			break
 		}
 	}
-	return nil, 0, 0, errors.New("another process replaces the file again and again; stop that process")
+	return o, err
 }
 
 // openChecked takes the file's lock before it checks the pages.
-func openChecked(path string, c Config) (db *bbolt.DB, opens, txid uint64, err error) {
+func openChecked(path string, c Config) (o *opening, err error) {
+	o = &opening{}
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if r := recover(); r != nil {
@@ -129,36 +137,128 @@ func openChecked(path string, c Config) (db *bbolt.DB, opens, txid uint64, err e
 		}
 		// After a panic, bbolt may still have its own lock, and Close would block. The process releases the
 		// file when it ends.
-		if err != nil && db != nil && !errors.Is(err, errPanicked) {
-			_ = db.Close()
+		if err != nil && o.db != nil && !errors.Is(err, errPanicked) {
+			_ = o.close()
 		}
 	}()
-	if db, err = openDB(path, c.LockTimeout, c.Disk.Open); err != nil {
-		return nil, 0, 0, err
+	var opened *os.File
+	open := func(name string, flag int, perm os.FileMode) (_ *os.File, err error) {
+		opened, err = c.Disk.Open(name, flag, perm)
+		return opened, err
+	}
+	o.db, err = openDB(path, c.LockTimeout, open)
+	if err != nil {
+		return o, err
+	}
+	has, err := opened.Stat()
+	if err != nil {
+		return o, err
+	}
+	if o.identity, err = os.Stat(path); err != nil || !os.SameFile(has, o.identity) {
+		return o, errors.Join(errReplaced, err)
 	}
 	if err := checkFile(path); err != nil {
-		return db, 0, 0, err
+		return o, err
 	}
-	err = recovered(func() error {
-		var err error
-		opens, txid, err = count(db, c.Disk.Commit)
-		return err
-	})
-	return db, opens, txid, err
+	return o, recovered(func() error { return o.readLog(path, c.Disk) })
 }
 
-// count increments the number of times that the file was opened. A file that cannot be written fails here.
-// txid is the transaction of this write.
-func count(db *bbolt.DB, commit func(*bbolt.Tx) error) (opens, txid uint64, err error) {
-	tx, err := db.Begin(true)
+// readLog writes the commits of the log to the file, and begins a log if the file has none. A file that
+// cannot be written fails here.
+func (o *opening) readLog(path string, disk Disk) (err error) {
+	var at logState
+	if err := o.db.View(func(tx *bbolt.Tx) (err error) {
+		at, err = readLogState(tx)
+		return err
+	}); err != nil {
+		return err
+	}
+	log, changes := path+logSuffix, &layer{}
+	if at.used {
+		if o.log, changes, err = continueLog(log, disk, at); err != nil {
+			return fmt.Errorf("its log %s: %w", log, err)
+		}
+	} else {
+		if err := checkUnused(log, disk, at); err != nil {
+			return fmt.Errorf("the log %s: %w", log, err)
+		}
+		if o.log, err = createLog(log, disk, o.identity); err != nil {
+			return fmt.Errorf("creating the log: %w", err)
+		}
+	}
+	tx, err := o.db.Begin(true)
+	if err == nil {
+		o.txid = uint64(tx.ID())
+		if o.opens, err = prepare(tx); err == nil {
+			err = changes.writeTo(tx)
+		}
+		if err == nil {
+			err = logState{used: true, id: o.log.id, written: o.log.last}.writeTo(tx)
+		}
+		if err != nil {
+			err = errors.Join(err, tx.Rollback())
+		} else {
+			err = disk.Commit(tx)
+		}
+	}
+	if err != nil && !at.used {
+		err = errors.Join(err, o.log.close(), remove(log))
+	}
+	return err
+}
+
+// continueLog opens the log of a file that was not closed cleanly, and returns the changes that the file
+// lacks.
+func continueLog(path string, disk Disk, at logState) (*commitLog, *layer, error) {
+	changes, last, err := readCommits(path, disk, at)
 	if err != nil {
-		return 0, 0, err
+		return nil, nil, err
 	}
-	txid = uint64(tx.ID())
-	if opens, err = prepare(tx); err != nil {
-		return 0, 0, errors.Join(err, tx.Rollback())
+	// A number is left out, so that the record of an interrupted write never gets the number of a later one.
+	l := &commitLog{path: path, disk: disk, id: at.id, last: last + 1}
+	return l, changes, l.open()
+}
+
+// readCommits returns the changes in the log of a file that was not closed cleanly, and the sequence of the
+// last record.
+func readCommits(path string, disk Disk, at logState) (changes *layer, last uint64, err error) {
+	id, content, err := readLog(path, disk)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil, 0, errors.New("it is missing, and it has the latest commits, because the file was not " +
+			"closed cleanly; move it back next to the file, or restore a backup")
+	case err != nil:
+		return nil, 0, err
+	case id != at.id:
+		return nil, 0, errors.New("it belongs to another file, and the one of this file has its latest " +
+			"commits; move that one back, or restore a backup")
 	}
-	return opens, txid, commit(tx)
+	if changes, last, err = replay(id, content, at.written); err != nil {
+		err = fmt.Errorf("%w; restore a backup", err)
+	}
+	return changes, last, err
+}
+
+// checkUnused checks that a log next to a file that needs none has no commits that the file may lack: a
+// crash before the file's first commit or after its last one leaves such a log.
+func checkUnused(path string, disk Disk, at logState) error {
+	id, content, err := readLog(path, disk)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("%w; move it away", err)
+	}
+	written := at.written
+	if id != at.id {
+		written = 0
+	}
+	changes, _, err := replay(id, content, written)
+	if err != nil || !changes.empty() {
+		return errors.New("it has commits of another file, or of a later state of this one; restore the " +
+			"file that belongs to it, or move the log away if the commits may be lost")
+	}
+	return nil
 }
 
 func checkFile(path string) error {
@@ -186,13 +286,18 @@ func recovered(f func() error) (err error) {
 	return f()
 }
 
-// checkFormat rejects a file whose format this version cannot read.
-func checkFormat(verge *bbolt.Bucket) error {
-	if got := verge.Get(keyFormat); !bytes.Equal(got, []byte(format)) {
-		return fmt.Errorf("written in format %q, this version reads format %q only; "+
-			"use the version that wrote it", got, format)
+// fileFormat rejects a file whose format this version cannot read. logged reports whether the latest commits
+// are in a log.
+func fileFormat(verge *bbolt.Bucket) (logged bool, err error) {
+	switch got := string(verge.Get(keyFormat)); got {
+	case format:
+		return false, nil
+	case formatLogged:
+		return true, nil
+	default:
+		return false, fmt.Errorf("written in format %q, this version reads formats %q and %q only; "+
+			"use the version that wrote it", got, format, formatLogged)
 	}
-	return nil
 }
 
 // prepare turns an empty file into a Store's, or checks that the file is one. It increments the number of
@@ -214,7 +319,7 @@ func prepare(tx *bbolt.Tx) (opens uint64, err error) {
 			return 0, err
 		}
 	}
-	if err := checkFormat(verge); err != nil {
+	if _, err := fileFormat(verge); err != nil {
 		return 0, err
 	}
 	for _, name := range [][]byte{bucketItems, bucketExpiry, bucketTasks, bucketDue} {

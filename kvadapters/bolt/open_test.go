@@ -155,8 +155,8 @@ func TestOpen_Errors(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			return b.Put(keyFormat, []byte("2"))
-		}), `written in format "2", this version reads format "1" only`},
+			return b.Put(keyFormat, []byte("3"))
+		}), `written in format "3", this version reads formats "1" and "2" only`},
 		{"a bucket is missing", withBolt(func(tx *bbolt.Tx) error {
 			b, err := tx.CreateBucket(bucketVerge)
 			if err != nil {

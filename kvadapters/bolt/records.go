@@ -106,6 +106,8 @@ func (r *Records) write(tx *bbolt.Tx) error {
 		txs = append(txs, kv.Tx{ID: "scheduled", Schedule: []kv.Task{task}})
 	}
 	g := groupState{touched: map[string]bool{}}
+	rows := &layer{}
+	st := state{tx: tx, layers: []*layer{rows}}
 	for i, change := range txs {
 		change.Partition = r.Partition
 		if i > 0 { // the first one may remove many rows
@@ -113,11 +115,9 @@ func (r *Records) write(tx *bbolt.Tx) error {
 				return err
 			}
 		}
-		if err := g.write(tx, prepared(change)); err != nil {
-			return err
-		}
+		g.write(st, prepared(change))
 	}
-	return nil
+	return rows.writeTo(tx)
 }
 
 // Limits of one Records of ReadBackup.
@@ -153,27 +153,25 @@ type recordReader struct {
 	size   int // bytes of the values in next
 }
 
-func (r *recordReader) read(tx *bbolt.Tx, taken time.Time) error {
+func (r *recordReader) read(st state, taken time.Time) error {
 	r.copied.Taken = taken
-	err := tx.Bucket(bucketItems).ForEach(func(key, value []byte) error {
+	items := st.seek(itemTable, nil)
+	for key, value := items.next(); key != nil; key, value = items.next() {
 		partition, name := split(key)
 		item := decodeItem(value)
 		if item.expired(r.now) {
-			return nil
+			continue
 		}
 		if err := r.begin(partition, len(value)); err != nil {
 			return err
 		}
 		r.next.Items = append(r.next.Items, item.export(kv.Key{Partition: partition, Name: name}))
-		return nil
-	})
-	if err == nil {
-		err = r.flush()
 	}
-	if err != nil {
+	if err := r.flush(); err != nil {
 		return err
 	}
-	err = tx.Bucket(bucketTasks).ForEach(func(key, value []byte) error {
+	tasks := st.seek(taskTable, nil)
+	for key, value := tasks.next(); key != nil; key, value = tasks.next() {
 		partition, id := split(key)
 		if err := r.begin(partition, len(value)); err != nil {
 			return err
@@ -181,10 +179,6 @@ func (r *recordReader) read(tx *bbolt.Tx, taken time.Time) error {
 		at, payload := decodeTask(value)
 		task := kv.Task{ID: id, Due: fromSortable(at), Payload: bytes.Clone(payload)}
 		r.next.Tasks = append(r.next.Tasks, task)
-		return nil
-	})
-	if err != nil {
-		return err
 	}
 	return r.flush()
 }

@@ -18,6 +18,16 @@ type Disk struct {
 
 	// Commit writes a transaction to disk.
 	Commit func(*bbolt.Tx) error
+
+	// Append writes to the log at an offset, and syncs it.
+	Append func(f *os.File, b []byte, at int64) error
+}
+
+func writeAndSync(f *os.File, b []byte, at int64) error {
+	if _, err := f.WriteAt(b, at); err != nil {
+		return err
+	}
+	return syncData(f)
 }
 
 // Pauses between two attempts to recover. A failure soon after a recovery keeps the longer pause, so that
@@ -100,15 +110,19 @@ func (s *Store) stop(t *trouble) {
 	}
 }
 
-// recovery determines the outcome of a failed write. Only the writer uses it.
+// recovery makes the Store write again after a failed write of a record or a checkpoint. Only the writer uses
+// it.
 type recovery struct {
 	*Store
-	landed  bool // the write is on disk after all
-	settled bool // landed is known and no longer changes
+	record  []byte // the record that may be on disk or not; nil: none
+	changes *layer // of the record
+	landed  bool   // the record is on disk
 }
 
-// begin stops writing and tries to recover immediately, unless the disk also failed a moment ago.
+// begin stops writing and tries to recover immediately, unless the disk also failed a moment ago. A
+// checkpoint in progress ends first, because it uses the open file.
 func (r *recovery) begin(cause error) {
+	cause = errors.Join(cause, r.endCheckpoint())
 	r.stop(&trouble{cause: cause, final: r.wedged.Load()})
 	if time.Since(r.recovered) > calm {
 		r.pause = firstPause
@@ -155,8 +169,8 @@ func (r *recovery) attempt() {
 	}
 }
 
-// reopen checks that the disk accepts writes and that the acknowledged commits exist. It determines the
-// outcome of the failed write, and then writes once. Until the disk accepts writes, the file stays open for
+// reopen checks that the disk accepts writes and that the acknowledged commits exist. It writes the record
+// that is in doubt again, and then a checkpoint. Until the disk accepts writes, the file stays open for
 // readers.
 func (r *recovery) reopen() error {
 	if err := r.probe(); err != nil {
@@ -168,13 +182,40 @@ func (r *recovery) reopen() error {
 	if err := r.settle(); err != nil {
 		return err
 	}
-	_, txid, err := count(r.db, r.disk.Commit)
-	if err != nil {
-		// The next attempt determines whether the file has this write. It was acknowledged to no caller.
+	if err := r.reopenLog(); err != nil {
 		return err
 	}
-	r.committed.Store(txid)
+	if r.record != nil && !r.landed {
+		if err := r.log.write(r.record); err != nil {
+			return err
+		}
+		r.show(r.changes)
+		r.landed = true
+		r.doubt.Store(false)
+	}
+	if r.frozen == nil {
+		return r.writeCheckpoint(&layer{}, r.checkpoint.written, false)
+	}
+	if err := r.writeCheckpoint(r.frozen, r.checkpoint.frozen, false); err != nil {
+		return err
+	}
+	r.thaw()
 	return nil
+}
+
+// reopenLog opens the log again, and checks that it has all acknowledged records that the file lacks.
+func (r *recovery) reopenLog() error {
+	var at logState
+	if err := r.db.View(func(tx *bbolt.Tx) (err error) {
+		at, err = readLogState(tx)
+		return err
+	}); err != nil {
+		return err
+	}
+	if err := r.log.check(at.written); err != nil {
+		return err
+	}
+	return r.log.open()
 }
 
 // openAnew discards bbolt's state of the failed write. It blocks readers, so it does not wait for a write.
@@ -235,10 +276,10 @@ func grow(f *os.File, size int64) error {
 	return errors.Join(err, f.Truncate(size))
 }
 
-// settle determines what the disk has of the failed write. After a failed fsync, the operating system's
-// cache may show data that is not on disk, and no later fsync writes it. A write syncs its pages before it
-// writes its meta page, so only that page is in doubt. If it is readable, settle writes it again and syncs
-// it. If that write is interrupted, the other meta page is valid and has all acknowledged commits.
+// settle determines which transaction the file is at. After a failed fsync, the operating system's cache may
+// show data that is not on disk, and no later fsync writes it. A write syncs its pages before it writes its
+// meta page, so only that page is in doubt. If it is readable, settle writes it again and syncs it. If that
+// write is interrupted, the other meta page is valid, and the log has the commits that it lacks.
 func (r *recovery) settle() error {
 	f, err := r.disk.Open(r.path, os.O_RDWR, 0)
 	if err != nil {
@@ -249,7 +290,7 @@ func (r *recovery) settle() error {
 	if !ok {
 		return damaged("no valid meta page")
 	}
-	known := r.committed.Load()
+	known := r.checkpoint.txid
 	if latest.txid < known || latest.txid > known+1 {
 		return fmt.Errorf("%w: the file is at transaction %d, but %d was written and acknowledged: "+
 			"it has lost commits or was replaced; look at the disk, "+
@@ -267,10 +308,7 @@ func (r *recovery) settle() error {
 		if err := f.Sync(); err != nil {
 			return err
 		}
+		r.checkpoint.txid = latest.txid
 	}
-	if !r.settled {
-		r.settled, r.landed = true, latest.txid > known
-	}
-	r.committed.Store(latest.txid)
 	return nil
 }

@@ -1,7 +1,10 @@
 package bolt
 
 import (
+	"bytes"
+	"cmp"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,14 +22,20 @@ import (
 // fakeDisk is a disk with faults. Its zero value works.
 type fakeDisk struct {
 	mu     sync.Mutex
-	commit func(*bbolt.Tx) error // nil: commits succeed
-	away   error                 // error of opening the file to write
+	append appending              // nil: writes to the log succeed
+	commit func(*bbolt.Tx) error  // nil: writes to the file succeed
+	away   error                  // error of opening a file to write
+	before func(operation string) // called before each write, if not nil
+	one    sync.Mutex             // held by a write, if before is set
 }
 
-func (d *fakeDisk) set(commit func(*bbolt.Tx) error, away error) {
+type appending func(f *os.File, b []byte, at int64) error
+
+// set makes all later writes fail, and opening a file fail with away.
+func (d *fakeDisk) set(appending appending, commit func(*bbolt.Tx) error, away error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.commit, d.away = commit, away
+	d.append, d.commit, d.away = appending, commit, away
 }
 
 func (d *fakeDisk) disk() Disk {
@@ -39,10 +48,21 @@ func (d *fakeDisk) disk() Disk {
 			}
 			return os.OpenFile(name, flag, perm)
 		},
+		Append: func(f *os.File, b []byte, at int64) error {
+			d.mu.Lock()
+			write := d.append
+			d.mu.Unlock()
+			defer d.watch("write to the log")()
+			if write == nil {
+				write = writeAndSync
+			}
+			return write(f, b, at)
+		},
 		Commit: func(tx *bbolt.Tx) error {
 			d.mu.Lock()
 			commit := d.commit
 			d.mu.Unlock()
+			defer d.watch("write to the file")()
 			if commit == nil {
 				commit = (*bbolt.Tx).Commit
 			}
@@ -51,18 +71,57 @@ func (d *fakeDisk) disk() Disk {
 	}
 }
 
-// once makes only the next commit fail.
-func (d *fakeDisk) once(fail func(*bbolt.Tx) error) func(*bbolt.Tx) error {
-	return func(tx *bbolt.Tx) error {
-		d.mu.Lock()
-		d.commit = nil
-		d.mu.Unlock()
-		return fail(tx)
+// watch calls before. If it is set, one write follows another.
+func (d *fakeDisk) watch(operation string) (end func()) {
+	if d.before == nil {
+		return func() {}
 	}
+	d.one.Lock()
+	d.before(operation)
+	return d.one.Unlock
 }
 
-// The three functions below are the ways in which a write fails.
+// once makes only the next write to the log fail.
+func (d *fakeDisk) once(fail appending) {
+	d.set(func(f *os.File, b []byte, at int64) error {
+		d.set(nil, nil, nil)
+		return fail(f, b, at)
+	}, nil, nil)
+}
+
+// commitOnce makes only the next write to the file fail.
+func (d *fakeDisk) commitOnce(fail func(*bbolt.Tx) error) {
+	d.set(nil, func(tx *bbolt.Tx) error {
+		d.set(nil, nil, nil)
+		return fail(tx)
+	}, nil)
+}
+
+// The three functions below are the ways in which a write to the log fails.
+func notAppended(*os.File, []byte, int64) error { return syscall.ENOSPC }
+
+func partlyAppended(f *os.File, b []byte, at int64) error {
+	return errors.Join(writeAndSync(f, b[:logBlock/2], at), syscall.EIO)
+}
+
+func appendedNotSynced(f *os.File, b []byte, at int64) error {
+	return errors.Join(writeAndSync(f, b, at), syscall.EIO)
+}
+
+// The three functions below are the ways in which a write to the file fails.
 func notWritten(tx *bbolt.Tx) error { return errors.Join(syscall.ENOSPC, tx.Rollback()) }
+
+// stalled waits for release, and then writes or fails.
+func stalled(entered, release chan struct{}, failure error) func(*bbolt.Tx) error {
+	return func(tx *bbolt.Tx) error {
+		close(entered)
+		wait.For(release)
+		if failure != nil {
+			return errors.Join(failure, tx.Rollback())
+		}
+		return tx.Commit()
+	}
+}
 
 func writtenNotSynced(tx *bbolt.Tx) error { return errors.Join(tx.Commit(), syscall.EIO) }
 
@@ -81,6 +140,16 @@ func onlyInTheCache(tx *bbolt.Tx) error {
 	err = tx.Commit()
 	_, restored := f.WriteAt(metas, 0)
 	return errors.Join(err, restored, syscall.EIO)
+}
+
+// bigTx returns a commit after which a checkpoint begins.
+func bigTx(id string) kv.Tx {
+	tx := putTx(id, id)
+	tx.Puts[0].Value = make([]byte, kv.MaxValue)
+	for i := range kv.MaxTx - 1 {
+		tx.Puts = append(tx.Puts, kv.Put{Name: fmt.Sprintf("big/%d", i), Value: make([]byte, kv.MaxValue)})
+	}
+	return tx
 }
 
 func onDisk(t *testing.T, d *fakeDisk) (*Store, string) {
@@ -108,80 +177,125 @@ func recovers(t *testing.T, s *Store) {
 	wait.Until(t, "the store works again, like the disk", func() bool { return s.Failing() == nil })
 }
 
+// reopened closes the store and opens it again.
+func reopened(t *testing.T, s *Store) *Store {
+	t.Helper()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Open(s.path, Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
 func TestRecovery_ImmediateResult(t *testing.T) {
 	for name, c := range map[string]struct {
-		fail func(*bbolt.Tx) error
+		fail appending
 		want error
 		then error // of a later read
 	}{
-		"no data reached the disk":                 {notWritten, kv.ErrUnavailable, kv.ErrNotFound},
-		"all data reached it, and its fsync fails": {writtenNotSynced, nil, nil},
-		"the disk has lost the meta page":          {onlyInTheCache, kv.ErrUnavailable, kv.ErrNotFound},
+		"no data reached the disk":                 {notAppended, kv.ErrUnavailable, kv.ErrNotFound},
+		"a part reached it":                        {partlyAppended, kv.ErrUnavailable, kv.ErrNotFound},
+		"all data reached it, and its fsync fails": {appendedNotSynced, nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := &fakeDisk{}
-			s, path := onDisk(t, d)
-			d.set(d.once(c.fail), nil)
-			err := s.Commit(t.Context(), putTx("failed", "failed"))
+			s, _ := onDisk(t, d)
+			d.once(c.fail)
+			tx := putTx("failed", "failed")
+			tx.Puts[0].Value = bytes.Repeat([]byte("x"), 2*logBlock)
+			err := s.Commit(t.Context(), tx)
 			if !errors.Is(err, c.want) || errors.Is(err, kv.ErrUnknown) {
-				t.Errorf("the commit: %v, want %v: the file shows its outcome", err, c.want)
+				t.Errorf("the commit: %v, want %v: the log shows its outcome", err, c.want)
 			}
 			if err := s.Failing(); err != nil {
 				t.Errorf("it is still failing: %v", err)
 			}
-			if err := get(t, s, "failed"); !errors.Is(err, c.then) {
-				t.Errorf("reading it: %v, want %v", err, c.then)
-			}
 			if err := s.Commit(t.Context(), putTx("later", "later")); err != nil {
 				t.Errorf("a later commit: %v", err)
 			}
-			if err := s.Close(); err != nil {
-				t.Error(err)
-			}
-			s, err = Open(path, Config{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer s.Close()
-			for name, want := range map[string]error{"before": nil, "failed": c.then, "later": nil} {
-				if err := get(t, s, name); !errors.Is(err, want) {
-					t.Errorf("after a restart, %s: %v, want %v", name, err, want)
+			crashed := crashedCopy(t, s.path)
+			for when, s := range map[string]*Store{"before a restart": s,
+				"after a crash": openAt(t, crashed)} {
+				for name, want := range map[string]error{"before": nil, "failed": c.then, "later": nil} {
+					if err := get(t, s, name); !errors.Is(err, want) {
+						t.Errorf("%s, %s: %v, want %v", when, name, err, want)
+					}
 				}
 			}
 		})
 	}
 }
 
+func openAt(t *testing.T, path string) *Store {
+	t.Helper()
+	s, err := Open(path, Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// crashedCopy copies the file and the log of an open store, as they are after a crash.
+func crashedCopy(t *testing.T, path string) string {
+	t.Helper()
+	to := filepath.Join(t.TempDir(), "verge.db")
+	for _, suffix := range []string{"", logSuffix} {
+		b, err := os.ReadFile(path + suffix)
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err == nil {
+			err = os.WriteFile(to+suffix, b, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return to
+}
+
 func TestRecovery_DiskAway(t *testing.T) {
 	for name, c := range map[string]struct {
-		fail   func(*bbolt.Tx) error
-		hidden error // result of reading data that may not be on disk
-		after  error
+		fail   appending
+		want   error
+		hidden error // result of reading data in the meantime
+		after  error // result of reading its data afterwards, or after a crash
 	}{
-		"no data reached the disk":                       {notWritten, nil, kv.ErrNotFound},
-		"all data reached it, and the store cannot know": {writtenNotSynced, kv.ErrUnavailable, nil},
+		"no data reached the disk": {notAppended, kv.ErrUnavailable, nil, kv.ErrNotFound},
+		"a part reached it":        {partlyAppended, kv.ErrUnavailable, nil, kv.ErrNotFound},
+		"all data reached it, and the store cannot know": {appendedNotSynced, kv.ErrUnknown,
+			kv.ErrUnavailable, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := &fakeDisk{}
-			s, _ := onDisk(t, d)
+			s, path := onDisk(t, d)
 			held := leased(t, s)
 			due := kv.Tx{ID: "due", Partition: "q", Schedule: []kv.Task{{ID: "due", Due: time.Unix(1, 0)}}}
 			if err := s.Commit(t.Context(), due); err != nil {
 				t.Fatal(err)
 			}
-			d.set(c.fail, syscall.EROFS)
+			d.set(c.fail, nil, syscall.EROFS)
 
 			tx := putTx("failed", "failed")
+			tx.Puts[0].Value = bytes.Repeat([]byte("x"), 2*logBlock)
 			tx.Schedule = []kv.Task{{ID: "new", Due: time.Unix(1, 0)}}
 			err := s.Commit(t.Context(), tx)
-			if !errors.Is(err, kv.ErrUnknown) || !strings.Contains(err.Error(), s.path) {
-				t.Errorf("the commit whose write failed: %v, want ErrUnknown with the path", err)
+			if !errors.Is(err, c.want) || !strings.Contains(err.Error(), s.path) {
+				t.Errorf("the commit whose write failed: %v, want %v with the path", err, c.want)
 			}
 			if err := get(t, s, "before"); !errors.Is(err, c.hidden) {
 				t.Errorf("reading data on disk: %v, want %v", err, c.hidden)
 			}
-			if err := get(t, s, "failed"); err == nil {
-				t.Error("a reader gets data that may not be on disk")
+			if err := get(t, s, "failed"); !errors.Is(err, cmp.Or(c.hidden, c.after)) {
+				t.Errorf("reading data that may not be on disk: %v", err)
+			}
+			if _, err := s.Backup(t.Context(), path+".backup"); (err == nil) != (c.hidden == nil) {
+				t.Errorf("a backup: %v", err)
 			}
 			err = s.Commit(t.Context(), putTx("later", "later"))
 			if !errors.Is(err, kv.ErrUnavailable) || errors.Is(err, kv.ErrUnknown) {
@@ -192,8 +306,14 @@ func TestRecovery_DiskAway(t *testing.T) {
 				t.Errorf("a claim: %v, %v, want ErrUnavailable: its result could not be recorded", claimed,
 					err)
 			}
+			crashed := openAt(t, crashedCopy(t, path))
+			for name, want := range map[string]error{"before": nil, "failed": c.after} {
+				if err := get(t, crashed, name); !errors.Is(err, want) {
+					t.Errorf("after a crash, %s: %v, want %v", name, err, want)
+				}
+			}
 
-			d.set(nil, nil)
+			d.set(nil, nil, nil)
 			recovers(t, s)
 			for name, want := range map[string]error{"before": nil, "failed": c.after,
 				"later": kv.ErrNotFound} {
@@ -202,14 +322,69 @@ func TestRecovery_DiskAway(t *testing.T) {
 				}
 			}
 			tasks, _, err := s.Claim(t.Context(), "p", time.Unix(9, 0), time.Minute, 9)
-			landed := c.after == nil
 			hasNew := len(tasks) == 1 && tasks[0].ID == "new"
-			if err != nil || landed != hasNew || !landed && len(tasks) > 0 {
+			if err != nil || hasNew != (c.after == nil) || !hasNew && len(tasks) > 0 {
 				t.Errorf("afterwards, a claim returns %v, %v", tasks, err)
 			}
 			done := kv.Tx{ID: "done", Partition: "p", Held: []kv.Held{held}, Cancel: []string{held.TaskID}}
 			if err := s.Commit(t.Context(), done); err != nil {
 				t.Errorf("an earlier lease: %v, want it to be valid: its holder is still at work", err)
+			}
+		})
+	}
+}
+
+// A failed write to the file keeps all commits, because the log has them.
+func TestRecovery_FailedCheckpoint(t *testing.T) {
+	for name, c := range map[string]struct {
+		fail func(*bbolt.Tx) error
+		away error
+	}{
+		"no data reached the disk":                              {notWritten, nil},
+		"all data reached it, and its fsync fails":              {writtenNotSynced, nil},
+		"the disk has lost the meta page":                       {onlyInTheCache, nil},
+		"no data reached it, and the disk is away":              {notWritten, syscall.EIO},
+		"all data reached it, and the disk is away":             {writtenNotSynced, syscall.EIO},
+		"the disk has lost the meta page, and the disk is away": {onlyInTheCache, syscall.EIO},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := &fakeDisk{}
+			s, path := onDisk(t, d)
+			troubles := make(chan error, 9)
+			s.NotifyHealth(func(failing error) { troubles <- failing })
+			d.commitOnce(c.fail)
+			if c.away != nil {
+				d.set(nil, c.fail, c.away)
+			}
+			if err := s.Commit(t.Context(), bigTx("big")); err != nil {
+				t.Fatal(err)
+			}
+			if err := wait.For(troubles); err == nil {
+				t.Error("the failure was not reported")
+			}
+			if c.away != nil {
+				for _, name := range []string{"before", "big"} {
+					if err := get(t, s, name); err != nil {
+						t.Errorf("while the disk is away, %s: %v", name, err)
+					}
+				}
+				err := s.Commit(t.Context(), putTx("later", "later"))
+				if !errors.Is(err, kv.ErrUnavailable) || errors.Is(err, kv.ErrUnknown) {
+					t.Errorf("a commit while the disk is away: %v, want ErrUnavailable", err)
+				}
+				d.set(nil, nil, nil)
+			}
+			recovers(t, s)
+			if err := s.Commit(t.Context(), putTx("later", "later")); err != nil {
+				t.Errorf("a later commit: %v", err)
+			}
+			for when, s := range map[string]*Store{"after a crash": openAt(t, crashedCopy(t, path)),
+				"after a restart": reopened(t, s)} {
+				for _, name := range []string{"before", "big", "big/62", "later"} {
+					if err := get(t, s, name); err != nil {
+						t.Errorf("%s, %s: %v", when, name, err)
+					}
+				}
 			}
 		})
 	}
@@ -230,27 +405,63 @@ func leased(t *testing.T, s *Store) kv.Held {
 }
 
 func TestRecovery_ForeignFile(t *testing.T) {
+	replace := func(t *testing.T, path string, b []byte) {
+		if err := errors.Join(os.Rename(path, path+".old"), os.WriteFile(path, b, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for name, c := range map[string]struct {
-		change func(t *testing.T, path string, early []byte)
+		change func(t *testing.T, path string, file, log []byte)
 		says   string
 	}{
-		"a replaced file": {func(t *testing.T, path string, early []byte) {
-			if err := errors.Join(os.Rename(path, path+".old"),
-				os.WriteFile(path, early, 0o600)); err != nil {
-				t.Fatal(err)
-			}
+		"a replaced file": {func(t *testing.T, path string, file, _ []byte) {
+			replace(t, path, file)
 		}, "another one"},
-		"an earlier state of the file": {func(t *testing.T, path string, early []byte) {
-			overwrite(t, path, early)
+		"an earlier state of the file": {func(t *testing.T, path string, file, _ []byte) {
+			overwrite(t, path, file)
 		}, "lost commits"},
-		"a page that is damaged": {func(t *testing.T, path string, _ []byte) {
+		"a page that is damaged": {func(t *testing.T, path string, _, _ []byte) {
 			overwrite(t, path, make([]byte, 2*os.Getpagesize()))
 		}, "damaged"},
+		"a replaced log": {func(t *testing.T, path string, _, _ []byte) {
+			b, err := os.ReadFile(path + logSuffix)
+			if err != nil {
+				t.Fatal(err)
+			}
+			replace(t, path+logSuffix, b)
+		}, "another one"},
+		"the log of another file": {func(t *testing.T, path string, _, _ []byte) {
+			overwrite(t, path+logSuffix, encodeHeader(logID{1}))
+		}, "another one"},
+		"an earlier state of the log": {func(t *testing.T, path string, _, log []byte) {
+			overwrite(t, path+logSuffix, append(log, make([]byte, logBlock+2*logHalf-len(log))...))
+		}, "lost commits"},
+		"a log without a record in the middle": {func(t *testing.T, path string, _, _ []byte) {
+			b, err := os.ReadFile(path + logSuffix)
+			if err != nil {
+				t.Fatal(err)
+			}
+			clear(b[logBlock+logHalf:][:10]) // the checkpoint has turned to this half
+			overwrite(t, path+logSuffix, b)
+		}, "is unreadable"},
+		"a missing log": {func(t *testing.T, path string, _, _ []byte) {
+			if err := os.Remove(path + logSuffix); err != nil {
+				t.Fatal(err)
+			}
+		}, "the log is missing"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := &fakeDisk{}
 			s, path := onDisk(t, d)
-			early, err := os.ReadFile(path)
+			file, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Commit(t.Context(), bigTx("big")); err != nil {
+				t.Fatal(err)
+			}
+			checkpointed(t, s)
+			log, err := os.ReadFile(path + logSuffix)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -259,12 +470,12 @@ func TestRecovery_ForeignFile(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			d.set(notWritten, syscall.EIO)
-			if err := s.Commit(t.Context(), putTx("failed", "failed")); !errors.Is(err, kv.ErrUnknown) {
+			d.set(notAppended, nil, syscall.EIO)
+			if err := s.Commit(t.Context(), putTx("failed", "failed")); err == nil {
 				t.Fatal(err)
 			}
-			c.change(t, path, early)
-			d.set(nil, nil)
+			c.change(t, path, file, log)
+			d.set(nil, nil, nil)
 			select {
 			case <-s.Lost():
 			case <-time.After(5 * time.Minute):
@@ -276,6 +487,16 @@ func TestRecovery_ForeignFile(t *testing.T) {
 			}
 		})
 	}
+}
+
+// checkpointed waits until the file has the changes of a checkpoint.
+func checkpointed(t *testing.T, s *Store) {
+	t.Helper()
+	wait.Until(t, "the checkpoint ends", func() bool {
+		s.opened.RLock()
+		defer s.opened.RUnlock()
+		return s.frozen == nil && s.active.empty()
+	})
 }
 
 func overwrite(t *testing.T, path string, b []byte) {
@@ -301,7 +522,7 @@ func TestNotifyHealth_Changes(t *testing.T) {
 	}
 	defer s.Close()
 	s.NotifyHealth(func(failing error) { told <- failing })
-	d.set(notWritten, syscall.EIO)
+	d.set(notAppended, nil, syscall.EIO)
 	for range 5 {
 		if err := s.Commit(t.Context(), putTx("failed", "failed")); err == nil {
 			t.Error("a commit succeeded on a failing disk")
@@ -312,7 +533,7 @@ func TestNotifyHealth_Changes(t *testing.T) {
 		t.Fatalf("a receiver that registers while writes fail is notified %d times, want once", len(late))
 	}
 	wait.For(told)
-	d.set(nil, nil)
+	d.set(nil, nil, nil)
 	recovers(t, s)
 	if err := s.Commit(t.Context(), putTx("later", "later")); err != nil {
 		t.Error(err)
@@ -325,29 +546,25 @@ func TestNotifyHealth_Changes(t *testing.T) {
 	}
 }
 
-// A reader sees a write once it is on disk, not as soon as it is in the file.
+// A reader sees a write once it is on disk, not as soon as it is in the log.
 func TestGet_WaitsForSync(t *testing.T) {
 	d := &fakeDisk{}
 	s, _ := onDisk(t, d)
 	written, release := make(chan struct{}), make(chan struct{})
-	d.set(d.once(func(tx *bbolt.Tx) error {
-		err := tx.Commit()
+	d.once(func(f *os.File, b []byte, at int64) error {
+		err := writeAndSync(f, b, at)
 		close(written)
 		wait.For(release)
 		return err
-	}), nil)
-	committed, read := make(chan error, 1), make(chan error, 1)
+	})
+	committed := make(chan error, 1)
 	go func() { committed <- s.Commit(t.Context(), putTx("new", "new")) }()
 	wait.For(written)
-	go func() { read <- get(t, s, "new") }()
-	select {
-	case err := <-read:
+	if err := get(t, s, "new"); !errors.Is(err, kv.ErrNotFound) {
 		t.Errorf("a reader got %v before the write was synced", err)
-		read <- err
-	case <-time.After(50 * time.Millisecond):
 	}
 	close(release)
-	if err := errors.Join(wait.For(committed), wait.For(read)); err != nil {
+	if err := errors.Join(wait.For(committed), get(t, s, "new")); err != nil {
 		t.Error(err)
 	}
 }

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"go.etcd.io/bbolt"
 
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/testharness/wait"
@@ -35,12 +35,12 @@ func putTx(id, name string) kv.Tx {
 func stall(s *Store) (entered, release chan struct{}) {
 	entered, release = make(chan struct{}), make(chan struct{})
 	var once sync.Once
-	s.disk.Commit = func(tx *bbolt.Tx) error {
+	s.log.disk.Append = func(f *os.File, b []byte, at int64) error {
 		once.Do(func() {
 			close(entered)
 			wait.For(release)
 		})
-		return tx.Commit()
+		return writeAndSync(f, b, at)
 	}
 	return entered, release
 }
@@ -257,12 +257,16 @@ func TestSweep_ExpiredItems(t *testing.T) {
 	for s.Stats().Swept < items/2 {
 		time.Sleep(time.Millisecond)
 	}
-	if err := s.db.View(func(tx *bbolt.Tx) error {
-		for _, bucket := range [][]byte{bucketItems, bucketExpiry} {
-			if n := tx.Bucket(bucket).Stats().KeyN; n != items/2 {
-				t.Errorf("bucket %s has %d entries after the sweep, want the %d of items that "+
-					"have not expired",
-					bucket, n, items/2)
+	if err := s.read(nil, func(st state) error {
+		for _, in := range []table{itemTable, expiryTable} {
+			n := 0
+			c := st.seek(in, nil)
+			for key, _ := c.next(); key != nil; key, _ = c.next() {
+				n++
+			}
+			if n != items/2 {
+				t.Errorf("table %d has %d entries after the sweep, want the %d of items that "+
+					"have not expired", in, n, items/2)
 			}
 		}
 		return nil
@@ -311,6 +315,17 @@ func TestOpen_SyncIsOn(t *testing.T) {
 			"before it is on disk",
 			s.db.NoSync, s.db.NoGrowSync)
 	}
+	if runtime.GOOS != "linux" {
+		return
+	}
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0) // it accepts all writes, and cannot be synced
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	if err := writeAndSync(null, []byte("x"), 0); err == nil {
+		t.Error("a record is not synced")
+	}
 }
 
 func TestClose_Unavailable(t *testing.T) {
@@ -354,11 +369,13 @@ func TestCommit_QueueLimit(t *testing.T) {
 		t.Errorf("commit number %d: %v, want a refusal: a disk that hangs must not fill the memory",
 			maxQueued+1, err)
 	}
-	if n := len(q.next()); n != maxGroup {
+	group, _ := q.next()
+	if n := len(group); n != maxGroup {
 		t.Errorf("one write carries %d commits, want at most %d", n, maxGroup)
 	}
 	q.waiting = []*change{{bytes: maxGroupBytes}, {bytes: 1}}
-	if n := len(q.next()); n != 1 {
+	group, _ = q.next()
+	if n := len(group); n != 1 {
 		t.Errorf("one write carries %d commits behind %d bytes, want 1", n, maxGroupBytes)
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/tidwall/btree"
-	"go.etcd.io/bbolt"
 
 	"github.com/verge-id/verge/core/kv"
 )
@@ -75,11 +74,10 @@ func (s *Store) Claim(
 
 	var taken []*knownTask
 	frontier := t.frontier
-	err = s.view(ctx, func(tx *bbolt.Tx) error {
+	err = s.view(ctx, func(st state) error {
 		prefix := partitionKey(p)
-		cursor := tx.Bucket(bucketDue).Cursor()
-		bodies := tx.Bucket(bucketTasks)
-		key, _ := cursor.Seek(frontier)
+		cursor := st.seek(dueTable, frontier)
+		key, _ := cursor.next()
 		known := t.order.Iter()
 		defer known.Release()
 		more := known.First()
@@ -101,7 +99,7 @@ func (s *Store) Claim(
 				next = fromSortable(first.ready)
 				return nil
 			}
-			body := bodies.Get(taskKey(p, first.id))
+			body := st.get(taskTable, taskKey(p, first.id))
 			if body == nil {
 				return fmt.Errorf("task %q has a due time but no body: %w", first.id, damaged("index"))
 			}
@@ -114,7 +112,7 @@ func (s *Store) Claim(
 			taken = append(taken, first)
 			if onDisk {
 				frontier = append(bytes.Clone(key), 0) // the next possible key
-				key, _ = cursor.Next()
+				key, _ = cursor.next()
 			} else {
 				more = known.Next()
 			}

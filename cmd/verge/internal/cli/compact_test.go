@@ -69,6 +69,30 @@ func TestKVCompact(t *testing.T) {
 	if code != exitOK || !strings.Contains(out, "10 items and 0 tasks.") {
 		t.Errorf("again: exit code %d: %s", code, out)
 	}
+	crashed := filepath.Join(t.TempDir(), "crashed.db")
+	if store, err = bolt.Open(path, bolt.Config{}); err != nil {
+		t.Fatal(err)
+	}
+	last := kv.Tx{ID: "last", Partition: "p", Puts: []kv.Put{{Name: "last"}}}
+	if err := store.Commit(t.Context(), last); err != nil {
+		t.Fatal(err)
+	}
+	for _, suffix := range []string{"", ".wal"} {
+		b, err := os.ReadFile(path + suffix)
+		if err == nil {
+			err = os.WriteFile(crashed+suffix, b, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	code, out = invoke("kv", "compact", "bolt:"+crashed)
+	if code != exitOK || !strings.Contains(out, "11 items and 0 tasks.") {
+		t.Errorf("a store whose process was killed: exit code %d: %s", code, out)
+	}
 	missing := filepath.Join(filepath.Dir(path), "missing.db")
 	if code, out = invoke("kv", "compact", "bolt:"+missing); code != exitFailed {
 		t.Errorf("a missing file: exit code %d: %s", code, out)

@@ -17,7 +17,6 @@ import (
 	"testing"
 	"time"
 
-	"go.etcd.io/bbolt"
 	"golang.org/x/sys/unix"
 
 	"github.com/verge-id/verge/edge/engine"
@@ -52,20 +51,23 @@ func troubled() bolt.Disk {
 			}
 			return os.OpenFile(name, flag, perm)
 		},
-		Commit: func(tx *bbolt.Tx) error {
+		Append: func(f *os.File, b []byte, at int64) error {
+			write := func() error {
+				_, err := f.WriteAt(b, at)
+				return errors.Join(err, f.Sync())
+			}
 			switch mode() {
 			case "readonly":
-				return errors.Join(syscall.EROFS, tx.Rollback())
+				return syscall.EROFS
 			case "eio":
-				return errors.Join(syscall.EIO, os.Remove(says), tx.Rollback())
+				return errors.Join(syscall.EIO, os.Remove(says))
 			case "eio-late":
-				return errors.Join(syscall.EIO, os.Remove(says), tx.Commit())
+				return errors.Join(syscall.EIO, os.Remove(says), write())
 			case "lost":
-				path := tx.DB().Path()
-				return errors.Join(syscall.EIO, os.Remove(says), tx.Rollback(),
-					os.Rename(path+".early", path))
+				path := strings.TrimSuffix(f.Name(), ".wal")
+				return errors.Join(syscall.EIO, os.Remove(says), os.Rename(path+".early", path))
 			}
-			return tx.Commit()
+			return write()
 		},
 	}
 }
