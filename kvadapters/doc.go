@@ -69,12 +69,18 @@
 // system. There are no settings. To copy the file while the service runs, use `verge kv backup`. A plain
 // copy is valid only if no process has the file open, or if it is a copy of a volume snapshot.
 //
+// A service in use has a second file, the log: "verge.db.wal" next to "verge.db", at most 16 MiB. It has the
+// commits that the file lacks. A clean stop removes it. After a crash, or in a volume snapshot, both files
+// belong together: move and copy both, and never delete the log. A service does not start without its log,
+// or with the log of another file.
+//
 // If the disk is full, is read-only or reports an error, Verge needs no help to recover. Reads continue and
-// writes are rejected. At least every two seconds Verge tests the disk for writes again (it asks for 1 MiB of
-// room). If the test succeeds, Verge checks the file and continues. If the file is missing, Verge waits for
-// it. Only a file that Verge cannot use ends the process, with exit code 1: one that lacks acknowledged
-// commits, is damaged, was replaced, or is held by another process. The service does not start on a disk that
-// cannot be written.
+// writes are rejected. If it is unknown whether the last write is on disk, reads are rejected, too. At least
+// every two seconds Verge tests the disk for writes again (it asks for 1 MiB of room). If the test succeeds,
+// Verge checks the file and the log, and continues. If the file is missing, Verge waits for it. Only a file
+// or a log that Verge cannot use ends the process, with exit code 1: one that lacks acknowledged commits, is
+// damaged, was replaced, or is held by another process, or a missing log. The service does not start on a
+// disk that cannot be written.
 //
 // # Redis and Valkey
 //

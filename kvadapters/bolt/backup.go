@@ -27,7 +27,7 @@ type Copy struct {
 // mode 0600. Restore and Open accept it. It contains no deleted data. If it exists after Backup has
 // returned, it is complete, on disk and checked.
 //
-// Other calls continue during the backup, with one exception: a commit for which the file outgrows its
+// Other calls continue during the backup, with one exception: a checkpoint for which the file outgrows its
 // memory mapping waits until the copy is complete, and all later calls wait, too. The mapping doubles as
 // the file grows, so this is rare.
 func (s *Store) Backup(ctx context.Context, path string) (Copy, error) {

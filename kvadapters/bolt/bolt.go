@@ -5,20 +5,20 @@
 // cut. Concurrent commits share a disk write, so more callers cause more commits per second instead of
 // longer waits. Only one process at a time can open the file.
 //
+// Leases are kept in memory. A restart frees all leased tasks immediately, and a commit with an earlier
+// lease fails.
+//
 // # Log
 //
 // Next to the file is a log: "verge.db.wal" for "verge.db". Each write appends one record to the log and
-// syncs it. The commits in the log are also in memory, and readers see both. A checkpoint writes them to the
-// file in one transaction, while reads and commits continue. It runs when the log has 4 MiB of new records.
-// The log has at most 16 MiB: if both halves are full, commits wait for the checkpoint.
+// syncs it. Readers see the file and the commits of the log, which are kept in memory. A checkpoint writes
+// these commits to the file in one transaction, while reads and commits continue. It runs when the log has
+// 4 MiB of new records. The log has at most 16 MiB: if it is full, commits wait for the checkpoint.
 //
 // [Store.Close] writes all commits to the file and removes the log. After a crash the file and its log belong
 // together, and Open reads both. The record of an interrupted write is dropped. Open returns an error if the
 // log is missing, damaged or that of another file. Versions without a log reject a file that needs one, and
 // accept a closed file.
-//
-// Leases are kept in memory. A restart frees all leased tasks immediately, and a commit with an earlier
-// lease fails.
 //
 // # Disk failures
 //
@@ -36,7 +36,8 @@
 //   - No task can be claimed, because the result of its work could not be recorded.
 //
 // A Store stops permanently if its file or its log was replaced, is damaged or lacks an acknowledged commit,
-// if the log is missing, or if another process has locked the file: see [Store.Lost]. The process should then end with an error.
+// if the log is missing, or if another process has locked the file: see [Store.Lost]. The process should then
+// end with an error.
 package bolt
 
 import (
@@ -287,12 +288,11 @@ func (s *Store) Close() error {
 		}
 		clean := s.db != nil && s.trouble.Load() == nil
 		if clean {
-			// The second transaction writes the other meta page: a closed file has no log, and survives the
-			// loss of one meta page.
-			for range 2 {
-				if err == nil {
-					err = s.writeCheckpoint(s.active, s.log.last, true)
-				}
+			err = s.writeCheckpoint(s.active, s.log.last, true)
+			if err == nil {
+				// A second transaction writes the other meta page: a closed file has no log, and survives the
+				// loss of one meta page.
+				err = s.writeCheckpoint(&layer{}, s.log.last, true)
 			}
 			if err != nil {
 				clean, err = false, unavailable(s.path, err)

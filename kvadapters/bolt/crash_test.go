@@ -62,7 +62,8 @@ func TestCrash_BeforeEveryWrite(t *testing.T) {
 	}
 }
 
-// A log that has no room waits for the checkpoint in progress, and loses nothing if that fails.
+// Commits wait for the checkpoint in progress if the log has no room. If it fails, all commits that returned
+// are kept.
 func TestCommit_FullLog(t *testing.T) {
 	for name, failure := range map[string]error{
 		"the checkpoint succeeds": nil,

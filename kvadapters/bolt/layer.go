@@ -88,7 +88,7 @@ type state struct {
 	layers []*layer // newest first
 }
 
-// get returns the value of a key, or nil if there is none.
+// get returns the value of a key, or nil if the key is missing.
 func (s state) get(t table, key []byte) []byte {
 	name := string(key)
 	for _, l := range s.layers {

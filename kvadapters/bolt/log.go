@@ -34,8 +34,8 @@ const (
 	logBlock = 4096
 	logHalf  = 8 << 20
 
-	// logStep is the number of bytes by which the log grows. Writes to allocated blocks do not change the
-	// file system's metadata, so they sync faster.
+	// logStep is the growth of the log in bytes. Writes to allocated blocks do not change the file system's
+	// metadata, so they sync faster.
 	logStep = 1 << 20
 
 	// checkpointAfter is the size of a half's records from which a checkpoint writes them to the file.
