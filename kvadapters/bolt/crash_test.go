@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/testharness/wait"
@@ -74,6 +75,8 @@ func TestCommit_FullLog(t *testing.T) {
 			s, path := onDisk(t, d)
 			entered, release := make(chan struct{}), make(chan struct{})
 			d.commitOnce(stalled(entered, release, failure))
+			proceed := sync.OnceFunc(func() { close(release) })
+			defer proceed()
 			committed := make(chan error, 4)
 			go func() {
 				for i := range 4 {
@@ -84,10 +87,17 @@ func TestCommit_FullLog(t *testing.T) {
 			if err := errors.Join(wait.For(committed), wait.For(committed)); err != nil {
 				t.Fatal(err)
 			}
+			time.Sleep(200 * time.Millisecond) // the third one waits for the checkpoint
 			if n := len(committed); n != 0 {
 				t.Fatalf("%d commits more than the log has room for", n)
 			}
-			close(release)
+			waiting := openAt(t, crashedCopy(t, path))
+			for _, name := range []string{"before", "big0", "big1"} {
+				if err := get(t, waiting, name); err != nil {
+					t.Fatalf("after a crash during the checkpoint, %s: %v", name, err)
+				}
+			}
+			proceed()
 			third, fourth := wait.For(committed), wait.For(committed)
 			if failure == nil && errors.Join(third, fourth) != nil ||
 				failure != nil && (!errors.Is(third, kv.ErrUnavailable) || errors.Is(third, kv.ErrUnknown)) {
