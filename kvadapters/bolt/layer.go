@@ -54,7 +54,7 @@ func (l *layer) add(newer *layer) {
 	}
 }
 
-// snapshot returns a copy that later changes of l do not affect. No other call may use l meanwhile.
+// snapshot returns a copy that later changes of l do not affect. No other call may use l in the meantime.
 func (l *layer) snapshot() *layer {
 	c := &layer{}
 	for t := range l.tables {

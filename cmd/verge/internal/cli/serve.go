@@ -157,7 +157,7 @@ func (c *serveCmd) report(ctx context.Context, p *program, pl plan, conf config.
 	return nil
 }
 
-// reload reads again, after a SIGHUP, all that the process does not read from the configuration's file.
+// reload reads everything again, after a SIGHUP, that is outside of the configuration's file.
 func (c *serveCmd) reload(ctx context.Context, p *program, pl plan, in *instance) {
 	if pl.Certificate != nil {
 		pl.Certificate.Again()
