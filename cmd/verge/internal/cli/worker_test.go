@@ -24,7 +24,7 @@ func TestWorkerCheck(t *testing.T) {
 	}{
 		{"the first configuration", "", []string{"../../../../edge/workers/wrangler.jsonc"}, exitOK,
 			"is good. Its secrets:\n  SHOP_WEBHOOK_SECRET\n  VERGE_KEYRING\n"},
-		{"an error", "", []string{bad}, exitUsage, "line 38: vars.VERGE_CONFIG.partitions: "},
+		{"an error", "", []string{bad}, exitUsage, "line 37: vars.VERGE_CONFIG.partitions: "},
 		{"all secrets",
 			`[{"name":"SHOP_WEBHOOK_SECRET"},{"name":"VERGE_KEYRING"},{"name":"VERGE_OPERATOR_TOKEN"}]`,
 			[]string{"../../../../edge/workers/wrangler.jsonc", "--secrets", "-"}, exitOK, "is good"},

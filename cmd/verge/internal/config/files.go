@@ -137,8 +137,8 @@ func (sys *System) secretFrom(name string) (string, error) {
 
 // SecretIn returns the secret in an environment variable. isSet is false if the variable is not set or empty.
 func (sys *System) SecretIn(variable string) (value string, isSet bool, err error) {
-	text, _ := sys.Getenv(variable)
-	if text == "" {
+	text, ok := sys.Getenv(variable)
+	if !ok || text == "" {
 		return "", false, nil
 	}
 	value, why := secret.Read(text)
