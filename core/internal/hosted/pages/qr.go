@@ -3,7 +3,7 @@ package pages
 import (
 	"errors"
 	"strconv"
-	"sync"
+	"sync/atomic"
 
 	"rsc.io/qr/coding"
 )
@@ -60,20 +60,17 @@ func newQR(text string) (*qr, error) {
 }
 
 // plans are the plans that planOf has made, by version and level. A plan takes as long as the rest of a code.
-var plans sync.Map
+var plans [coding.MaxVersion + 1][coding.M + 1]atomic.Pointer[coding.Plan]
 
 // planOf returns the places of all modules of a code.
 func planOf(version coding.Version, level coding.Level) (*coding.Plan, error) {
-	type key struct {
-		coding.Version
-		coding.Level
-	}
-	if plan, ok := plans.Load(key{version, level}); ok {
-		return plan.(*coding.Plan), nil
+	made := &plans[version][level]
+	if plan := made.Load(); plan != nil {
+		return plan, nil
 	}
 	plan, err := coding.NewPlan(version, level, 0)
 	if err == nil {
-		plans.Store(key{version, level}, plan)
+		made.Store(plan)
 	}
 	return plan, err
 }
