@@ -20,7 +20,7 @@ type checkpoint struct {
 
 // ended reports whether a checkpoint has ended and endCheckpoint has not been called.
 func (c *checkpoint) ended() bool {
-	return c.done != nil && len(c.done) > 0
+	return len(c.done) > 0
 }
 
 // makeRoom makes the log accept a record. If the half is full, it waits for the checkpoint in progress, and
