@@ -101,7 +101,7 @@ func (o *Outbox) prepare(
 	}
 	e.body, e.subject, err = o.open(m, e.id, sealed)
 	if e.target != nil {
-		e.publisher, e.url = e.target.PublisherID, e.target.Webhook.URL
+		e.url = e.target.Webhook.URL
 		if e.alerts() {
 			e.url = e.target.AlertURL
 		}
@@ -186,10 +186,9 @@ type event struct {
 	body    []byte   // nil if the event cannot be read
 	subject *subject // nil if the event cannot be read
 
-	target    *integration.Integration // nil if no integration has that id
-	publisher string                   // "" if target is nil
-	url       string                   // of the receiver; "": none
-	secrets   secrets
+	target  *integration.Integration // nil if no integration has that id
+	url     string                   // of the receiver; "": none
+	secrets secrets
 }
 
 // state returns the log's state of an event that has ended, or that waits if the caller adds a due time.
@@ -367,8 +366,8 @@ func (o *Outbox) say(ctx context.Context, level slog.Level, message string, e ev
 		attrs = append(attrs, slog.String("session", e.Session))
 	}
 	attrs = append(attrs, slog.String("integration", e.Integration), slog.Int("attempts", e.Attempts))
-	if e.publisher != "" {
-		attrs = append(attrs, slog.String("publisher", e.publisher))
+	if e.target != nil {
+		attrs = append(attrs, slog.String("publisher", e.target.PublisherID))
 	}
 	if last != "" {
 		attrs = append(attrs, slog.String("last", last))

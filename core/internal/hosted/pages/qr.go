@@ -59,18 +59,18 @@ func newQR(text string) (*qr, error) {
 		wide: strconv.Itoa(modules * max(comfortable/modules, leastModule))}, nil
 }
 
-// plans are the plans that planOf has made, by version and level. A plan takes as long as the rest of a code.
-var plans [coding.MaxVersion + 1][coding.M + 1]atomic.Pointer[coding.Plan]
+// lastPlan is the plan of the latest code, since the codes of a service have about the same length. A plan
+// takes as long as the rest of a code.
+var lastPlan atomic.Pointer[coding.Plan]
 
 // planOf returns the places of all modules of a code.
 func planOf(version coding.Version, level coding.Level) (*coding.Plan, error) {
-	made := &plans[version][level]
-	if plan := made.Load(); plan != nil {
+	if plan := lastPlan.Load(); plan != nil && plan.Version == version && plan.Level == level {
 		return plan, nil
 	}
 	plan, err := coding.NewPlan(version, level, 0)
 	if err == nil {
-		made.Store(plan)
+		lastPlan.Store(plan)
 	}
 	return plan, err
 }
