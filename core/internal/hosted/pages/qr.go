@@ -3,7 +3,6 @@ package pages
 import (
 	"errors"
 	"strconv"
-	"sync/atomic"
 
 	"rsc.io/qr/coding"
 )
@@ -45,7 +44,7 @@ func newQR(text string) (*qr, error) {
 			return nil, errors.New("the text is too long for a QR code")
 		}
 	}
-	plan, err := planOf(version, level)
+	plan, err := coding.NewPlan(version, level, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -57,22 +56,6 @@ func newQR(text string) (*qr, error) {
 	side := strconv.Itoa(modules)
 	return &qr{text: text, box: "0 0 " + side + " " + side, path: pathOf(code),
 		wide: strconv.Itoa(modules * max(comfortable/modules, leastModule))}, nil
-}
-
-// lastPlan is the plan of the latest code, since the codes of a service have about the same length. A plan
-// takes as long as the rest of a code.
-var lastPlan atomic.Pointer[coding.Plan]
-
-// planOf returns the places of all modules of a code.
-func planOf(version coding.Version, level coding.Level) (*coding.Plan, error) {
-	if plan := lastPlan.Load(); plan != nil && plan.Version == version && plan.Level == level {
-		return plan, nil
-	}
-	plan, err := coding.NewPlan(version, level, 0)
-	if err == nil {
-		lastPlan.Store(plan)
-	}
-	return plan, err
 }
 
 // pathOf draws a code. Lines are relative to the previous line, which makes the path short.
