@@ -84,6 +84,7 @@ func TestStoreFaults(t *testing.T) {
 					reached = true
 				}
 			}
+			w.Settle()
 			if t.Failed() {
 				return
 			}
