@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/internal/formdata"
@@ -156,10 +157,14 @@ func (v *visit) keepRequest(s token.StepClaims) page {
 	for n := 0; value != ""; n++ {
 		part := value[:min(len(value), maxCookie)]
 		value = value[len(part):]
-		p.cookies = append(p.cookies, v.cookie(partName(s.Handle, n), part, v.secondsLeft()))
+		p.cookies = append(p.cookies, v.cookie(partName(s.Handle, n), part, v.secondsLeft()+resultSeconds))
 	}
 	return p
 }
+
+// resultSeconds is how much longer than its session the cookie of a request lives: it also proves the browser
+// that gets the result token.
+const resultSeconds = int(token.ResultLife / time.Second)
 
 // partName returns the name of the n-th cookie of a request.
 func partName(handle string, n int) string {

@@ -21,6 +21,7 @@ import (
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/kvadapters/kvtest"
 )
 
 // post is a method with responses by letter, and trusts some senders. A letter is its sender; "no" is a
@@ -398,6 +399,30 @@ func TestHandOff_ChangedMeanwhile(t *testing.T) {
 				t.Errorf("the session is %+v, the page %s", r, kind(page))
 			}
 		})
+	}
+}
+
+// The phone's verdict arrives while the computer's page is loaded. The page judges it, as any other.
+func TestHandOff_ArrivesDuringLoad(t *testing.T) {
+	for _, age := range []int{15, 21} {
+		w := newPostFixture(t)
+		a := w.begins()
+		p, waits := a.phone()
+		reads, name := 0, session.PendingName(token.Pending{HandOff: w.lastPhone})
+		w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
+			if c.Method == "Get" && c.Key.Name == name {
+				if reads++; reads == 2 { // settle has found none
+					w.Store.Decide = nil
+					p.brings(a, "mint")
+					w.asks(func(i *integration.Integration) { i.MinimumAge = age })
+				}
+			}
+			return kvtest.Pass
+		}
+		page, r, holds := a.goes(waits), w.record(a.flow), age == 15
+		if reads != 2 || holds != (r.State == session.Completed) || holds != (hop(t, page) != nil) {
+			t.Errorf("contract 40: age %d: the session is %+v, the page %s", age, r, kind(page))
+		}
 	}
 }
 

@@ -45,7 +45,8 @@ func (v *visit) decide(m method.Opened, s token.StepClaims, d method.Decision) e
 	case v.phone != nil:
 		return effect{bring: true}
 	}
-	step := lifecycle.Step{Trigger: trigger, Attempt: s.Attempt, What: whatOf(m.Name, d)}
+	step := lifecycle.Step{Trigger: trigger, Attempt: s.Attempt, What: whatOf(m.Name, d),
+		Estimated: d.Basis.ChallengeAge}
 	if s.Handle != "" {
 		step.Browser = session.Proof(s.Handle)
 	}

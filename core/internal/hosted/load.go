@@ -106,7 +106,7 @@ func (v *visit) settle() error {
 		v.record, err = v.Lifecycle.Discard(v.ctx, v.session, brought.Pending)
 		return err
 	}
-	if d.Verdict == method.Approved {
+	if v.judged = true; d.Verdict == method.Approved {
 		return nil
 	}
 	v.brought = d.Reason

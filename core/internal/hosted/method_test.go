@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -94,17 +95,20 @@ type browser struct {
 	t       testing.TB
 	cookies map[string]string // of requests
 	left    map[string]string // those that say that the browser has left on one
+	ends    map[string]time.Time
 }
 
 func (w *fixture) browser(t testing.TB) *browser {
-	return &browser{w, t, map[string]string{}, map[string]string{}}
+	return &browser{w, t, map[string]string{}, map[string]string{}, map[string]time.Time{}}
 }
 
 func (b *browser) header() web.Header {
 	var pairs []string
 	for _, jar := range []map[string]string{b.cookies, b.left} {
 		for name, value := range jar {
-			pairs = append(pairs, name+"="+value)
+			if b.Clock.Now().Before(b.ends[name]) {
+				pairs = append(pairs, name+"="+value)
+			}
 		}
 	}
 	return web.Header{"Cookie": {strings.Join(pairs, "; ")}}
@@ -125,11 +129,15 @@ func (b *browser) keep(resp *web.Response) *web.Response {
 		if strings.HasSuffix(name, leftMark) {
 			jar = b.left
 		}
-		if strings.Contains(attributes, "Max-Age=0") {
+		_, life, _ := strings.Cut(attributes, "Max-Age=")
+		life, _, _ = strings.Cut(life, ";")
+		seconds, err := strconv.Atoi(life)
+		coretest.Must(b.t, err)
+		if seconds == 0 {
 			delete(jar, name)
 			continue
 		}
-		jar[name] = value
+		jar[name], b.ends[name] = value, b.Clock.Now().Add(time.Duration(seconds)*time.Second)
 	}
 	return resp
 }
@@ -846,6 +854,29 @@ func TestChoosePage_TitleByLanguage(t *testing.T) {
 		coretest.Must(t, err)
 		if page := w.browser(t).open("/verify?" + here(flow)); !bytes.Contains(page.Body, []byte(want)) {
 			t.Errorf("contract 31: the %s page in %s does not contain %q", kind(page), lang, want)
+		}
+	}
+}
+
+// A browser that completes late in the session gets its result as long as the result token is valid.
+func TestCookie_LivesAsLongAsResult(t *testing.T) {
+	for _, openID := range []bool{false, true} {
+		w, bank, _ := bankFixture(t, "bank")
+		_, flow := w.flow(t, nil)
+		if openID {
+			_, flow = w.openIDFlow(t)
+		}
+		b := w.browser(t)
+		w.Clock.Advance(session.Life - time.Minute)
+		b.leaves(flow)
+		bank.back = method.Decision{Verdict: method.Approved}
+		w.Clock.Advance(30 * time.Second)
+		b.open(web.ReturnPath + "bank?code=c&state=" + handleOf("1"))
+		for _, later := range []time.Duration{0, 35 * time.Second, 4 * time.Minute} {
+			w.Clock.Advance(later)
+			if page := b.open("/verify?" + here(flow)); kind(page) != "completed" || hop(t, page) == nil {
+				t.Errorf("contract 17: OpenID %v: the page is %s after %v", openID, kind(page), later)
+			}
 		}
 	}
 }

@@ -46,6 +46,7 @@ type visit struct {
 
 	brought  method.Reason // the reason of a failed attempt that a phone has brought
 	outdated bool          // a phone has brought a verdict that no longer counts
+	judged   bool          // a phone has brought a verdict that counts, by the settings of now
 }
 
 // acts reports whether the request may change the session or the browser. HEAD may not (contract 5): it

@@ -142,6 +142,28 @@ func TestOpenID_PasskeyOffered(t *testing.T) {
 	}
 }
 
+// An estimate proves the age that it was compared with, even if the integration has raised its ages since the
+// session began.
+func TestOpenID_AgeOfEstimate(t *testing.T) {
+	for name, use := range map[string]func(*pkFixture, string){
+		"an estimate": func(w *pkFixture, flow string) { w.completes(flow) },
+		"a passkey": func(w *pkFixture, flow string) {
+			w.send(w.uses(w.get(here(flow))), nil)
+		},
+	} {
+		t.Run("contract 50: "+name, func(t *testing.T) {
+			w := passkeyFixture(t)
+			w.has()
+			id, flow := w.openIDFlow(t)
+			w.integrate(func(i *integration.Integration) { i.ChallengeAge, i.MinimumAge = 30, 30 })
+			use(w, flow)
+			if r, _, _ := w.Lifecycle.Load(ctx, id); r.State != session.Completed || r.Age != 25 {
+				t.Errorf("the record is %+v, want the age 25", r)
+			}
+		})
+	}
+}
+
 // A session of the API has no age in its record, and another browser gets no code (contract 34).
 func TestOpenID_OtherSessions(t *testing.T) {
 	w := passkeyFixture(t)

@@ -169,7 +169,8 @@ func (v *visit) usePasskey(form url.Values) page {
 		v.session,
 		lifecycle.Step{Trigger: session.Succeeded, Attempt: s.Attempt,
 			Browser: session.Proof(s.Handle), Proven: verdict.Basis{Method: passkey.Name},
-			What: whatOf(passkey.Name, method.Decision{Verdict: method.Approved})},
+			What:      whatOf(passkey.Name, method.Decision{Verdict: method.Approved}),
+			Estimated: record.Proof.ChallengeAge},
 	)
 	if err != nil {
 		return v.unavailable(err)

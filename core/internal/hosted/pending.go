@@ -68,6 +68,9 @@ func (v *visit) isOf(p lifecycle.Pending, s token.StepClaims) bool {
 // device. address is the request's own.
 func (v *visit) collect(m method.Opened, s token.StepClaims, p lifecycle.Pending, form url.Values,
 	address string) page {
+	if p.Done && !v.judged { // it has arrived since settle
+		return v.seeOther(address)
+	}
 	if p.Done {
 		return v.commit(m, s, "", p.Outcome())
 	}

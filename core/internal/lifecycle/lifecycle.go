@@ -154,6 +154,9 @@ type Step struct {
 	// Proven is session.Record's, if the step completes the session.
 	Proven verdict.Basis
 
+	// Estimated is the age that an estimate was compared with, if one completes the session. 0: none does.
+	Estimated int
+
 	// What is the step with its method and reason. The record keeps it unless the step completes the session.
 	What session.Step
 }
@@ -213,7 +216,10 @@ func (l *Lifecycle) fire(ctx context.Context, s Session, step Step, held []kv.He
 		if next.State == session.Completed {
 			next.Browser, next.Proven = step.Browser, step.Proven
 			if s.OpenID {
-				next.Age = s.Integration.Minimum() // the age that the verdict was based on
+				next.Age = s.Integration.Minimum()
+				if e := step.Estimated; e > 0 { // the integration's ages can have been raised since the start
+					next.Age = min(next.Age, e)
+				}
 			}
 		} else if step.What.Method != "" {
 			step.What.At = now
