@@ -95,7 +95,7 @@ func (o *Outbox) Resend(ctx context.Context, p kv.Partition, id, integration str
 		return err
 	}
 	m := Meta{Kind: Deliver, Session: d.Session, Integration: d.Integration, Type: d.Type,
-		Before: d.Before + d.Attempts, Tried: d.Tried}
+		Before: d.Before + d.Attempts, Tried: d.Tried, Resent: true}
 	e, err := o.seen(m, id, sealed, integration)
 	if errors.Is(err, errNotTheirs) {
 		return ErrNotDead

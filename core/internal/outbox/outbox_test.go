@@ -725,8 +725,8 @@ func TestResend(t *testing.T) {
 	job := w.claimOne(t)
 	m, _, err := Read(job.Task)
 	m.Tried = "" // the log has it
-	if err != nil ||
-		m != (Meta{Kind: Deliver, Session: e.SessionID, Integration: testUUID, Type: e.Type, Before: 1}) {
+	if err != nil || m != (Meta{Kind: Deliver, Session: e.SessionID, Integration: testUUID, Type: e.Type,
+		Before: 1, Resent: true}) {
 		t.Errorf("contract 27: the resent event starts from %+v, %v", m, err)
 	}
 	coretest.Must(t, w.run(t, job))
@@ -736,6 +736,26 @@ func TestResend(t *testing.T) {
 	}
 	if _, next := w.claim(t); next.Sub(w.Clock.Now()) > 6*time.Second {
 		t.Errorf("contract 27: the schedule did not start from its beginning: %s", next.Sub(w.Clock.Now()))
+	}
+}
+
+// An event that was never posted leaves the lists of waiting events when it is delivered, too.
+func TestResend_NeverPosted(t *testing.T) {
+	w := newFixture(t)
+	e := w.schedule(t)
+	w.put(t, integration.Webhook{Off: true}, "")
+	coretest.Must(t, w.run(t, w.claimOne(t)))
+	if dead := w.dead(t); len(dead) != 1 || dead[0].Attempts != 0 {
+		t.Fatalf("dead: %+v, want one without an attempt", dead)
+	}
+	w.put(t, integration.Webhook{URL: hookURL}, secret)
+	w.answer = status(200)
+	coretest.Must(t, w.Resend(ctx, part, e.ID, ""))
+	w.agree(t)
+	coretest.Must(t, w.run(t, w.claimOne(t)))
+	w.agree(t)
+	if got := w.log(t); len(got) != 1 || got[0].State != StateDelivered || len(w.waiting(t)) > 0 {
+		t.Errorf("contract 27: the log is %+v, waiting %+v", got, w.waiting(t))
 	}
 }
 

@@ -38,10 +38,12 @@ type Meta struct {
 	// drops these fields when it writes the task again.
 	Before int    `json:"b,omitempty"` // attempts before the event was last resent
 	Tried  string `json:"a,omitempty"` // the latest attempts, see withAttempt
+
+	Resent bool `json:"r,omitempty"` // it was dead before; the store lists it as waiting
 }
 
 // waited reports whether the store may list the event as waiting.
-func (m Meta) waited() bool { return m.Attempts > 1 || m.Postponed > 0 || m.Before > 0 }
+func (m Meta) waited() bool { return m.Attempts > 1 || m.Postponed > 0 || m.Before > 0 || m.Resent }
 
 // owns parses the body of an event. ok reports whether it is the event that the task names, of the
 // integration that the task names. The unsealed part of a task determines the receiver: an attacker who can
@@ -121,8 +123,10 @@ func readMeta(line []byte) (m Meta, err error) {
 	}
 	m = Meta{Kind: Kind(text("k")), Session: text("sid"), Integration: text("int"), Type: text("typ"),
 		Attempts: number("n"), Postponed: number("h"), Before: number("b"), Tried: text("a")}
+	resent, present, ok := o.Bool("r")
+	m.Resent = resent
 	switch {
-	case !whole:
+	case !whole, present && !ok:
 		return Meta{}, errDamaged
 	case m.Kind != Deliver && m.Kind != Expire:
 		return m, errors.New("outbox: damaged task: unknown kind")
@@ -155,6 +159,9 @@ func (m Meta) payload(body []byte) []byte {
 	}
 	if m.Tried != "" {
 		w.Text("a", m.Tried)
+	}
+	if m.Resent {
+		w.Bool("r", true)
 	}
 	return append(append(w.End(), '\n'), body...)
 }
