@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/ecdh"
 	"crypto/ecdsa"
-	"crypto/rand"
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/base64"
@@ -100,7 +99,7 @@ func (w *Wallet) Open(ctx context.Context, link string) (*Request, error) {
 func (w *Wallet) openReference(ctx context.Context, q url.Values) (*Request, error) {
 	verb, form, nonce := http.MethodGet, url.Values{}, ""
 	if q.Get("request_uri_method") == "post" && !w.OnlyGet {
-		verb, nonce = http.MethodPost, rand.Text()
+		verb, nonce = http.MethodPost, randomText(w.Random)
 		form = url.Values{"wallet_nonce": {nonce}, "wallet_metadata": {`{"vp_formats_supported":{}}`}}
 	}
 	get, err := http.NewRequestWithContext(ctx, verb, q.Get("request_uri"), strings.NewReader(form.Encode()))

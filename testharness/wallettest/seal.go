@@ -11,6 +11,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 
 	"github.com/verge-id/verge/core/cbor"
@@ -19,8 +20,14 @@ import (
 // SealJWE encrypts to a key on P-256 by ECDH-ES, as a JWE in its compact form. header has enc, and may have
 // kid, apu and apv. Other fields are copied into the header, too, and override the correct values.
 func SealJWE(payload []byte, to *ecdh.PublicKey, header map[string]any) (string, error) {
-	ephemeral, err := ecdh.P256().GenerateKey(rand.Reader)
-	if err != nil {
+	return sealJWE(rand.Reader, payload, to, header)
+}
+
+func sealJWE(random io.Reader, payload []byte, to *ecdh.PublicKey, header map[string]any) (string, error) {
+	scalar := make([]byte, 32)
+	read(random, scalar)
+	ephemeral, err := ecdh.P256().NewPrivateKey(scalar)
+	if err != nil { // one of 2^32 numbers is too large
 		return "", fmt.Errorf("wallettest: the ephemeral key: %w", err)
 	}
 	secret, err := ephemeral.ECDH(to)
@@ -46,7 +53,7 @@ func SealJWE(payload []byte, to *ecdh.PublicKey, header map[string]any) (string,
 		return "", err
 	}
 	iv := make([]byte, gcm.NonceSize())
-	_, _ = rand.Read(iv) // it never fails
+	read(random, iv)
 	first := encode(written)
 	sealed := gcm.Seal(nil, iv, payload, []byte(first))
 	text, tag := sealed[:len(payload)], sealed[len(payload):]

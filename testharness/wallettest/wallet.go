@@ -57,7 +57,7 @@ type Wallet struct {
 	// Now is the clock. Nil: time.Now.
 	Now func() time.Time
 
-	// Random, if not nil, is the source of randomness. The same one gives the same unencrypted response.
+	// Random, if not nil, is the source of randomness. The same one gives the same response.
 	Random io.Reader
 }
 
@@ -188,7 +188,7 @@ func (w *Wallet) Present(r *Request, changes ...func(*Presentation)) (Message, e
 		if err != nil {
 			return Message{}, fmt.Errorf("wallettest: %w", err)
 		}
-		jwe, err := r.seal(payload)
+		jwe, err := r.seal(w.Random, payload)
 		return Message{r.ResponseURI, url.Values{"response": {jwe}}}, err
 	}
 	token, err := json.Marshal(presentations)
@@ -211,14 +211,14 @@ func asText(v any) string {
 }
 
 // seal encrypts a response with the request's key.
-func (r *Request) seal(payload []byte) (jwe string, err error) {
+func (r *Request) seal(random io.Reader, payload []byte) (jwe string, err error) {
 	header := map[string]any{
 		"enc": r.Encryption, "apu": encode([]byte("wallet")), "apv": encode([]byte(r.Nonce)),
 	}
 	if r.KeyID != "" {
 		header["kid"] = r.KeyID
 	}
-	return SealJWE(payload, r.Key, header)
+	return sealJWE(random, payload, r.Key, header)
 }
 
 // respondTo returns the member of a vp_token for a request.

@@ -33,9 +33,10 @@
 // The runner is not that of package edge and has no limit for each destination, so I9 is not judged. Without
 // connections, I15 is not judged either. I12 is judged in histories with a rotation and without faults.
 //
-// Wallets respond to requests by value, unencrypted. The Digital Credentials API, signed requests and proofs
-// of zero knowledge do not occur. Each wallet holds one document of each issuer. Status lists are not judged
-// while clocks differ, and the revocation lists of signers are empty. Rate limits never reject.
+// In one of six histories wallets fetch signed requests, and encrypt their responses. Elsewhere requests are
+// in the link. The Digital Credentials API and proofs of zero knowledge do not occur. Each wallet holds one
+// document of each issuer. Status lists are not judged while clocks differ, and the revocation lists of
+// signers are empty. Rate limits never reject.
 //
 // # Cost
 //

@@ -88,7 +88,7 @@ func (in *instance) start(
 	service, err := core.New(
 		configOf(in.w.config, trust),
 		host.Host{KV: in.ring.KV(), Sealer: in.ring, Fetch: fetcher{in},
-			Verify: signing.Verify, Now: now, Random: entropy{in}, Log: log, Observer: in},
+			Sign: in.sign, Verify: signing.Verify, Now: now, Random: entropy{in}, Log: log, Observer: in},
 	)
 	if err != nil {
 		return err

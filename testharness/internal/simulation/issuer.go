@@ -1,6 +1,8 @@
 package simulation
 
 import (
+	"context"
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/sha256"
@@ -31,6 +33,7 @@ type proofSettings struct {
 	anchors    []string // names of issuers
 	profile    string
 	revocation string
+	signed     bool // wallets fetch the request, which is signed, and encrypt the response
 }
 
 // Profiles of documents. Verdicts by one of them do not count under the other.
@@ -44,16 +47,56 @@ func (s proofSettings) json() json.RawMessage {
 	for _, name := range s.anchors {
 		anchors = append(anchors, issuers()[name].anchor)
 	}
-	b, err := json.Marshal(map[string]any{"profile": s.profile, "trust_anchors": anchors,
+	settings := map[string]any{"profile": s.profile, "trust_anchors": anchors,
 		"trust_lists": trustListSettings(),
-		"revocation":  s.revocation, "request": "value", "encrypted": false, "browser": false})
+		"revocation":  s.revocation, "request": "value", "encrypted": s.signed, "browser": false}
+	if s.signed {
+		settings["request"], settings["client_id_prefix"] = "signed", "x509_hash"
+		settings["certificate"] = serviceCertificate()
+	}
+	b, err := json.Marshal(settings)
 	must(err)
 	return b
 }
 
+// signingKey is the service's private key, by its name in the settings.
+const signingKey = "private_key"
+
+func (s proofSettings) keys() []string {
+	if s.signed {
+		return []string{signingKey}
+	}
+	return nil
+}
+
+var serviceCertificate = sync.OnceValue(func() string {
+	c, key := certificate("verge", 1, nil), keyOf("service")
+	der, err := x509.CreateCertificate(nil, c, c, &key.PublicKey, key)
+	must(err)
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+})
+
+// sign implements host.Host.Sign. The same message always has the same signature.
+func (in *instance) sign(_ context.Context, _, _ string, message []byte) ([]byte, error) {
+	if !in.w.point(in.w) {
+		return nil, errFault
+	}
+	hash := sha256.Sum256(message)
+	der, err := keyOf("service").Sign(nil, hash[:], crypto.SHA256)
+	must(err)
+	var numbers struct{ R, S *big.Int }
+	_, err = asn1.Unmarshal(der, &numbers)
+	must(err)
+	signature := make([]byte, 64)
+	numbers.R.FillBytes(signature[:32])
+	numbers.S.FillBytes(signature[32:])
+	return signature, nil
+}
+
 // configOf is the service's configuration with that trust.
 func configOf(c core.Config, trust proofSettings) core.Config {
-	c.Methods = []method.Config{{Name: proofMethod, Kind: openid4vp.Kind.Name, Settings: trust.json()},
+	c.Methods = []method.Config{{Name: proofMethod, Kind: openid4vp.Kind.Name, Settings: trust.json(),
+		Keys: trust.keys()},
 		{Name: bankMethod, Kind: oidc.Kind.Name, Settings: bankSettings(),
 			Secrets: map[string]string{"client_secret": "secret of the simulation"}}, estimateConfig()}
 	c.Kinds = []method.Kind{sandbox.Kind, oidc.Kind, openid4vp.Kind, estimator.Kind}

@@ -240,6 +240,7 @@ func (w *world) browse(v *session, b *browser) {
 			if !act.chance(w.rate[switchRetries]) {
 				return
 			}
+			w.sleep(time.Duration(act.pick(150)) * time.Second)
 			p = b.get(v.link) // the back button
 			continue
 		case len(p.forms) == 0:
@@ -507,12 +508,21 @@ func (w *world) changeTrust() {
 		}
 		revocation := w.past[0].trust.revocation
 		next := []proofSettings{
-			{[]string{"blue"}, proofOfAge, revocation}, {[]string{"red", "blue"}, proofOfAge, revocation},
-			{[]string{"red"}, proofOfAge, "required"}, {[]string{"red", "blue"}, identity, revocation},
+			{anchors: []string{"blue"}, profile: proofOfAge, revocation: revocation},
+			{anchors: []string{"red", "blue"}, profile: proofOfAge, revocation: revocation},
+			{anchors: []string{"red"}, profile: proofOfAge, revocation: "required"},
+			{anchors: []string{"red", "blue"}, profile: identity, revocation: revocation},
 		}[act.pick(4)]
+		next.signed = w.signs()
+		if r := w.rate[switchSigned]; r > 0 && act.chance(r) {
+			next.signed = !next.signed
+		}
 		w.restart(next, 90)
 	}
 }
+
+// signs reports whether the latest configuration signs requests.
+func (w *world) signs() bool { return w.past[len(w.past)-1].trust.signed }
 
 // restart restarts one instance after the other with other trust, so many seconds apart at most.
 func (w *world) restart(next proofSettings, apart int) {

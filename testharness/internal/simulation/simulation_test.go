@@ -52,7 +52,7 @@ func TestHistories(t *testing.T) {
 		"reconciled EXPIRED", "setting changed", "revoked key used", "attacker denied", "proof counted",
 		"status list fetched", "guest admitted", "console page", "photo estimated",
 		"trusted list loaded", "archives", "restores", "key of archived publisher",
-		"revoked document shown"} {
+		"revoked document shown", "signed request"} {
 		if !t.Failed() && cover.cells[transition] == nil {
 			t.Errorf("no history had the transition %q", transition)
 		}

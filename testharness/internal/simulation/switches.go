@@ -32,6 +32,7 @@ const (
 	switchMembers                        // operators admit, demote and remove people of the console
 	switchAttackers                      // attackers with a link, a token or another publisher's key
 	switchArchive                        // operators archive publishers and integrations
+	switchSigned                         // wallets fetch signed requests, and encrypt responses
 
 	switches
 )
@@ -70,6 +71,7 @@ var switchInfo = [switches]struct {
 	switchMembers:     {"members", []int{1000}},
 	switchAttackers:   {"attackers", []int{500, 1000}},
 	switchArchive:     {"archives", []int{1000}},
+	switchSigned:      {"signed requests", []int{100, 300}},
 }
 
 // Behaviour of people is no fault. Without any fault, stricter rules hold.
@@ -88,7 +90,8 @@ func (f faultSwitch) isFault() bool {
 		switchLists,
 		switchMembers,
 		switchAttackers,
-		switchArchive:
+		switchArchive,
+		switchSigned:
 		return false
 	}
 	return true
@@ -106,7 +109,7 @@ func draw(s *stream) (r rates) {
 		switch f { // such a history costs as much as several others
 		case switchRotation:
 			on = s.pick(12) == 11
-		case switchArchive:
+		case switchArchive, switchSigned:
 			on = s.pick(6) == 5
 		}
 		if on && !(calm && f.isFault()) {

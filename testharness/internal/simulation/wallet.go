@@ -1,7 +1,11 @@
 package simulation
 
 import (
+	"bytes"
 	"context"
+	"errors"
+	"io"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -9,6 +13,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/method"
+	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/testharness/passkeytest"
 	"github.com/verge-id/verge/testharness/wallettest"
 )
@@ -69,15 +74,19 @@ const (
 	ofOtherDevice  // the wallet has not the device's key
 	ofOtherRequest // the response is to another request
 	declined       // the user declines
+	inTheClear     // the response to a signed request is not encrypted
 )
 
 func (k documentKind) String() string {
 	return [...]string{"a good document", "a child's document", "an untrusted document",
-		"an expired document", "a stolen document", "a response to another request", "a refusal"}[k]
+		"an expired document", "a stolen document", "a response to another request", "a refusal",
+		"an unencrypted document"}[k]
 }
 
 // rejected reports whether the service rejects the response: it must not change any state.
-func (k documentKind) rejected() bool { return k == ofOtherDevice || k == ofOtherRequest }
+func (k documentKind) rejected() bool {
+	return k == ofOtherDevice || k == ofOtherRequest || k == inTheClear
+}
 
 // otherNonce is the nonce of another request.
 const otherNonce = "AAAAAAAAAAAAAAAAAAAAAA"
@@ -94,12 +103,20 @@ func (w *world) open(v *session, link, issuer string, kind documentKind) (d docu
 	if strings.Contains(link, "sd-jwt") && act.chance(500) {
 		wallet.Format = "dc+sd-jwt"
 	}
+	way := &wayOfWallet{w: w}
+	wallet.Client = &http.Client{Transport: way}
 	r, err := wallet.Open(context.Background(), link)
+	if way.failed {
+		return d, false
+	}
 	if err != nil {
 		w.judge.fail("contract 39: a wallet does not accept the request: %v", err)
 		return d, false
 	}
 	d = document{issuer: issuer, request: r, kind: kind, age: w.judge.askedAge(v, r)}
+	if kind == inTheClear {
+		r.ResponseMode = "direct_post"
+	}
 	if kind == declined {
 		d.message = wallettest.Message{URL: r.ResponseURI,
 			Form: url.Values{"error": {"access_denied"}, "state": {r.State}}}
@@ -120,6 +137,39 @@ func (w *world) open(v *session, link, issuer string, kind documentKind) (d docu
 	})
 	must(err)
 	return d, true
+}
+
+// wayOfWallet is the way of a wallet to the service, which it uses to fetch a signed request.
+type wayOfWallet struct {
+	w      *world
+	failed bool // there was no request
+}
+
+var errNoRequest = errors.New("simulation: the wallet got no request")
+
+// RoundTrip implements http.RoundTripper.
+func (t *wayOfWallet) RoundTrip(r *http.Request) (*http.Response, error) {
+	req := request(r.Method, strings.TrimPrefix(r.URL.String(), baseURL), "", nil)
+	req.Header = web.Header(r.Header)
+	var err error
+	if req.Body, err = io.ReadAll(r.Body); err != nil {
+		return nil, err
+	}
+	a := t.w.ask(false, req)
+	t.w.tell(t.w.current.name, "a wallet fetches the request: %d", a.status)
+	switch a.status {
+	case 200:
+		t.w.met(switchSigned)
+		t.w.judge.reach("signed request")
+	default:
+		t.w.judge.plain("a request object", a)
+		fallthrough
+	case 0, 503: // lost, or a fault of the store
+		t.failed = true
+		return nil, errNoRequest
+	}
+	return &http.Response{StatusCode: a.status, Header: http.Header(a.header), Request: r,
+		Body: io.NopCloser(bytes.NewReader(a.body))}, nil
 }
 
 // theWallets are the wallets of adults, and of children (true). They are copied.
@@ -166,7 +216,11 @@ func (w *world) respond(v *session, b *browser, p page) page {
 	}
 	if act.chance(w.rate[switchWallets]) {
 		w.met(switchWallets)
-		kind = documentKind(1 + act.pick(6))
+		kinds := 6
+		if w.rate[switchSigned] > 0 {
+			kinds++
+		}
+		kind = documentKind(1 + act.pick(kinds))
 	}
 	d, ok := w.open(v, link, issuer, kind)
 	if !ok {
@@ -191,6 +245,9 @@ func (w *world) respond(v *session, b *browser, p page) page {
 // present sends a document to an instance.
 func (w *world) present(v *session, b *browser, d document) answer {
 	in := w.anyInstance()
+	if d.kind == inTheClear && !in.trust.signed { // this instance asks for no encryption
+		d.kind = goodDocument
+	}
 	end := w.judge.showing(v, b, d, in)
 	req := request("POST", strings.TrimPrefix(d.message.URL, baseURL), "", nil)
 	req.Header["Content-Type"] = []string{"application/x-www-form-urlencoded"}

@@ -182,7 +182,8 @@ func newWorld(b *base, seed uint64, keep map[decision]bool, record func(string))
 		in := newInstance(w, n, mix(seed)+uint64(n)<<32)
 		w.running, w.clocks[in.name] = append(w.running, in), &clock{}
 		w.rings = append(w.rings, b.ring)
-		w.trusts = append(w.trusts, proofSettings{[]string{"red", "blue"}, proofOfAge, "if_present"})
+		w.trusts = append(w.trusts, proofSettings{anchors: []string{"red", "blue"}, profile: proofOfAge,
+			revocation: "if_present"})
 	}
 	for _, name := range []string{"red", "blue", listedIssuer} {
 		w.registers = append(w.registers, newRegister(w, name))
@@ -553,11 +554,13 @@ func (r *Runner) run(seed uint64, o options) Result {
 		w.kv = r.flawed(w.kv)
 	}
 	w.rate = draw(w.stream("switches"))
+	first := &w.past[0].trust
+	first.signed = w.rate[switchSigned] > 0
 	if w.rate[switchLists] > 0 && w.stream("lists").chance(400) {
-		w.past[0].trust.revocation = "required"
-		for n := range w.trusts {
-			w.trusts[n].revocation = "required"
-		}
+		first.revocation = "required"
+	}
+	for n := range w.trusts {
+		w.trusts[n] = *first
 	}
 	if w.rate[switchClocks] > 0 {
 		w.spawn(nil, "clocks", func() {
