@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
 // listMetrics are the metrics of trusted lists. The labels are methods and lists of the configuration, and
@@ -13,9 +14,9 @@ type listMetrics struct {
 	failed                                 *prometheus.CounterVec
 }
 
-func newListMetrics() listMetrics {
+func newListMetrics(f promauto.Factory) listMetrics {
 	gauge := func(name, help string) *prometheus.GaugeVec {
-		return prometheus.NewGaugeVec(
+		return f.NewGaugeVec(
 			prometheus.GaugeOpts{Name: name, Help: help},
 			[]string{"method", "list"},
 		)
@@ -34,7 +35,7 @@ func newListMetrics() listMetrics {
 			"verge_trust_list_certificates",
 			"Certificates of a stored trusted list that are used.",
 		),
-		failed: prometheus.NewCounterVec(prometheus.CounterOpts{
+		failed: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "verge_trust_list_failures_total",
 			Help: "Trusted lists that this instance could not refresh, by reason.",
 		}, []string{"method", "list", "reason"}),

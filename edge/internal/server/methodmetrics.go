@@ -2,6 +2,7 @@ package server
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/verge-id/verge/core/host"
 )
@@ -16,15 +17,15 @@ type methodMetrics struct {
 // otherMethod is the label of all methods that are not configured.
 const otherMethod = "other"
 
-func newMethodMetrics() methodMetrics {
+func newMethodMetrics(f promauto.Factory) methodMetrics {
 	return methodMetrics{
-		events: prometheus.NewCounterVec(prometheus.CounterOpts{
+		events: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "verge_method_total",
 			Help: "What happened with verification methods, by method, event and reason; reason " +
 				"empty: no further detail; other: unknown to this release, of a module that " +
 				"is newer or lies.",
 		}, []string{"method", "event", "reason"}),
-		fetch: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		fetch: f.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "verge_method_fetch_seconds",
 			Help: "Time that the provider of a verification method took, whether or not it " +
 				"responded, by method.",

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/verge-id/verge/core/host"
 )
@@ -24,8 +25,8 @@ const maxIntegrations = 500
 // otherIntegration is the label of all further integrations.
 const otherIntegration = "other"
 
-func newSessionMetrics() sessionMetrics {
-	return sessionMetrics{known: &labels{most: maxIntegrations}, total: prometheus.NewCounterVec(
+func newSessionMetrics(f promauto.Factory) sessionMetrics {
+	return sessionMetrics{known: &labels{most: maxIntegrations}, total: f.NewCounterVec(
 		prometheus.CounterOpts{
 			Name: "verge_sessions_total",
 			Help: "Sessions that this instance has started or ended, by integration and outcome. " +

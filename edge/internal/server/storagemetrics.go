@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/verge-id/verge/core/kv"
 )
@@ -15,9 +16,9 @@ type storageMetrics struct {
 	events, oldest                                  *prometheus.GaugeVec
 }
 
-func newStorageMetrics() storageMetrics {
+func newStorageMetrics(f promauto.Factory) storageMetrics {
 	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
-		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
+		return f.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
 	}
 	return storageMetrics{
 		size: gauge("verge_store_size_bytes", "Size of the store: bolt's file, PostgreSQL's tables with "+
@@ -36,10 +37,6 @@ func newStorageMetrics() storageMetrics {
 		oldest: gauge("verge_events_oldest_waiting_seconds", "Age of the oldest event that waits for a "+
 			"retry, of all instances; 0: none."),
 	}
-}
-
-func (m storageMetrics) register(reg *prometheus.Registry) {
-	reg.MustRegister(m.size, m.unused, m.free, m.capacity, m.deadRows, m.overdue, m.events, m.oldest)
 }
 
 // Storage reports the storage of the store.
