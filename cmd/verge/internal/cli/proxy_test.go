@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -198,6 +199,37 @@ func TestNginxCountsIPv6ByNetwork(t *testing.T) {
 	}
 	letGo()
 	asking.Wait()
+}
+
+// The response that sends a browser to a provider has the flow token in its address and, with the request, in
+// cookies. Each sample passes on the longest one.
+func TestProxies_LongResponse(t *testing.T) {
+	t.Parallel()
+	location := "https://verify.example.com/verify?flow=" + strings.Repeat("f", 8<<10)
+	cookies := slices.Repeat([]string{"__Host-verge-h=" + strings.Repeat("c", 3800)}, 4)
+	behind := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/verify" {
+			w.Header()["Set-Cookie"] = cookies
+			http.Redirect(w, r, location, http.StatusSeeOther)
+		}
+	}))
+	t.Cleanup(behind.Close)
+	addr := behind.Listener.Addr().String()
+	for n, c := range proxies {
+		t.Run(c.name, func(t *testing.T) {
+			f := startProxy(t, t, n, []string{addr, addr, addr})
+			resp, err := f.client.Post("https://verify.example.com/verify", "", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+			if resp.StatusCode != 303 || resp.Header.Get("Location") != location ||
+				!slices.Equal(resp.Header["Set-Cookie"], cookies) {
+				t.Errorf("contract 34: the client gets %d with %d cookies, want 303 with 4", resp.StatusCode,
+					len(resp.Header["Set-Cookie"]))
+			}
+		})
+	}
 }
 
 // clientOf reaches the proxy by the name of base_url.
