@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 
@@ -15,9 +16,15 @@ import (
 	"github.com/verge-id/verge/core/secret"
 )
 
-// WritePrivate writes b to path, readable by its owner only, atomically: a reader gets the old file or the
-// new one.
+// WritePrivate writes b to path atomically: a reader gets the old file or the new one. Only the owner can
+// read a new file. A replaced file keeps its owner, group and mode, up to 0640, because a server of another
+// user must still be able to read it.
 func WritePrivate(fsys afero.Fs, path string, b []byte) (err error) {
+	old, err := fsys.Stat(path)
+	if err != nil && !isMissing(err) {
+		return err
+	}
+	exists := err == nil
 	f, err := afero.TempFile(fsys, filepath.Dir(path), "."+filepath.Base(path)+".*") // 0600
 	if err != nil {
 		return err
@@ -28,10 +35,49 @@ func WritePrivate(fsys afero.Fs, path string, b []byte) (err error) {
 		}
 	}()
 	_, err = f.Write(b)
+	if err == nil && exists {
+		err = sameAccess(fsys, f, old)
+	}
 	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
-	return fsys.Rename(f.Name(), path)
+	if err := fsys.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	if err := syncDir(fsys, filepath.Dir(path)); err != nil {
+		return fmt.Errorf("%s was written, but a power failure may undo this: %w; run `sync`", path, err)
+	}
+	return nil
+}
+
+// owner is the user and the group of a file, zero if the system or the file system has none.
+type owner struct{ uid, gid int }
+
+// sameAccess gives a new file the owner, group and mode of the one that it replaces. The mode never exceeds
+// 0640.
+func sameAccess(fsys afero.Fs, f afero.File, old fs.FileInfo) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if want := ownerOf(old); want != ownerOf(info) {
+		if err := fsys.Chown(f.Name(), want.uid, want.gid); err != nil {
+			return fmt.Errorf("the new file cannot get the owner and the group of the old one, which was "+
+				"not changed: %w; run the command as root or as the file's owner", err)
+		}
+	}
+	return fsys.Chmod(f.Name(), old.Mode().Perm()&0o640)
+}
+
+func syncDir(fsys afero.Fs, dir string) error {
+	if runtime.GOOS == "windows" {
+		return nil // Windows cannot sync a directory
+	}
+	d, err := fsys.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
 }
 
 // ReadPrivate reads a file with a secret. It rejects a file that other users can read: they may know the

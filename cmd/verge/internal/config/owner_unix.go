@@ -1,0 +1,16 @@
+//go:build unix
+
+package config
+
+import (
+	"io/fs"
+	"syscall"
+)
+
+func ownerOf(info fs.FileInfo) owner {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return owner{}
+	}
+	return owner{uid: int(stat.Uid), gid: int(stat.Gid)}
+}

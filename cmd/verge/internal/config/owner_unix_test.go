@@ -1,0 +1,114 @@
+//go:build unix
+
+package config
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/spf13/afero"
+)
+
+// foreignFs is a file system in which another user owns the file at path.
+type foreignFs struct {
+	afero.Fs
+	path     string
+	rejected error // of a change of the owner
+	given    []any // owner, group and mode of the new file, before it has the name
+}
+
+type foreignFile struct{ fs.FileInfo }
+
+func (foreignFile) Sys() any { return &syscall.Stat_t{Uid: 4711, Gid: 4712} }
+
+func (f *foreignFs) Stat(name string) (fs.FileInfo, error) {
+	info, err := f.Fs.Stat(name)
+	if err == nil && name == f.path {
+		info = foreignFile{info}
+	}
+	return info, err
+}
+
+func (f *foreignFs) Chown(_ string, uid, gid int) error {
+	f.given = append(f.given, uid, gid)
+	return f.rejected
+}
+
+func (f *foreignFs) Chmod(name string, mode fs.FileMode) error {
+	f.given = append(f.given, mode)
+	return f.Fs.Chmod(name, mode)
+}
+
+func (f *foreignFs) Rename(from, to string) error {
+	f.given = append(f.given, "renamed")
+	return f.Fs.Rename(from, to)
+}
+
+// The server reads a secret file as another user than the one who replaces it.
+func TestWritePrivate_KeepsOwner(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		rule      string
+		mode, new fs.FileMode
+		rejected  error
+	}{
+		{"the group reads it", 0o640, 0o640, nil},
+		{"the owner reads it", 0o400, 0o400, nil},
+		{"all users read it", 0o664, 0o640, nil},
+		{"another user's file", 0o640, 0, syscall.EPERM},
+	} {
+		dir := t.TempDir()
+		f := &foreignFs{Fs: afero.NewOsFs(), path: filepath.Join(dir, "ring"), rejected: c.rejected}
+		if err := WritePrivate(f, f.path, []byte("old")); err != nil || len(f.given) != 1 {
+			t.Fatalf("%s: a new file: %v, changes %v", c.rule, err, f.given)
+		}
+		if info, err := os.Stat(f.path); err != nil || info.Mode() != 0o600 {
+			t.Fatalf("%s: a new file: %v, %v", c.rule, info, err)
+		}
+		if err := os.Chmod(f.path, c.mode); err != nil {
+			t.Fatal(err)
+		}
+		f.given = nil
+		err := WritePrivate(f, f.path, []byte("new"))
+		b, _ := os.ReadFile(f.path)
+		if c.rejected != nil {
+			if err == nil || string(b) != "old" || !strings.Contains(err.Error(), "run the command as root") {
+				t.Errorf("%s: %v, and the file has %q", c.rule, err, b)
+			}
+		} else if err != nil || string(b) != "new" || len(f.given) != 4 || f.given[0] != 4711 ||
+			f.given[1] != 4712 || f.given[2] != c.new || f.given[3] != "renamed" {
+			t.Errorf("%s: %v, the file has %q, changes %v", c.rule, err, b, f.given)
+		}
+		if names, err := os.ReadDir(dir); err != nil || len(names) != 1 {
+			t.Errorf("%s: %d files are left, %v", c.rule, len(names), err)
+		}
+	}
+}
+
+func TestWritePrivate_AsRoot(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() != 0 {
+		t.Skip("only root can give a file to another user")
+	}
+	path := filepath.Join(t.TempDir(), "ring")
+	if err := os.WriteFile(path, []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chown(path, 0, 4711); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, 0o640); err != nil {
+		t.Fatal(err)
+	}
+	if err := WritePrivate(afero.NewOsFs(), path, []byte("new")); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(path)
+	if err != nil || info.Mode() != 0o640 || ownerOf(info) != (owner{0, 4711}) {
+		t.Errorf("mode %v, owner %+v, %v", info.Mode(), ownerOf(info), err)
+	}
+}
