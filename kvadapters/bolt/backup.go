@@ -59,7 +59,8 @@ type Restored struct {
 
 // Restore replaces a Store's file with the copy of a backup. The backup is read and checked completely
 // before anything changes, and is not modified. The previous file is kept next to it under a new name, even
-// if it is damaged. Restore fails if another process has one of the two files open.
+// if it is damaged. The copy has the owner and the permissions of the previous file. Restore fails if another
+// process has one of the two files open.
 //
 // The Store loses the commits since the backup. The caller must handle the consequences for tokens and
 // keys.
@@ -74,6 +75,11 @@ func Restore(ctx context.Context, backup, path string, now time.Time) (Restored,
 		return written(path, func(temporary string) error {
 			if r.Copy, err = copyFile(ctx, backup, temporary); err != nil {
 				return fmt.Errorf("%s: %w", backup, err)
+			}
+			if previous, err := os.Stat(path); err == nil {
+				if err := sameAccess(temporary, previous); err != nil {
+					return err
+				}
 			}
 			replaced := path + ".replaced-" + now.UTC().Format("20060102T150405Z")
 			// Both names exist for a moment, so that after a crash no start finds the file missing and

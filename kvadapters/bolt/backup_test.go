@@ -189,12 +189,24 @@ func TestRestore_Content(t *testing.T) {
 				t.Fatal(err)
 			}
 			c.make(t, path)
+			if runtime.GOOS != "windows" && c.kept != nil {
+				if err := os.Chmod(path, 0o640); err != nil {
+					t.Fatal(err)
+				}
+			}
 			r, err := Restore(t.Context(), backup, path, taken.Add(time.Hour))
 			if err != nil {
 				t.Fatal(err)
 			}
 			if !r.Taken.Equal(taken) || r.Items != 1 || r.Tasks != 0 {
 				t.Errorf("Restore says %+v", r)
+			}
+			mode := os.FileMode(0o600)
+			if c.kept != nil {
+				mode = 0o640
+			}
+			if info, err := os.Stat(path); err != nil || runtime.GOOS != "windows" && info.Mode() != mode {
+				t.Errorf("the file is %v (%v), want mode %v", info, err, mode)
 			}
 			kept, _ := os.ReadFile(r.Replaced)
 			keptLog, _ := os.ReadFile(r.Replaced + logSuffix)

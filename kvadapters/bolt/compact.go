@@ -123,7 +123,8 @@ func compactTo(ctx context.Context, db *bbolt.DB, to string) (c Copy, err error)
 // sameAccess gives a file the permissions and the owner of another one, and syncs it.
 func sameAccess(path string, as os.FileInfo) error {
 	if err := sameOwner(path, as); err != nil {
-		return fmt.Errorf("the copy cannot have the file's owner: %w; run the command as that user", err)
+		return fmt.Errorf("the copy cannot have the file's owner: %w; "+
+			"run the command as root or as that user", err)
 	}
 	if err := os.Chmod(path, as.Mode().Perm()); err != nil {
 		return err
