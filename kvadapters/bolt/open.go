@@ -198,10 +198,12 @@ func (o *opening) readLog(path string, disk Disk) (err error) {
 		if err != nil {
 			err = errors.Join(err, tx.Rollback())
 		} else {
-			err = disk.Commit(tx)
+			// After a failed commit, the file may name the log: then it cannot be opened without it. If it
+			// does not, the next start replaces the log, which is empty.
+			return disk.Commit(tx)
 		}
 	}
-	if err != nil && !at.used {
+	if !at.used {
 		err = errors.Join(err, o.log.close(), remove(log))
 	}
 	return err

@@ -259,6 +259,40 @@ func crashedCopy(t *testing.T, path string) string {
 	return to
 }
 
+// A first commit that returns an error may be on disk. The next start finds the log in both cases.
+func TestOpen_FailedCommit(t *testing.T) {
+	good := filled(t)
+	for name, make := range map[string]func(*testing.T, string){
+		"a file":   writing(good),
+		"no file":  func(*testing.T, string) {},
+		"an empty": writing(nil),
+	} {
+		for failure, fail := range map[string]func(*bbolt.Tx) error{
+			"not written": notWritten, "not synced": writtenNotSynced, "not in the file": onlyInTheCache,
+		} {
+			path := filepath.Join(t.TempDir(), "verge.db")
+			make(t, path)
+			d := &fakeDisk{}
+			d.commitOnce(fail)
+			if s, err := Open(path, Config{Disk: d.disk()}); err == nil {
+				s.Close()
+				t.Fatalf("%s, %s: open succeeded", name, failure)
+			}
+			s, err := Open(path, Config{})
+			if err != nil {
+				t.Errorf("%s, %s: %v", name, failure, err)
+				continue
+			}
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+			if name == "a file" && len(content(t, path)) == 0 {
+				t.Errorf("%s, %s: the records are lost", name, failure)
+			}
+		}
+	}
+}
+
 func TestRecovery_DiskAway(t *testing.T) {
 	for name, c := range map[string]struct {
 		fail   appending
