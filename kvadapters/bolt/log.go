@@ -188,8 +188,9 @@ type commitLog struct {
 	ready    [2]int64 // allocated bytes of each half
 }
 
-// createLog writes an empty log with a new id under the path. like, if not nil, is the file whose owner the
-// log gets.
+// createLog writes an empty log with a new id under the path. If root runs it, the log gets the owner and the
+// group of the file like, so that the server can read it. The server reads its own log, even if the file has
+// another owner or group.
 func createLog(path string, disk Disk, like os.FileInfo) (l *commitLog, err error) {
 	l = &commitLog{path: path, disk: disk}
 	if _, err := rand.Read(l.id[:]); err != nil {
@@ -204,8 +205,10 @@ func createLog(path string, disk Disk, like os.FileInfo) (l *commitLog, err erro
 	if err == nil {
 		err = f.Sync()
 	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = sameOwner(temporary, like)
+	if err = errors.Join(err, f.Close()); err == nil && os.Geteuid() == 0 {
+		if err = sameOwner(temporary, like); err != nil {
+			err = fmt.Errorf("it cannot have the file's owner: %w; run the command as that user", err)
+		}
 	}
 	if err == nil {
 		err = os.Rename(temporary, path)
