@@ -35,7 +35,8 @@ func Compact(ctx context.Context, path string) (Compacted, error) {
 }
 
 func compact(ctx context.Context, path string) (c Compacted, err error) {
-	// A link stays one: the copy replaces the file behind it.
+	// A link stays one: the copy replaces the file behind it. The log is next to the name that the Store had.
+	name := path
 	if path, err = filepath.EvalSymlinks(path); err != nil {
 		return c, err
 	}
@@ -49,8 +50,10 @@ func compact(ctx context.Context, path string) (c Compacted, err error) {
 	if err := precheck(path); err != nil {
 		return c, err
 	}
-	if err := absorbLog(path); err != nil {
-		return c, err
+	for _, used := range []string{name, path} {
+		if err := absorbLog(used); err != nil {
+			return c, err
+		}
 	}
 	db, err := openExclusively(path)
 	if err != nil {

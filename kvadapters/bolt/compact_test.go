@@ -120,6 +120,37 @@ func TestCompact_AfterExpiry(t *testing.T) {
 	}
 }
 
+// After a crash, the log is next to the name by which the Store had opened the file.
+func TestCompact_SymbolicLink(t *testing.T) {
+	file, log := logged(t)
+	for _, opened := range []string{"link", "file"} {
+		dir := t.TempDir()
+		path, link := filepath.Join(dir, "file"), filepath.Join(dir, "link")
+		writing(file)(t, path)
+		if err := os.Symlink(path, link); err != nil {
+			t.Skipf("this system has no symbolic links: %v", err)
+		}
+		writing(log)(t, filepath.Join(dir, opened)+logSuffix)
+		if _, err := Compact(t.Context(), link); err != nil {
+			t.Errorf("opened by the %s: %v", opened, err)
+			continue
+		}
+		if to, err := os.Readlink(link); err != nil || to != path {
+			t.Errorf("opened by the %s: the link has become %q, %v", opened, to, err)
+		}
+		if names, err := filepath.Glob(filepath.Join(dir, "*")); err != nil || len(names) != 2 {
+			t.Errorf("opened by the %s: files are left: %v, %v", opened, names, err)
+		}
+		s, err := Open(link, Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(get(t, s, "one"), get(t, s, "two"), s.Close()); err != nil {
+			t.Errorf("opened by the %s: %v", opened, err)
+		}
+	}
+}
+
 func TestCompact_Errors(t *testing.T) {
 	dir := t.TempDir()
 	missing := filepath.Join(dir, "missing.db")
