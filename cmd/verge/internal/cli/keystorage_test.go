@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/afero"
 
@@ -218,4 +219,26 @@ func TestServe_KeyringCommand(t *testing.T) {
 		return strings.HasSuffix(in.metric(t, "verge_keyring_unreadable "), " 0")
 	})
 	s.discreet(in)
+}
+
+// A SIGHUP while the server still reads its configuration is handled after the start.
+func TestServe_HangUpDuringStart(t *testing.T) {
+	t.Parallel()
+	s := newKeyless(t)
+	begun, goOn := s.state+".begun", s.state+".continue"
+	s.does(fmt.Sprintf("touch %s; until [ -e %s ]; do sleep 0.05; done; cat %s", begun, goOn, s.ring))
+	in := s.launch()
+	wait.Until(t, "the program that prints the ring", func() bool {
+		_, err := os.Stat(begun)
+		return err == nil
+	})
+	in.hangUp(t)
+	time.Sleep(200 * time.Millisecond) // a process that the signal stops has received it
+	if err := os.WriteFile(goOn, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.ready(in)
+	wait.Until(t, "the files are read again", func() bool {
+		return strings.Contains(in.logs.String(), "SIGHUP: publishers and integrations were read again")
+	})
 }

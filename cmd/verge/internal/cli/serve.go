@@ -77,15 +77,20 @@ func (c *serveCmd) Run(ctx context.Context, p *program) error {
 		fmt.Fprint(p.stdout, config.Example)
 		return nil
 	}
+	if c.Check {
+		pl, conf, err := c.plan(p)
+		if err != nil {
+			return err
+		}
+		return c.report(ctx, p, pl, conf)
+	}
+	// From here on, SIGHUP no longer ends the process: plan can take seconds.
+	hangUps, release := hangUps()
+	defer release()
 	pl, conf, err := c.plan(p)
 	if err != nil {
 		return err
 	}
-	if c.Check {
-		return c.report(ctx, p, pl, conf)
-	}
-	hangUps, release := hangUps()
-	defer release()
 	pl.log = slog.New(jsonlog.New(p.stderr, logLevel(conf.LogLevel)))
 	pl.Server.Metrics = edge.NewMetrics()
 	for setting, expires := range pl.Expiries {
