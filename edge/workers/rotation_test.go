@@ -141,8 +141,10 @@ func (s *service) servesNobody(server *workerd.Server, id, link, result, log str
 				a.body)
 		}
 	}
-	if a := s.do("GET", s.base+"/readyz", nil, nil); a.status != http.StatusServiceUnavailable {
-		s.t.Errorf("contract 16: readyz: %d %s", a.status, a.body)
+	for _, path := range []string{"/readyz", "/readyz?store=ignore"} {
+		if a := s.do("GET", s.base+path, nil, nil); a.status != http.StatusServiceUnavailable {
+			s.t.Errorf("contract 16: %s: %d %s", path, a.status, a.body)
+		}
 	}
 	if a := s.do("GET", s.base+"/healthz", nil, nil); a.status != http.StatusOK {
 		s.t.Errorf("healthz: %d %s", a.status, a.body)

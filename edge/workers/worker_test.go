@@ -49,6 +49,33 @@ func deployOn(t *testing.T, isolates int, in *inbox, change func(*workerd.Worker
 	return &service{t: t, client: server.Client(), base: w.Config.BaseURL, admin: w.Config.BaseURL}, server
 }
 
+// A store that is away takes no deployment out of a balancer, which asks for /readyz?store=ignore.
+func TestReady_StoreAway(t *testing.T) {
+	s, server := deploy(t, newInbox(t), nil)
+	asks := func(when, path string, status int, body string) {
+		t.Helper()
+		if a := s.do("GET", s.base+path, nil, nil); a.status != status ||
+			strings.TrimSpace(string(a.body)) != body {
+			t.Errorf("%s: %s: %d %s, want %d %s", when, path, a.status, a.body, status, body)
+		}
+	}
+	asks("a new isolate", "/readyz?store=ignore", 200, `{"status":"ok"}`)
+	asks("a new isolate", "/readyz", 200, `{"status":"ok"}`)
+	for _, of := range core.StorePartitions(2) {
+		s.want(s.action(string(of), "lock", ""), http.StatusOK, "")
+	}
+	wait.Until(t, "the next check of the store", func() bool {
+		return s.do("GET", s.base+"/readyz", nil, nil).status == http.StatusServiceUnavailable
+	})
+	asks("the store is locked", "/readyz", 503, `{"status":"unavailable"}`)
+	asks("the store is locked", "/readyz?store=ignore", 200, `{"status":"degraded"}`)
+	asks("the store is locked", "/readyz?store=", 503, `{"status":"unavailable"}`)
+	asks("the store is locked", "/healthz", 200, `{"status":"ok"}`)
+	server.Restart(t)
+	asks("a new isolate without a store", "/readyz?store=ignore", 200, `{"status":"degraded"}`)
+	asks("a new isolate without a store", "/readyz", 503, `{"status":"unavailable"}`)
+}
+
 // A variable holds 5 KB, so a site may be in several variables.
 func TestWorker_SiteInTwoVariables(t *testing.T) {
 	s, _ := deploy(t, newInbox(t), func(w *workerd.Worker) {
@@ -431,8 +458,10 @@ func TestWorker_WrongConfiguration(t *testing.T) {
 			}
 			s, server := deploy(t, newInbox(t), c.change)
 			s.want(s.post(web.StartPath, "", map[string]any{}), http.StatusServiceUnavailable, "UNAVAILABLE")
-			if a := s.do("GET", s.base+"/readyz", nil, nil); a.status != http.StatusServiceUnavailable {
-				t.Errorf("readyz: %d %s", a.status, a.body)
+			for _, path := range []string{"/readyz", "/readyz?store=ignore"} {
+				if a := s.do("GET", s.base+path, nil, nil); a.status != http.StatusServiceUnavailable {
+					t.Errorf("%s: %d %s", path, a.status, a.body)
+				}
 			}
 			if a := s.do("GET", s.base+"/healthz", nil, nil); a.status != http.StatusOK {
 				t.Errorf("healthz: %d %s", a.status, a.body)

@@ -25,7 +25,7 @@ const hopByHop = new Set([
   //                         response is 503. about takes the request info of the guest
 //   client(request)     → the bytes of the client's address, none if it is not known
 //   isAdmin(url)        → whether the request is for the operators' API
-//   ready()             → whether the KV responds
+//   ready(alone)        → "ok", "degraded" or "unavailable". alone ignores a KV that does not respond
 //   log(line)
 //   shown(client)       → the client's address in the log, "" for none
 //   waits               a WaitLimiter for long polls
@@ -34,8 +34,10 @@ export async function serve(request, url, on) {
   const begin = Date.now();
   const admin = on.isAdmin(url);
   if (!admin) {
-    if (url.pathname === alivePath) return health(request, async () => true);
-    if (url.pathname === readyPath) return health(request, on.ready);
+    if (url.pathname === alivePath) return health(request, async () => "ok");
+    if (url.pathname === readyPath) {
+      return health(request, () => on.ready(url.searchParams.get("store") === "ignore"));
+    }
   }
   const path = decoded(url.pathname), text = textOf(path ?? url.pathname);
   const route = (admin ? adminTable : publicTable).at(request.method, text);
@@ -205,13 +207,21 @@ export function errorResponse(request, status, code, text, more = {}) {
   } });
 }
 
-async function health(request, isWell) {
+// readyWord returns the word for the guest's status of readiness. "failed" is an error of this deployment. Every other
+// error is the KV's, so alone ignores it.
+export function readyWord(status, alone) {
+  if (status === abi.status.ok) return "ok";
+  return alone && status !== abi.status.failed ? "degraded" : "unavailable";
+}
+
+// health responds with the word of a health check.
+async function health(request, check) {
   if (request.method !== "GET" && request.method !== "HEAD") {
     return errorResponse(request, 405, "METHOD_NOT_ALLOWED", "Use GET or HEAD.", { "Allow": "GET, HEAD" });
   }
-  const well = await isWell(), correlation = correlationID(request);
-  const json = JSON.stringify({ status: well ? "ok" : "unavailable" }) + "\n";
-  return new Response(request.method === "HEAD" ? null : json, { status: well ? 200 : 503, headers: {
+  const status = await check(), correlation = correlationID(request);
+  const json = JSON.stringify({ status }) + "\n", code = status === "unavailable" ? 503 : 200;
+  return new Response(request.method === "HEAD" ? null : json, { status: code, headers: {
     "Content-Type": "application/json; charset=utf-8", "Cache-Control": "no-store",
     "X-Request-Id": requestID(), ...(correlation && { "X-Correlation-Id": correlation }),
   } });

@@ -1,7 +1,7 @@
 // The deployed code of Verge as a Cloudflare Worker. README.md explains the deployment.
 
 import * as abi from "./abi.js";
-import { errorResponse, serve } from "./handler.js";
+import { errorResponse, readyWord, serve } from "./handler.js";
 import { effects, objects } from "./effects.js";
 import { isLoopback, parseAddress } from "./egress.js";
 import { adminRoot } from "./routes.js";
@@ -20,7 +20,7 @@ const readyLife = 1_000;
 
 let applied = false; // whether this isolate has applied the configured site
 let unapplied = ""; // the last logged reason why it has not
-let readiness = { at: 0, ok: false };
+let readiness = { at: 0, status: abi.status.failed };
 const waits = new WaitLimiter();
 
 export default {
@@ -50,6 +50,7 @@ export default {
           log({ level: 8, message: "configured site not stored", error: e.message });
         }
         unapplied = e.message;
+        if (entry === abi.entry.ready && !e.storeAway) throw e; // otherwise the store would count as the cause
         return engineOf(env).run(entry, message, nothing, timeout, about);
       }
       return run(entry, message, timeout, about);
@@ -60,7 +61,7 @@ export default {
       },
       client: (request) => parseAddress(request.headers.get("CF-Connecting-IP") ?? "") ?? abi.empty,
       isAdmin: (url) => isAdmin(url, env),
-      ready: () => ready(serving),
+      ready: (alone) => ready(serving, alone),
       store: (call, ask) => storeAdmin(call, {
         ask, log, token: operatorTokenOf(env), partitions: configOf(env).partitions ?? 1,
         object: (partition) => namespaceOf(env, "PARTITION").getByName(partition),
@@ -99,23 +100,26 @@ async function applySite(env, run) {
   const site = siteOf(env);
   if (site !== null) {
     const { status, text } = abi.read(abi.outcome, await run(abi.entry.apply, abi.bytesOf(site), handleTime));
-    if (status !== abi.status.ok) throw new Error(`VERGE_SITE was not applied: ${text}`);
+    if (status !== abi.status.ok) {
+      const storeAway = status !== abi.status.failed;
+      throw Object.assign(new Error(`VERGE_SITE was not applied: ${text}`), { storeAway });
+    }
   }
   applied = true;
 }
 
-// ready checks the KV at most once a second, because anyone may call it.
-async function ready(run) {
+// ready checks the KV at most once a second, because anyone may call it. With alone, only a wrong configuration and
+// a missing key make it unavailable.
+async function ready(run, alone) {
   if (Date.now() - readiness.at >= readyLife) {
-    let ok = false;
+    let status = abi.status.failed, text;
     try {
-      const { status, text } = abi.read(abi.outcome, await run(abi.entry.ready, abi.empty, readyTime));
-      ok = status === abi.status.ok;
-      if (!ok) log({ level: 4, message: "not ready", error: text });
+      ({ status, text } = abi.read(abi.outcome, await run(abi.entry.ready, abi.empty, readyTime)));
     } catch (e) {
-      log({ level: 4, message: "not ready", error: e.message });
+      text = e.message;
     }
-    readiness = { at: Date.now(), ok };
+    if (status !== abi.status.ok) log({ level: 4, message: "not ready", error: text });
+    readiness = { at: Date.now(), status };
   }
-  return readiness.ok;
+  return readyWord(readiness.status, alone);
 }

@@ -8,7 +8,7 @@
 
 import * as abi from "../src/abi.js";
 import { Counters } from "../src/counters.js";
-import { serve } from "../src/handler.js";
+import { readyWord, serve } from "../src/handler.js";
 import { effects, objects } from "../src/effects.js";
 import { egress, offLimits, parseAddress, within } from "../src/egress.js";
 import { Engine } from "../src/guest.js";
@@ -186,9 +186,9 @@ export default {
       },
       client: clientOf,
       isAdmin: () => admin,
-      ready: async () => {
+      ready: async (alone) => {
         const { status } = abi.read(abi.outcome, await run(abi.entry.ready, abi.empty, 2_000));
-        return status === abi.status.ok;
+        return readyWord(status, alone);
       },
       log: (line) => site.log(line), shown: clientIn("whole"), waits: site.waits,
     });
