@@ -100,7 +100,7 @@ func (z ZKResponse) encode() []byte {
 		pair("timestamp", dateTime(z.Time)), pair("msoX5chain", chain),
 		pair("issuerSigned", cbor.Map(pair(z.Namespace, cbor.Array(items...))))))
 	return cbor.Map(
-		pair("version", cbor.Text("1.0")),
+		pair("version", cbor.Text("1.1")),
 		pair("status", cbor.Integer(0)),
 		pair(
 			"zkDocuments",

@@ -52,7 +52,7 @@ func newZKResponse(chain ...[]byte) *zkResponse {
 		one = cbor.Array(all...)
 	}
 	return &zkResponse{
-		top:      map[string]cbor.Item{"version": cbor.Text("1.0"), "status": cbor.Integer(0)},
+		top:      map[string]cbor.Item{"version": cbor.Text("1.1"), "status": cbor.Integer(0)},
 		document: map[string]cbor.Item{"proof": cbor.Bytes([]byte("proof"))},
 		data: map[string]cbor.Item{
 			"docType": cbor.Text(docType), "zkSystemId": cbor.Text("circuit"),
@@ -73,6 +73,9 @@ func (r *zkResponse) encode() []byte {
 }
 
 func TestReadZKDocument(t *testing.T) {
+	top := func(name string, value cbor.Item) func(*zkResponse) {
+		return func(r *zkResponse) { r.top[name] = value }
+	}
 	data := func(name string, value cbor.Item) func(*zkResponse) {
 		return func(r *zkResponse) { r.data[name] = value }
 	}
@@ -91,7 +94,10 @@ func TestReadZKDocument(t *testing.T) {
 		{"good", func(*zkResponse) {}, ""},
 		{"four elements", elements(item, zkItem("a", cbor.Null()), zkItem("b", cbor.Integer(1)),
 			zkItem("c", cbor.Tagged(1004, cbor.Text("2000-01-01")))), ""},
-		{"other version", func(r *zkResponse) { r.top["version"] = cbor.Text("1.1") }, "version"},
+		{"version of the first edition", top("version", cbor.Text("1.0")), ""},
+		{"other version", top("version", cbor.Text("1.2")), "version"},
+		{"other major version", top("version", cbor.Text("2.0")), "version"},
+		{"no version", top("version", none), "version"},
 		{"status", func(r *zkResponse) { r.top["status"] = cbor.Integer(10) }, "status"},
 		{"no status", func(r *zkResponse) { r.top["status"] = none }, "status"},
 		{"no documents", func(r *zkResponse) { r.top["zkDocuments"] = cbor.Array() }, "documents"},
