@@ -72,7 +72,13 @@ func contentKey(header []byte, private *ecdh.PrivateKey, keyID string) ([]byte, 
 		s, _ := o.Value(name).Text()
 		return s
 	}
-	size := map[string]int{"A128GCM": 16, "A256GCM": 32}[text("enc")]
+	size := 0
+	switch text("enc") {
+	case "A128GCM":
+		size = 16
+	case "A256GCM":
+		size = 32
+	}
 	if text("alg") != "ECDH-ES" || size == 0 {
 		return nil, rejected(badEncryption)
 	}
