@@ -41,7 +41,13 @@ func (o *openID) signForBrowser(ctx context.Context, s method.Session, q *pendin
 func (o *openID) protocols() (names []string) {
 	now := o.host.Now()
 	for _, name := range o.settings.browser {
-		by := map[string]signer{signedProtocol: o.settings.signer, isoProtocol: o.settings.reader}[name]
+		var by signer
+		switch name {
+		case signedProtocol:
+			by = o.settings.signer
+		case isoProtocol:
+			by = o.settings.reader
+		}
 		if by.expired(now) == nil {
 			names = append(names, name)
 		}
