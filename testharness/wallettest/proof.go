@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,9 +22,18 @@ const zkSystem = "longfellow-libzk-v1"
 
 // Circuit is a circuit that a request offers for a zero-knowledge proof.
 type Circuit struct {
-	System   string `json:"system"`
-	Hash     string `json:"circuit_hash"`
-	Elements int    `json:"num_attributes"`
+	System       string `json:"system"`
+	Hash         string `json:"circuit_hash"`
+	Version      int    `json:"version"`
+	Elements     int    `json:"num_attributes"`
+	BlockEncHash int    `json:"block_enc_hash"`
+	BlockEncSig  int    `json:"block_enc_sig"`
+}
+
+// Label returns the id that Multipaz has for the circuit: the name of the system and of the circuit's file.
+func (c Circuit) Label() string {
+	return fmt.Sprintf("%s_%d_%d_%d_%d_%s",
+		c.System, c.Version, c.Elements, c.BlockEncHash, c.BlockEncSig, c.Hash)
 }
 
 // ProofTask is the task of a prover: the response with the document, and the statement about it.
@@ -40,11 +50,13 @@ type ProofTask struct {
 // ZKResponse is the content of a response with a zero-knowledge proof. A test can change it before it is
 // written.
 type ZKResponse struct {
-	DocType, Circuit, Namespace string
-	Elements                    []Element
-	Time                        time.Time
-	Chain                       [][]byte
-	Proof                       []byte
+	DocType   string
+	Circuit   string // zkSystemId
+	Namespace string
+	Elements  []Element
+	Time      time.Time
+	Chain     [][]byte
+	Proof     []byte
 }
 
 // prove returns a DeviceResponse with a proof about the document of a presentation. Wallets round the time to
@@ -52,12 +64,11 @@ type ZKResponse struct {
 func (w *Wallet) prove(p *Presentation, response []byte, offered []Circuit) ([]byte, error) {
 	z := ZKResponse{DocType: p.DocType, Namespace: p.Namespace, Elements: p.Elements, Chain: p.Issuer.Chain,
 		Time: w.now().UTC().Truncate(24 * time.Hour).Add(24*time.Hour - time.Second)}
-	for _, c := range offered {
-		if z.Circuit == "" && c.System == zkSystem && c.Elements == len(p.Elements) {
-			z.Circuit = c.Hash
-		}
-	}
-	if z.Circuit == "" {
+	at := slices.IndexFunc(
+		offered,
+		func(c Circuit) bool { return c.System == zkSystem && c.Elements == len(p.Elements) },
+	)
+	if at < 0 {
 		return nil, fmt.Errorf(
 			"wallettest: no circuit for %d elements is offered: %+v",
 			len(p.Elements),
@@ -68,11 +79,15 @@ func (w *Wallet) prove(p *Presentation, response []byte, offered []Circuit) ([]b
 	if err != nil {
 		return nil, err
 	}
+	z.Circuit = offered[at].Hash
 	issuer, _ := signer.PublicKey.(*ecdsa.PublicKey)
 	z.Proof, err = w.Prove(ProofTask{Circuit: z.Circuit, Response: response, Issuer: issuer,
 		Transcript: p.Session.Transcript(), Namespace: p.Namespace, Elements: p.Elements, Time: z.Time})
 	if err != nil {
 		return nil, err
+	}
+	if w.LabelProof {
+		z.Circuit = offered[at].Label()
 	}
 	if w.EditProof != nil {
 		w.EditProof(&z)
@@ -115,11 +130,14 @@ func zkOffered(items cbor.Item) (offered []Circuit, required bool) {
 	request := items.Member("requestInfo").Member("zkRequest")
 	systems, _ := request.Member("systemSpecs").List()
 	for _, s := range systems {
-		c := Circuit{}
+		number := func(name string) int {
+			n, _ := s.Member("params").Member(name).Integer()
+			return int(n)
+		}
+		c := Circuit{Version: number("version"), Elements: number("num_attributes"),
+			BlockEncHash: number("block_enc_hash"), BlockEncSig: number("block_enc_sig")}
 		c.System, _ = s.Member("system").Text()
 		c.Hash, _ = s.Member("params").Member("circuit_hash").Text()
-		elements, _ := s.Member("params").Member("num_attributes").Integer()
-		c.Elements = int(elements)
 		if id, _ := s.Member("zkSystemId").Text(); id == c.Hash {
 			offered = append(offered, c)
 		}

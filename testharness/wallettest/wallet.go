@@ -48,6 +48,10 @@ type Wallet struct {
 	Prove     func(ProofTask) ([]byte, error)
 	EditProof func(*ZKResponse)
 
+	// LabelProof says that its proofs name the circuit by the wallet's own label, as Multipaz does, and not
+	// by the id in the request.
+	LabelProof bool
+
 	// OnlyGet says that it fetches requests by GET, whatever the link says.
 	OnlyGet bool
 

@@ -24,7 +24,7 @@ const zkVersion = "1.1"
 // 10.2.7), before anything of it was verified. It has a proof instead of the issuer's signature.
 type ZKDocument struct {
 	DocType   string
-	Circuit   string // the id of the system that the request offered: the circuit's name
+	Circuit   string // the zkSystemId: the name of a circuit, or a label of it
 	Namespace string
 	Elements  []host.ProvenElement
 	// Time is the time at which the document is valid, if the proof is. Wallets round it, to the end of the

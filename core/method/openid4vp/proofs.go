@@ -192,7 +192,7 @@ func (o *openID) verifyProof(ctx context.Context, response []byte, ask mdoc.Ask)
 	if err != nil {
 		return p, "", err
 	}
-	if !o.settings.has(d.Circuit) {
+	if d.Circuit = circuitOf(o.settings.circuits, d.Circuit); d.Circuit == "" {
 		return p, "", &mdoc.Rejection{Reason: "zk_circuit"}
 	}
 	if d.Time.Sub(ask.Now).Abs() > rounding {
@@ -213,9 +213,17 @@ func (o *openID) verifyProof(ctx context.Context, response []byte, ask mdoc.Ask)
 	return p, d.Circuit, err
 }
 
-// has reports whether a circuit is one of the settings.
-func (p proofs) has(circuit string) bool {
-	return slices.ContainsFunc(p.circuits, func(c host.Circuit) bool { return c.Name == circuit })
+// circuitOf returns the name of the circuit that has the zkSystemId of a response. The id is the name, which
+// requests offer, or the label that wallets such as Multipaz have for the circuit. "": it is none of these.
+func circuitOf(circuits []host.Circuit, id string) string {
+	for _, c := range circuits {
+		label := fmt.Sprintf("%s_%d_%d_%d_%d_%s",
+			mdoc.ZKSystem, c.Version, c.Elements, c.Hash, c.Signature, c.Name)
+		if id == c.Name || id == label {
+			return c.Name
+		}
+	}
+	return ""
 }
 
 // provenBy is the prefix of the Trust of a verdict by a proof. The name of the circuit and the trust anchor
@@ -238,5 +246,5 @@ func (p proofs) anchorIn(trust string) (anchor string, ok bool) {
 		return trust, true
 	}
 	circuit, anchor, _ := strings.Cut(rest, ".")
-	return anchor, p.has(circuit)
+	return anchor, circuitOf(p.circuits, circuit) != ""
 }

@@ -219,6 +219,23 @@ func TestProofs_Protocols(t *testing.T) {
 	}
 }
 
+// A proof counts if it names its circuit by Multipaz's label, and the verdict has the circuit's name.
+func TestProofs_Label(t *testing.T) {
+	w := newProvingFixture(t, "mdl", "accept", settings{"browser": allProtocols})
+	w.wallet.LabelProof = true
+	for _, protocol := range allProtocols {
+		w.wantByBrowser(w.answered(w.requestTo(protocol), service), method.Approved, "")
+	}
+	kept, err := w.send(w.message(w.shows().Code))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := fmt.Sprintf("zk.%s.%s", circuit(1)["hash"], w.anchor())
+	if d := w.act(nil, kept); d.Verdict != method.Approved || d.Trust != want {
+		t.Errorf("%+v; want the trust %q", d, want)
+	}
+}
+
 // A document without a proof counts only if proofs are not required (contract 56).
 func TestProofs_DocumentInstead(t *testing.T) {
 	w := newFixture(t, config(t, "mdl", proving("accept", settings{"browser": allProtocols})))
@@ -234,6 +251,17 @@ func TestProofs_DocumentInstead(t *testing.T) {
 		form := w.answered(w.requestTo(protocol), service)
 		w.wantByBrowser(form, method.Approved, "")
 		strict.wantByBrowser(form, method.AttemptFailed, reason)
+	}
+}
+
+// label names a circuit as Multipaz does.
+func label(
+	system string, version, elements, hash, signature int, circuit settings,
+) func(*wallettest.ZKResponse) {
+	return func(z *wallettest.ZKResponse) {
+		z.Circuit = wallettest.Circuit{System: "longfellow-libzk-" + system, Version: version,
+			Elements: elements, BlockEncHash: hash, BlockEncSig: signature,
+			Hash: circuit["hash"].(string)}.Label()
 	}
 }
 
@@ -256,6 +284,13 @@ func TestProofs_Rejected(t *testing.T) {
 			z.Circuit = circuit(2)["hash"].(string)
 		}, "zk_circuit"},
 		{"no circuit", func(z *wallettest.ZKResponse) { z.Circuit = "circuit" }, "zk_circuit"},
+		{"label", label("v1", 7, 1, 4151, 4096, circuit(1)), ""},
+		{"label of another circuit", label("v1", 7, 2, 4265, 4096, circuit(2)), "zk_circuit"},
+		{"label with another hash", label("v1", 7, 1, 4151, 4096, circuit(2)), "zk_circuit"},
+		{"label with another version", label("v1", 6, 1, 4151, 4096, circuit(1)),
+			"zk_circuit"},
+		{"label with another number", label("v1", 7, 1, 4096, 4151, circuit(1)), "zk_circuit"},
+		{"label of another system", label("v2", 7, 1, 4151, 4096, circuit(1)), "zk_circuit"},
 		{"another type", func(z *wallettest.ZKResponse) { z.DocType = "eu.europa.ec.av.1" }, "document_type"},
 		{"another namespace", func(z *wallettest.ZKResponse) { z.Namespace = "eu.europa.ec.av.1" }, "member"},
 		{"an unknown issuer", func(z *wallettest.ZKResponse) { z.Chain = stranger.Chain }, "untrusted"},

@@ -66,6 +66,9 @@ func CheckProof(ctx context.Context, r RecordedProof, verify host.VerifyFunc, pr
 	if err != nil {
 		return report.rejected(err, "")
 	}
+	if name := circuitOf(host.Circuits(), d.Circuit); name != "" {
+		d.Circuit = name
+	}
 	report.Document, report.Namespace, report.Circuit, report.Timestamp = d.DocType, d.Namespace, d.Circuit,
 		&d.Time
 	var identifiers []string

@@ -9,17 +9,18 @@ import (
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/method/openid4vp"
 	edge "github.com/verge-id/verge/edge/signing"
+	"github.com/verge-id/verge/testharness/wallettest"
 )
 
 // recordedResponse returns a DeviceResponse with a proof.
-func recordedResponse(docType, namespace string, certificate []byte) []byte {
+func recordedResponse(docType, namespace, circuit string, certificate []byte) []byte {
 	pair := func(name string, value cbor.Item) cbor.Pair {
 		return cbor.Pair{Key: cbor.Text(name), Value: value}
 	}
 	element := func(name string, value cbor.Item) cbor.Item {
 		return cbor.Map(pair("elementIdentifier", cbor.Text(name)), pair("elementValue", value))
 	}
-	data := cbor.Map(pair("docType", cbor.Text(docType)), pair("zkSystemId", cbor.Text("circuit")),
+	data := cbor.Map(pair("docType", cbor.Text(docType)), pair("zkSystemId", cbor.Text(circuit)),
 		pair("timestamp", cbor.Tagged(0, cbor.Text("2026-11-22T23:59:59Z"))),
 		pair("msoX5chain", cbor.Bytes(certificate)),
 		pair("issuerSigned", cbor.Map(pair(namespace, cbor.Array(element("age_over_18", cbor.Bool(true)),
@@ -51,7 +52,7 @@ func TestCheckProof(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			report, err := openid4vp.CheckProof(t.Context(), openid4vp.RecordedProof{
-				Response:   recordedResponse(tt.docType, tt.namespace, issuer.Chain[0]),
+				Response:   recordedResponse(tt.docType, tt.namespace, "circuit", issuer.Chain[0]),
 				Transcript: cbor.Null().Raw(), At: noon,
 				Anchors: append([]byte("-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----\n"),
 					issuer.PEM()...),
@@ -81,5 +82,25 @@ func TestCheckProof(t *testing.T) {
 	empty.Anchors = []byte("none")
 	if _, err := openid4vp.CheckProof(t.Context(), empty, edge.Verify, nil); err == nil {
 		t.Error("no anchors")
+	}
+}
+
+// A recorded proof may name its circuit by Multipaz's label. The host verifies it by the circuit's name.
+func TestCheckProof_Label(t *testing.T) {
+	for _, c := range host.Circuits() {
+		label := wallettest.Circuit{System: "longfellow-libzk-v1", Hash: c.Name, Version: c.Version,
+			Elements: c.Elements, BlockEncHash: c.Hash, BlockEncSig: c.Signature}.Label()
+		asked := ""
+		report, err := openid4vp.CheckProof(t.Context(), openid4vp.RecordedProof{
+			Response: recordedResponse("org.iso.18013.5.1.mDL", "org.iso.18013.5.1", label,
+				issuers["mdl"].Chain[0]),
+			Transcript: cbor.Null().Raw(), At: noon, Anchors: issuers["mdl"].PEM(),
+		}, edge.Verify, func(_ context.Context, s host.ProofStatement, _ []byte) (bool, string, error) {
+			asked = s.Circuit
+			return true, "", nil
+		})
+		if err != nil || !report.Accepted || report.Circuit != c.Name || asked != c.Name {
+			t.Errorf("%s: %+v, %v; the host verified circuit %q", label, report, err, asked)
+		}
 	}
 }
