@@ -99,7 +99,7 @@ func (w *Wallet) presentCredential(origin string, r *Request, changes []func(*Pr
 	if err != nil {
 		return nil, err
 	}
-	jwe, err := r.seal(w.Random, payload)
+	jwe, err := w.seal(r, payload)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,8 @@
 package wallettest
 
 import (
+	"bytes"
+	"compress/flate"
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/ecdh"
@@ -58,6 +60,22 @@ func sealJWE(random io.Reader, payload []byte, to *ecdh.PublicKey, header map[st
 	sealed := gcm.Seal(nil, iv, payload, []byte(first))
 	text, tag := sealed[:len(payload)], sealed[len(payload):]
 	return first + ".." + encode(iv) + "." + encode(text) + "." + encode(tag), nil
+}
+
+// Deflate compresses the payload of a JWE whose header has the zip DEF.
+func Deflate(payload []byte) []byte {
+	var packed bytes.Buffer
+	z, err := flate.NewWriter(&packed, flate.BestCompression)
+	if err == nil {
+		_, err = z.Write(payload)
+	}
+	if err == nil {
+		err = z.Close()
+	}
+	if err != nil {
+		panic(err) // a buffer accepts everything
+	}
+	return packed.Bytes()
 }
 
 // party decodes apu or apv.

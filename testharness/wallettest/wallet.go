@@ -52,6 +52,9 @@ type Wallet struct {
 	// by the id in the request.
 	LabelProof bool
 
+	// Compress says that it compresses encrypted responses by OpenID4VP, as Multipaz does with proofs.
+	Compress bool
+
 	// OnlyGet says that it fetches requests by GET, whatever the link says.
 	OnlyGet bool
 
@@ -192,7 +195,7 @@ func (w *Wallet) Present(r *Request, changes ...func(*Presentation)) (Message, e
 		if err != nil {
 			return Message{}, fmt.Errorf("wallettest: %w", err)
 		}
-		jwe, err := r.seal(w.Random, payload)
+		jwe, err := w.seal(r, payload)
 		return Message{r.ResponseURI, url.Values{"response": {jwe}}}, err
 	}
 	token, err := json.Marshal(presentations)
@@ -215,14 +218,17 @@ func asText(v any) string {
 }
 
 // seal encrypts a response with the request's key.
-func (r *Request) seal(random io.Reader, payload []byte) (jwe string, err error) {
+func (w *Wallet) seal(r *Request, payload []byte) (jwe string, err error) {
 	header := map[string]any{
 		"enc": r.Encryption, "apu": encode([]byte("wallet")), "apv": encode([]byte(r.Nonce)),
 	}
 	if r.KeyID != "" {
 		header["kid"] = r.KeyID
 	}
-	return sealJWE(random, payload, r.Key, header)
+	if w.Compress {
+		header["zip"], payload = "DEF", Deflate(payload)
+	}
+	return sealJWE(w.Random, payload, r.Key, header)
 }
 
 // respondTo returns the member of a vp_token for a request.

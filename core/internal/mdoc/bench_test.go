@@ -22,7 +22,7 @@ func BenchmarkOpenJWE(b *testing.B) {
 	x := readExchange(b, "exchange-jwt.json")
 	key := privateKey(b, x.PrivateKey)
 	for b.Loop() {
-		if _, err := mdoc.OpenJWE(x.Response, key, x.JWK.Kid); err != nil {
+		if _, err := mdoc.OpenJWE(x.Response, key, x.JWK.Kid, false); err != nil {
 			b.Fatal(err)
 		}
 	}

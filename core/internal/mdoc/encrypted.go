@@ -1,11 +1,14 @@
 package mdoc
 
 import (
+	"bytes"
+	"compress/flate"
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/ecdh"
 	"crypto/sha256"
 	"encoding/binary"
+	"io"
 	"slices"
 	"strings"
 
@@ -26,10 +29,10 @@ const (
 
 // OpenJWE opens a response by direct_post.jwt: a JWE in its compact form, encrypted by ECDH-ES on P-256 with
 // A128GCM or A256GCM. keyID is the kid of the key in the request, which the wallet must name. An error is a
-// *Rejection. The payload is not checked.
+// *Rejection. The payload is not checked. It may be compressed if zip is true.
 //
 // The wallet chooses apu and apv. They are part of the key derivation and no proof.
-func OpenJWE(compact string, private *ecdh.PrivateKey, keyID string) (payload []byte, err error) {
+func OpenJWE(compact string, private *ecdh.PrivateKey, keyID string, zip bool) (payload []byte, err error) {
 	if len(compact) > maxEncrypted {
 		return nil, rejected(tooLarge)
 	}
@@ -44,7 +47,7 @@ func OpenJWE(compact string, private *ecdh.PrivateKey, keyID string) (payload []
 	if !okHeader || !okIV || !okText || !okTag || len(iv) != ivSize || len(tag) != tagSize {
 		return nil, rejected(badJWE)
 	}
-	key, err := contentKey(header, private, keyID)
+	key, zip, err := contentKey(header, private, keyID, zip)
 	if err != nil {
 		return nil, err
 	}
@@ -59,18 +62,36 @@ func OpenJWE(compact string, private *ecdh.PrivateKey, keyID string) (payload []
 	if payload, err = gcm.Open(nil, iv, slices.Concat(ciphertext, tag), []byte(parts[0])); err != nil {
 		return nil, rejected(jweNotOpened)
 	}
+	if zip {
+		return inflate(payload)
+	}
 	return payload, nil
 }
 
-// contentKey returns the key that a JWE is encrypted with (RFC 7518, section 4.6).
-func contentKey(header []byte, private *ecdh.PrivateKey, keyID string) ([]byte, error) {
-	o, err := strictjson.ReadForeign(header)
-	if err != nil || o.Has("crit") || o.Has("zip") {
-		return nil, rejected(badJWEHeader)
+// inflate returns the plaintext of a payload that is compressed by DEFLATE (RFC 7516, section 4.1.3).
+func inflate(payload []byte) ([]byte, error) {
+	from := bytes.NewReader(payload)
+	plain, err := io.ReadAll(io.LimitReader(flate.NewReader(from), maxEncrypted+1))
+	switch {
+	case len(plain) > maxEncrypted:
+		return nil, rejected(tooLarge)
+	case err != nil || from.Len() > 0: // data behind the end
+		return nil, rejected(jweNotOpened)
 	}
+	return plain, nil
+}
+
+// contentKey returns the key that a JWE is encrypted with (RFC 7518, section 4.6), and whether the payload is
+// compressed, which it may be if zip is true.
+func contentKey(header []byte, private *ecdh.PrivateKey, keyID string, zip bool) ([]byte, bool, error) {
+	o, err := strictjson.ReadForeign(header)
 	text := func(name string) string {
 		s, _ := o.Value(name).Text()
 		return s
+	}
+	zip = zip && text("zip") == "DEF"
+	if err != nil || o.Has("crit") || o.Has("zip") && !zip {
+		return nil, false, rejected(badJWEHeader)
 	}
 	size := 0
 	switch text("enc") {
@@ -80,29 +101,29 @@ func contentKey(header []byte, private *ecdh.PrivateKey, keyID string) ([]byte, 
 		size = 32
 	}
 	if text("alg") != "ECDH-ES" || size == 0 {
-		return nil, rejected(badEncryption)
+		return nil, false, rejected(badEncryption)
 	}
 	if text("kid") != keyID {
-		return nil, rejected(otherKeyID)
+		return nil, false, rejected(otherKeyID)
 	}
 	partyU, okU := decodeOptional(o.Value("apu"))
 	partyV, okV := decodeOptional(o.Value("apv"))
 	if !okU || !okV {
-		return nil, rejected(badJWEHeader)
+		return nil, false, rejected(badJWEHeader)
 	}
 	ephemeral, ok := readJWK(o.Value("epk"))
 	if !ok || ephemeral.Equal(private.PublicKey()) { // our own key as the ephemeral key is rejected
-		return nil, rejected(badEphemeral)
+		return nil, false, rejected(badEphemeral)
 	}
 	secret, err := private.ECDH(ephemeral)
 	if err != nil {
-		return nil, rejected(badEphemeral)
+		return nil, false, rejected(badEphemeral)
 	}
 	// The Concat KDF of NIST SP 800-56A. One round of SHA-256 is as long as the longest key.
 	sum := sha256.Sum256(slices.Concat([]byte{0, 0, 0, 1}, secret,
 		sized([]byte(text("enc"))), sized(partyU), sized(partyV),
 		binary.BigEndian.AppendUint32(nil, uint32(8*size))))
-	return sum[:size], nil
+	return sum[:size], zip, nil
 }
 
 // sized puts the length of b before it.

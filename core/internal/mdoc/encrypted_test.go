@@ -4,6 +4,7 @@ import (
 	"crypto/ecdh"
 	"crypto/rand"
 	"encoding/base64"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -60,7 +61,9 @@ func TestOpenJWE(t *testing.T) {
 		{name: "a direct key", header: map[string]any{"alg": "dir"}, want: "jwe_algorithm"},
 		{name: "another encryption", header: map[string]any{"enc": "A128CBC-HS256"}, want: "jwe_algorithm"},
 		{name: "no encryption", header: map[string]any{"enc": nil}, want: "jwe_algorithm"},
-		{name: "compressed", header: map[string]any{"zip": "DEF"}, want: "jwe_header"},
+		{name: "compressed by another algorithm", header: map[string]any{"zip": "GZIP"}, want: "jwe_header"},
+		{name: "zip that is no text", header: map[string]any{"zip": 1}, want: "jwe_header"},
+		{name: "zip without a value", header: map[string]any{"zip": nil}, want: "jwe_header"},
 		{name: "critical", header: map[string]any{"crit": []string{"exp"}, "exp": 1}, want: "jwe_header"},
 		{name: "critical, but empty", header: map[string]any{"crit": []string{}}, want: "jwe_header"},
 		{name: "apu that is no text", header: map[string]any{"apu": 1}, want: "jwe_header"},
@@ -120,9 +123,56 @@ func TestOpenJWE(t *testing.T) {
 			if c.edit != nil {
 				c.edit(parts)
 			}
-			payload, err := mdoc.OpenJWE(strings.Join(parts, "."), key, "key-1")
-			if got := reasonOf(t, err); got != c.want || got == "" && string(payload) != `{"vp_token":{}}` {
-				t.Errorf("%s, refused as %q, want %q", payload, got, c.want)
+			for _, zip := range []bool{false, true} {
+				payload, err := mdoc.OpenJWE(strings.Join(parts, "."), key, "key-1", zip)
+				if got := reasonOf(t, err); got != c.want || got == "" && string(payload) != `{"vp_token":{}}` {
+					t.Errorf("zip %v: %s, refused as %q, want %q", zip, payload, got, c.want)
+				}
+			}
+		})
+	}
+}
+
+// A payload may be compressed where proofs are requested (contract 56), to the size of any other response.
+func TestOpenJWE_Compressed(t *testing.T) {
+	key, plain := newKey(t), []byte(`{"vp_token":{}}`)
+	small, full := wallettest.Deflate(plain), wallettest.Deflate(make([]byte, 1<<20))
+	for _, c := range []struct {
+		name   string
+		sealed []byte
+		want   string
+	}{
+		{"as it must be", small, ""},
+		{"1 MiB", full, ""},
+		{"1 MiB and a byte", wallettest.Deflate(make([]byte, 1<<20+1)), "too_large"},
+		{"64 MiB", wallettest.Deflate(make([]byte, 64<<20)), "too_large"},
+		{"not compressed", plain, "jwe_not_opened"},
+		{"cut", small[:len(small)-1], "jwe_not_opened"},
+		{"a byte behind it", append(slices.Clone(small), 0), "jwe_not_opened"},
+		{"nothing", nil, "jwe_not_opened"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			header := map[string]any{"enc": "A128GCM", "zip": "DEF"}
+			jwe, err := wallettest.SealJWE(c.sealed, key.PublicKey(), header)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			payload, err := mdoc.OpenJWE(jwe, key, "", true)
+			runtime.ReadMemStats(&after)
+			if used := after.TotalAlloc - before.TotalAlloc; used > 32<<20 {
+				t.Errorf("%d bytes were allocated", used)
+			}
+			if got := reasonOf(t, err); got != c.want || got == "" && !slices.Equal(payload, plain) &&
+				!slices.Equal(payload, make([]byte, 1<<20)) {
+				t.Errorf("%.20q, rejected as %q, want %q", payload, got, c.want)
+			}
+			if _, err := mdoc.OpenJWE(jwe, key, "", false); reasonOf(t, err) != "jwe_header" {
+				t.Errorf("no proof was requested: %v", err)
+			}
+			if _, err := mdoc.OpenJWE(jwe, newKey(t), "", true); reasonOf(t, err) != "jwe_not_opened" {
+				t.Errorf("with another key: %v", err)
 			}
 		})
 	}
@@ -135,10 +185,10 @@ func TestOpenJWEWithoutAKeyID(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if payload, err := mdoc.OpenJWE(jwe, key, ""); err != nil || len(payload) != 0 {
+	if payload, err := mdoc.OpenJWE(jwe, key, "", false); err != nil || len(payload) != 0 {
 		t.Errorf("%s, %v", payload, err)
 	}
-	if _, err := mdoc.OpenJWE(jwe, newKey(t), ""); reasonOf(t, err) != "jwe_not_opened" {
+	if _, err := mdoc.OpenJWE(jwe, newKey(t), "", false); reasonOf(t, err) != "jwe_not_opened" {
 		t.Errorf("with another key: %v", err)
 	}
 }

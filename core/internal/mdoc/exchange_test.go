@@ -77,7 +77,7 @@ func TestExchangeByJWE(t *testing.T) {
 	if !bytes.Equal(ask.Transcript, unhex(t, x.SessionTranscript)) {
 		t.Errorf("the transcript is %x, want %s", ask.Transcript, x.SessionTranscript)
 	}
-	payload, err := mdoc.OpenJWE(x.Response, key, x.JWK.Kid)
+	payload, err := mdoc.OpenJWE(x.Response, key, x.JWK.Kid, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -64,7 +64,7 @@ func FuzzOpenJWE(f *testing.F) {
 	f.Add(x.Response)
 	f.Add("e30..AAAAAAAAAAAAAAAA.AA.AAAAAAAAAAAAAAAAAAAAAA")
 	f.Fuzz(func(t *testing.T, compact string) {
-		if _, err := mdoc.OpenJWE(compact, key, x.JWK.Kid); err != nil {
+		if _, err := mdoc.OpenJWE(compact, key, x.JWK.Kid, true); err != nil {
 			reasonOf(t, err)
 		} else if compact != x.Response {
 			t.Fatalf("opened %s", compact)

@@ -164,7 +164,7 @@ func (v *verifier) accept(issuer *wallettest.Issuer, thumbprint []byte) string {
 	form := v.got[len(v.got)-1]
 	token, state := []byte(form.Get("vp_token")), form.Get("state")
 	if jwe := form.Get("response"); jwe != "" {
-		payload, err := mdoc.OpenJWE(jwe, v.key, v.keyID)
+		payload, err := mdoc.OpenJWE(jwe, v.key, v.keyID, false)
 		if err != nil {
 			return err.Error()
 		}

@@ -123,15 +123,16 @@ func (o *openID) read(form url.Values, key *ecdh.PrivateKey) (a posted, err erro
 		}
 		return a, nil
 	}
-	return decrypted(form.Get("response"), form.Has("response"), key)
+	return o.decrypted(form.Get("response"), form.Has("response"), key)
 }
 
-// decrypted reads an encrypted response. It is missing if present is false.
-func decrypted(text string, present bool, key *ecdh.PrivateKey) (a posted, err error) {
+// decrypted reads an encrypted response. It is missing if present is false. Only a method that accepts
+// proofs, which are large, accepts compressed responses.
+func (o *openID) decrypted(text string, present bool, key *ecdh.PrivateKey) (a posted, err error) {
 	if !present {
 		return a, rejected("not_encrypted")
 	}
-	payload, err := mdoc.OpenJWE(text, key, keyID)
+	payload, err := mdoc.OpenJWE(text, key, keyID, o.settings.zeroKnowledge != off)
 	if err != nil {
 		return a, rejectedBy(err)
 	}

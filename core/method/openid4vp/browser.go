@@ -247,7 +247,7 @@ func (o *openID) readVPToken(
 		key := q.key(protocol)
 		thumbprint = mdoc.Thumbprint(key.PublicKey())
 		text, _ := data.Value("response").Text()
-		a, err = decrypted(text, data.Has("response"), key)
+		a, err = o.decrypted(text, data.Has("response"), key)
 	}
 	if err != nil {
 		return "", err

@@ -236,6 +236,27 @@ func TestProofs_Label(t *testing.T) {
 	}
 }
 
+// Encrypted responses may be compressed if the method requests proofs (contract 56).
+func TestProofs_Compressed(t *testing.T) {
+	w := newProvingFixture(t, "mdl", "accept", settings{"browser": allProtocols})
+	plain := newFixture(t, config(t, "mdl", settings{"browser": allProtocols}))
+	w.wallet.Compress, plain.wallet.Compress = true, true
+	for _, protocol := range []string{unsignedProtocol, signedProtocol} {
+		w.wantByBrowser(w.answered(w.requestTo(protocol), service), method.Approved, "")
+		plain.wantByBrowser(plain.answered(plain.requestTo(protocol), service), method.AttemptFailed,
+			"jwe_header")
+	}
+	kept, err := w.send(w.message(w.shows().Code))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := w.act(nil, kept); d.Verdict != method.Approved || d.Age != 18 {
+		t.Errorf("%+v", d)
+	}
+	kept, err = plain.send(plain.message(plain.shows().Code))
+	plain.wantRejected("jwe_header", kept, err)
+}
+
 // A document without a proof counts only if proofs are not required (contract 56).
 func TestProofs_DocumentInstead(t *testing.T) {
 	w := newFixture(t, config(t, "mdl", proving("accept", settings{"browser": allProtocols})))
