@@ -21,16 +21,19 @@ const (
 	OtherType Fault = "type"      // another type of document was requested
 )
 
-// faults are the reasons that are a fault of the document. Every other rejection is about a response that a
-// wallet which works correctly does not send.
-var faults = map[string]Fault{
-	expired: NotValid, notYetValid: NotValid, outOfDate: NotValid,
-	untrusted: Untrusted, wrongPurpose: Untrusted, notSigner: Untrusted,
-	otherDocType: OtherType, msoDocType: OtherType,
+// FaultOf returns the fault of a document by the reason of a rejection. "": the reason is no such fault. Then
+// the rejection is about a response that a wallet which works correctly does not send.
+func FaultOf(reason string) Fault {
+	switch reason {
+	case expired, notYetValid, outOfDate:
+		return NotValid
+	case untrusted, wrongPurpose, notSigner:
+		return Untrusted
+	case otherDocType, msoDocType:
+		return OtherType
+	}
+	return ""
 }
-
-// FaultOf returns the fault of a document by the reason of a rejection. "": the reason is no such fault.
-func FaultOf(reason string) Fault { return faults[reason] }
 
 func (r *Rejection) Error() string { return "mdoc: response rejected: " + r.Reason }
 

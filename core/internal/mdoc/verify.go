@@ -116,7 +116,7 @@ func Verify(ctx context.Context, deviceResponse []byte, a Ask) (Proof, error) {
 	}
 	proof, err := a.verify(ctx, d)
 	var rejection *Rejection
-	if !errors.As(err, &rejection) || faults[rejection.Reason] == "" {
+	if !errors.As(err, &rejection) || FaultOf(rejection.Reason) == "" {
 		return proof, err
 	}
 	answers, failed := a.answers(ctx, d)
@@ -124,7 +124,7 @@ func Verify(ctx context.Context, deviceResponse []byte, a Ask) (Proof, error) {
 		return Proof{}, failed
 	}
 	if answers {
-		rejection.Document = faults[rejection.Reason]
+		rejection.Document = FaultOf(rejection.Reason)
 	}
 	return Proof{}, err
 }

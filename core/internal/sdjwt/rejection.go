@@ -34,14 +34,13 @@ const (
 	bindingSignature = "key_binding_signature"
 )
 
-// faults are the reasons that are a fault of the document. Certificates have others.
-var faults = map[string]mdoc.Fault{
-	expired: mdoc.NotValid, notYetValid: mdoc.NotValid, otherType: mdoc.OtherType,
-}
-
+// faultOf returns the fault of a document by the reason of a rejection. Certificates have other reasons.
 func faultOf(reason string) mdoc.Fault {
-	if fault := faults[reason]; fault != "" {
-		return fault
+	switch reason {
+	case expired, notYetValid:
+		return mdoc.NotValid
+	case otherType:
+		return mdoc.OtherType
 	}
 	return mdoc.FaultOf(reason)
 }
