@@ -103,6 +103,23 @@ func NewIssuer(c IssuerConfig) *Issuer {
 	return issuer
 }
 
+// Renewed returns another certificate of the authority that has issued the signer's, in DER. It has the same
+// name and key. change may change it before it is signed.
+func (i *Issuer) Renewed(change func(*x509.Certificate)) []byte {
+	template := *i.above
+	template.SerialNumber = big.NewInt(200)
+	template.NotAfter = template.NotAfter.AddDate(1, 0, 0)
+	template.PublicKey = &i.aboveKey.PublicKey
+	if change != nil {
+		change(&template)
+	}
+	der, err := x509.CreateCertificate(rand.Reader, &template, i.above, template.PublicKey, i.aboveKey)
+	if err != nil {
+		panic(fmt.Sprintf("wallettest: renewed certificate: %v", err))
+	}
+	return der
+}
+
 // template is a certificate before it is signed.
 func (c IssuerConfig) template(n, last int) *x509.Certificate {
 	template := &x509.Certificate{

@@ -40,7 +40,8 @@ const anyPurpose = "2.5.29.37.0"
 
 // signer returns the certificate of the signer, the first of a chain, if it is valid, with those between
 // it and a trust anchor, and the trust anchor, which a listed signer is itself. chain is in DER. It is the
-// path to the anchor in order. The anchor may be in it or not. Certificates after the anchor are ignored.
+// path to the anchor in order. The anchor may be in it or not. Another root is ignored, and so are
+// certificates after it or the anchor.
 //
 // ISO/IEC 18013-5 has signer and authority name the same country. That is not compared: operators trust
 // authorities and no countries, and nothing here depends on a country.
@@ -61,6 +62,9 @@ func (a Ask) signer(ctx context.Context, chain [][]byte) ([]*x509.Certificate, A
 		c, err := x509.ParseCertificate(der)
 		if err != nil {
 			return nil, none, rejected(badCertificate)
+		}
+		if i > 0 && mayHaveIssued(c, c) {
+			break // a root that is no anchor may be another certificate of one
 		}
 		path = append(path, c)
 	}

@@ -321,6 +321,40 @@ func TestChains(t *testing.T) {
 	}
 }
 
+// A root that is no anchor is ignored, because the path exists without it (contract 39).
+func TestChains_OtherRoot(t *testing.T) {
+	issuer, deep, forger := newIssuer(nil), newIssuer(between(1)), newIssuer(nil)
+	renewed := issuer.Renewed(nil)
+	ended := issuer.Renewed(dates(testNow.AddDate(0, 0, -9), testNow.AddDate(0, 0, -1)))
+	for _, c := range []struct {
+		name   string
+		issuer *wallettest.Issuer
+		behind [][]byte // the chain
+		anchor []byte
+		want   string
+	}{
+		{"a renewed root", issuer, [][]byte{renewed}, issuer.Root.Raw, ""},
+		{"an older root", issuer, [][]byte{issuer.Root.Raw}, renewed, ""},
+		{"a root that has ended", issuer, [][]byte{ended}, issuer.Root.Raw, ""},
+		{"a renewed root before the anchor", issuer, [][]byte{renewed, issuer.Root.Raw}, issuer.Root.Raw, ""},
+		{"a root of the same name", issuer, [][]byte{forger.Root.Raw}, issuer.Root.Raw, ""},
+		{"an authority and a root", deep, [][]byte{deep.Chain[1], forger.Root.Raw}, deep.Root.Raw, ""},
+		{"two roots", issuer, [][]byte{renewed, ended}, issuer.Root.Raw, ""},
+		{"a root of another key", forger, [][]byte{forger.Renewed(nil)}, issuer.Root.Raw, "untrusted"},
+		{"a root that is an anchor and has ended", issuer, [][]byte{renewed}, ended, "certificate_validity"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			presented := *c.issuer
+			p, ask := present(t, &presented)
+			presented.Chain = append([][]byte{c.issuer.Chain[0]}, c.behind...)
+			ask.Anchors = []mdoc.Anchor{{Certificate: parse(t, c.anchor)}}
+			if got := try(t, p, ask); got != c.want {
+				t.Errorf("rejected as %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
 // An authority renews its certificate and keeps its key. Both are anchors, and the older one has ended.
 func TestAnchor_Renewed(t *testing.T) {
 	issuer := newIssuer(on(1, func(c *x509.Certificate) { c.SubjectKeyId = nil }))
