@@ -75,7 +75,7 @@ func (a Ask) signer(ctx context.Context, chain [][]byte) ([]*x509.Certificate, A
 		return path, Anchor{path[0]}, nil
 	}
 	for i, c := range path[1:] {
-		if why := a.checkIssuer(c, i); why != "" {
+		if why := a.checkIssuer(c, path[1:i+1]); why != "" {
 			return nil, none, rejected(why)
 		}
 		if !mayHaveIssued(c, path[i]) {
@@ -129,7 +129,7 @@ func (a Ask) anchorOf(ctx context.Context, path []*x509.Certificate) (Anchor, er
 		if !signed {
 			continue
 		}
-		if why = a.checkIssuer(t.Certificate, len(path)-1); why == "" {
+		if why = a.checkIssuer(t.Certificate, path[1:]); why == "" {
 			return t, nil
 		}
 	}
@@ -165,17 +165,23 @@ func checkSignerUse(c *x509.Certificate) (why string) {
 	return ""
 }
 
-// checkIssuer returns why a certificate may not have issued another, "" if it may. below is how many
-// authorities stand between the two.
-func (a Ask) checkIssuer(c *x509.Certificate, below int) (why string) {
+// checkIssuer returns why a certificate may not have issued another, "" if it may. below are the authorities
+// between the two. An authority's certificate for its own next key does not count for the length (RFC 5280,
+// section 6.1.4).
+func (a Ask) checkIssuer(c *x509.Certificate, below []*x509.Certificate) (why string) {
 	if why := checkAuthority(c); why != "" {
 		return why
 	}
-	limited := c.MaxPathLen > 0 || c.MaxPathLenZero
+	limited, length := c.MaxPathLen > 0 || c.MaxPathLenZero, 0
+	for _, b := range below {
+		if !bytes.Equal(b.RawSubject, b.RawIssuer) {
+			length++
+		}
+	}
 	switch {
 	case !within(a.Now, c.NotBefore, c.NotAfter):
 		return outOfDate
-	case limited && below > c.MaxPathLen:
+	case limited && length > c.MaxPathLen:
 		return pathTooLong
 	case hasExtension(c, extExtendedKeyUsage) && !slices.Contains(purposes(c), anyPurpose) &&
 		!a.hasPurpose(c):

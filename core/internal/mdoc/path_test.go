@@ -321,11 +321,20 @@ func TestChains(t *testing.T) {
 	}
 }
 
-// A root that is no anchor is ignored, because the path exists without it (contract 39).
+// A root that is no anchor is ignored, because the path exists without it. A path may lead through an
+// authority's certificate for its own next key (contract 39).
 func TestChains_OtherRoot(t *testing.T) {
 	issuer, deep, forger := newIssuer(nil), newIssuer(between(1)), newIssuer(nil)
+	unlimited := newIssuer(on(1, pathLen(-1)))
 	renewed := issuer.Renewed(nil)
 	ended := issuer.Renewed(dates(testNow.AddDate(0, 0, -9), testNow.AddDate(0, 0, -1)))
+	// linked returns a certificate of the forger's key by an authority: the next key of the authority.
+	linked := func(i *wallettest.Issuer) []byte {
+		return i.Renewed(func(c *x509.Certificate) {
+			c.PublicKey, c.SubjectKeyId = forger.Root.PublicKey, forger.Root.SubjectKeyId
+			c.AuthorityKeyId = i.Root.SubjectKeyId
+		})
+	}
 	for _, c := range []struct {
 		name   string
 		issuer *wallettest.Issuer
@@ -342,6 +351,12 @@ func TestChains_OtherRoot(t *testing.T) {
 		{"two roots", issuer, [][]byte{renewed, ended}, issuer.Root.Raw, ""},
 		{"a root of another key", forger, [][]byte{forger.Renewed(nil)}, issuer.Root.Raw, "untrusted"},
 		{"a root that is an anchor and has ended", issuer, [][]byte{renewed}, ended, "certificate_validity"},
+
+		{"the next key of an anchor", forger, [][]byte{linked(issuer)}, issuer.Root.Raw, ""},
+		{"the next key of an anchor without a limit", forger, [][]byte{linked(unlimited)},
+			unlimited.Root.Raw, ""},
+		{"the next key of another authority", forger, [][]byte{linked(unlimited)}, issuer.Root.Raw,
+			"untrusted"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			presented := *c.issuer
