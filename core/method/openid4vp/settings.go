@@ -156,9 +156,11 @@ func parse(c method.Config) (s settings, wrong problem.List) {
 	s.crossDevice = r.flag("cross_device", true)
 	s.revocation, s.dev = r.oneOf(revocationName, ifPresent, ifPresent, required, off), c.Dev
 	s.checkRevocation(r)
-	request := r.oneOf("request", map[bool]string{false: byValue, true: signedRequest}[s.profile.signed],
-		byValue, signedRequest)
-	s.byReference = request == signedRequest
+	request := byValue
+	if s.profile.signed {
+		request = signedRequest
+	}
+	s.byReference = r.oneOf("request", request, byValue, signedRequest) == signedRequest
 	s.readBrowser(r, slices.Contains(c.Keys, keyName))
 	s.readSigning(r, c)
 	s.readReader(r, c)
