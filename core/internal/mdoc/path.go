@@ -265,7 +265,7 @@ func (a Ask) signedBy(
 	if !ok {
 		return false, nil
 	}
-	return public.VerifyASN1(ctx, a.Verify, certificateAlgorithm[by], message, signed)
+	return public.VerifyASN1(ctx, a.Verify, certificateAlgorithm(by), message, signed)
 }
 
 // Issued remembers certificates whose signature was good. A few document signers sign for millions of people,
@@ -304,10 +304,17 @@ func (s *Issued) once(key, certificate []byte, check func() (bool, error)) (bool
 	return true, nil
 }
 
-// certificateAlgorithm has the names of host.VerifyFunc.
-var certificateAlgorithm = map[x509.SignatureAlgorithm]string{
-	x509.ECDSAWithSHA256: "ecdsa-with-SHA256", x509.ECDSAWithSHA384: "ecdsa-with-SHA384",
-	x509.ECDSAWithSHA512: "ecdsa-with-SHA512",
+// certificateAlgorithm returns the name of an algorithm for host.VerifyFunc, "" if it has none.
+func certificateAlgorithm(a x509.SignatureAlgorithm) string {
+	switch a {
+	case x509.ECDSAWithSHA256:
+		return "ecdsa-with-SHA256"
+	case x509.ECDSAWithSHA384:
+		return "ecdsa-with-SHA384"
+	case x509.ECDSAWithSHA512:
+		return "ecdsa-with-SHA512"
+	}
+	return ""
 }
 
 // publicKey returns a certificate's key. It is not ok if no algorithm of COSE is for it, as for the Brainpool
