@@ -102,11 +102,6 @@ func IsKeyID(id string) bool {
 		of(rest, marks+":%") && of(name, marks)
 }
 
-// keyCurves are the curves of JWKs, by their names.
-var keyCurves = map[string]elliptic.Curve{
-	"P-256": elliptic.P256(), "P-384": elliptic.P384(), "P-521": elliptic.P521(),
-}
-
 // ECKey returns the key of a JWK (RFC 7518, 6.2) that verifies signatures.
 func ECKey(jwk strictjson.Object) (k signature.Key, ok bool) {
 	text := func(name string) string {
@@ -118,7 +113,16 @@ func ECKey(jwk strictjson.Object) (k signature.Key, ok bool) {
 	if text("kty") != "EC" || !okX || !okY {
 		return k, false
 	}
-	return signature.EC(keyCurves[text("crv")], x, y)
+	var curve elliptic.Curve
+	switch text("crv") {
+	case "P-256":
+		curve = elliptic.P256()
+	case "P-384":
+		curve = elliptic.P384()
+	case "P-521":
+		curve = elliptic.P521()
+	}
+	return signature.EC(curve, x, y)
 }
 
 // verifyByKey verifies that the issuer's key which a token names by its kid has signed it. The claim iss is

@@ -21,8 +21,6 @@ type securityObject struct {
 	status Status
 }
 
-var digestAlgorithms = map[string]func([]byte) []byte{"SHA-256": sum256, "SHA-384": sum384, "SHA-512": sum512}
-
 // readSecurityObject reads the payload of the issuer's signature, which is CBOR inside of CBOR.
 func readSecurityObject(payload []byte) (o securityObject, err error) {
 	outer, err := cbor.Read(payload, options)
@@ -39,8 +37,14 @@ func readSecurityObject(payload []byte) (o securityObject, err error) {
 	if o.docType, ok = inner.Member("docType").Text(); !ok {
 		return o, rejected(badMSO)
 	}
-	name, _ := inner.Member("digestAlgorithm").Text()
-	if o.hash, ok = digestAlgorithms[name]; !ok {
+	switch name, _ := inner.Member("digestAlgorithm").Text(); name {
+	case "SHA-256":
+		o.hash = sum256
+	case "SHA-384":
+		o.hash = sum384
+	case "SHA-512":
+		o.hash = sum512
+	default:
 		return o, rejected(msoDigests)
 	}
 	if o.digests = inner.Member("valueDigests"); !isMap(o.digests) {
