@@ -49,7 +49,7 @@ func deployOn(t *testing.T, isolates int, in *inbox, change func(*workerd.Worker
 	return &service{t: t, client: server.Client(), base: w.Config.BaseURL, admin: w.Config.BaseURL}, server
 }
 
-// A store that is away takes no deployment out of a balancer, which asks for /readyz?store=ignore.
+// A balancer asks for /readyz?store=ignore, so it keeps a deployment whose store is away.
 func TestReady_StoreAway(t *testing.T) {
 	s, server := deploy(t, newInbox(t), nil)
 	asks := func(when, path string, status int, body string) {

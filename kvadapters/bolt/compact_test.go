@@ -120,7 +120,7 @@ func TestCompact_AfterExpiry(t *testing.T) {
 	}
 }
 
-// After a crash, the log is next to the name by which the Store had opened the file.
+// After a crash, the log is next to the name that the Store had opened.
 func TestCompact_SymbolicLink(t *testing.T) {
 	file, log := logged(t)
 	for _, opened := range []string{"link", "file"} {

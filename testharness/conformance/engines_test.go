@@ -295,7 +295,7 @@ func TestEngines(t *testing.T) {
 				c.none, c.matrix = "HERE: the other tests of this run are on it", rowsHere()
 				return
 			}
-			// The column of workerd takes as long as three others, and waits the most: it begins at once.
+			// The column of workerd takes as long as three others, and is mostly idle: it needs no room.
 			if e.engine != "workerd" {
 				room <- struct{}{}
 				defer func() { wait.For(room) }()

@@ -53,7 +53,7 @@ func WritePrivate(fsys afero.Fs, path string, b []byte) (err error) {
 // owner is the user and the group of a file, zero if the system or the file system has none.
 type owner struct{ uid, gid int }
 
-// sameAccess gives a new file the owner, group and mode of the one that it replaces. The mode never exceeds
+// sameAccess gives a new file the owner, group and mode of the file that it replaces. The mode never exceeds
 // 0640.
 func sameAccess(fsys afero.Fs, f afero.File, old fs.FileInfo) error {
 	info, err := f.Stat()
