@@ -461,19 +461,22 @@ func TestSingleUse(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		won := 0
+		won, unknown := 0, 0
 		for _, c := range codes {
 			switch c {
 			case "":
 				won++
+			case "UNAVAILABLE": // on a busy machine a commit can take longer than its request may
+				unknown++
 			case "ALREADY_USED":
 			default:
 				t.Errorf("an answer was %s", c)
 			}
 		}
-		if won != 1 {
-			t.Errorf("%d of 64 responses were 200", won)
+		if won != 1 && (won > 1 || unknown == 0) {
+			t.Errorf("%d of 64 responses were 200, and %d were 503", won, unknown)
 		}
+		wantError(t, h.Validate(first.ResultToken), 409, "ALREADY_USED")
 	}
 }
 
