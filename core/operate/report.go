@@ -143,10 +143,7 @@ func reportSettings(e method.Entry, texts bool) []report.Value {
 
 // reportPublishers adds the publishers with their integrations and counts.
 func (o *Operations) reportPublishers(
-	ctx context.Context,
-	who Actor,
-	d *report.Document,
-	first, last host.Day,
+	ctx context.Context, who Actor, d *report.Document, first, last host.Day,
 ) error {
 	place := map[string]int{}
 	add := func(p Publisher) {

@@ -113,20 +113,15 @@ var kinds = map[abi.Kind]kind{
 	abi.KVSpend: asked("spend", of(abi.Read.Spend), of(abi.Read.Times), nil),
 	abi.Fetch: {"fetch", of(abi.Read.Fetch), map[abi.Status]reading{
 		abi.OK: of(abi.Read.Fetched), abi.NoAnswer: of(readFetchError)}},
-	abi.Sign:   asked("sign", of(abi.Read.Sign), text, map[abi.Status]reading{abi.NotFound: nothing}),
-	abi.Verify: asked("verify", of(abi.Read.Verify), of(abi.Read.Verified), nil),
-	abi.VerifyProof: asked(
-		"verify proof",
-		of(abi.Read.VerifyProof),
-		of(readProven),
-		nil,
-	),
-	abi.Log:        {"log", text, nil},
-	abi.Count:      {"count", text, nil},
-	abi.Wake:       {"wake", of(readWake), nil},
-	abi.Measure:    {"measure", of(abi.Read.MethodEvent), nil},
-	abi.UsageEvent: {"usage event", of(abi.Read.UsageEvent), nil},
-	abi.About:      {"about", of(abi.Read.About), nil},
+	abi.Sign:        asked("sign", of(abi.Read.Sign), text, map[abi.Status]reading{abi.NotFound: nothing}),
+	abi.Verify:      asked("verify", of(abi.Read.Verify), of(abi.Read.Verified), nil),
+	abi.VerifyProof: asked("verify proof", of(abi.Read.VerifyProof), of(readProven), nil),
+	abi.Log:         {"log", text, nil},
+	abi.Count:       {"count", text, nil},
+	abi.Wake:        {"wake", of(readWake), nil},
+	abi.Measure:     {"measure", of(abi.Read.MethodEvent), nil},
+	abi.UsageEvent:  {"usage event", of(abi.Read.UsageEvent), nil},
+	abi.About:       {"about", of(abi.Read.About), nil},
 }
 
 // proven is the reply about a proof.

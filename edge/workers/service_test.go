@@ -266,9 +266,7 @@ func withRing(t *testing.T, c workerd.Config) workerd.Config {
 	return c
 }
 
-func newSiteOn(
-	t *testing.T, server *workerd.Server, in *inbox, c workerd.Config,
-) (*service, *workerd.Site) {
+func newSiteOn(t *testing.T, server *workerd.Server, in *inbox, c workerd.Config) (*service, *workerd.Site) {
 	t.Helper()
 	site := server.Site(t, c)
 	in.now = site.Now

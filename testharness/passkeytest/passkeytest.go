@@ -103,10 +103,7 @@ func (a *Authenticator) Create(options []byte, changes ...func(*Ceremony)) (Answ
 		asked = asked || p.Type == "public-key" && p.Alg == a.Algorithm
 	}
 	if !asked {
-		return Answer{}, fmt.Errorf(
-			"passkeytest: the options do not ask for the algorithm %d",
-			a.Algorithm,
-		)
+		return Answer{}, fmt.Errorf("passkeytest: the options do not ask for the algorithm %d", a.Algorithm)
 	}
 	for _, e := range o.Exclude {
 		if a.find(o.RP.ID, e.ID) != nil {
@@ -164,10 +161,7 @@ func (a *Authenticator) Get(options []byte, changes ...func(*Ceremony)) (Answer,
 		}
 	}
 	if p == nil {
-		return Answer{}, fmt.Errorf(
-			"passkeytest: there is no passkey of %q that the options allow",
-			o.RPID,
-		)
+		return Answer{}, fmt.Errorf("passkeytest: there is no passkey of %q that the options allow", o.RPID)
 	}
 	if a.Counts {
 		p.Counter++

@@ -113,9 +113,7 @@ func (s *Store) Read(ctx context.Context, of string, l method.TrustList) (List, 
 }
 
 func (s *Store) read(
-	ctx context.Context,
-	of string,
-	l method.TrustList,
+	ctx context.Context, of string, l method.TrustList,
 ) (list List, version string, err error) {
 	it, err := s.KV.Get(ctx, key(records, of, l))
 	if errors.Is(err, kv.ErrNotFound) {

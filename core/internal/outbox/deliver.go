@@ -79,7 +79,7 @@ func (o *Outbox) Deliver(ctx context.Context, job host.Job, m Meta, sealed []byt
 	a := attempt(now, ended, resp.Status, fetchErr)
 	e.Tried = withAttempt(e.Tried, a)
 	verdict := delivery.Classify(resp.Status, fetchErr)
-	o.track(ctx, e.target, e, verdict == delivery.Delivered, ended)
+	o.track(ctx, e, verdict == delivery.Delivered, ended)
 	switch verdict {
 	case delivery.Delivered:
 		return o.end(ctx, job, e, a, ended)

@@ -59,27 +59,19 @@ func (o *Outbox) Failing(
 
 // track notes the result of an attempt, and creates an alert if deliveries have failed for an hour. The
 // attempt counts even if that fails.
-func (o *Outbox) track(
-	ctx context.Context,
-	i *integration.Integration,
-	e event,
-	delivered bool,
-	now time.Time,
-) {
+func (o *Outbox) track(ctx context.Context, e event, delivered bool, now time.Time) {
+	i := e.target
 	if i.AlertURL == "" || e.alerts() {
 		return
 	}
-	if err := o.trackIn(ctx, i, delivered, now); err != nil &&
-		!kv.IsConflict(err) { // another instance was first
+	err := o.trackIn(ctx, i, delivered, now)
+	if err != nil && !kv.IsConflict(err) { // another instance was first
 		o.Log.Warn("failing deliveries not tracked", "integration", i.ID, "error", err.Error())
 	}
 }
 
 func (o *Outbox) trackIn(
-	ctx context.Context,
-	i *integration.Integration,
-	delivered bool,
-	now time.Time,
+	ctx context.Context, i *integration.Integration, delivered bool, now time.Time,
 ) error {
 	f, version, err := o.failingOf(ctx, i.ID)
 	if err != nil {

@@ -36,9 +36,7 @@ type publicKey struct {
 }
 
 // verify reports whether the key created the signature, which has the form of WebAuthn (section 6.5.5).
-func (k publicKey) verify(
-	ctx context.Context, by host.VerifyFunc, message, signature []byte,
-) (bool, error) {
+func (k publicKey) verify(ctx context.Context, by host.VerifyFunc, message, signature []byte) (bool, error) {
 	if k.algorithm == "ES256" {
 		return k.VerifyASN1(ctx, by, k.algorithm, message, signature)
 	}

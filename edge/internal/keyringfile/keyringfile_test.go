@@ -101,12 +101,7 @@ func start(t *testing.T, store *memory.Store, kr keyring.File) (*live, error) {
 }
 
 // startSlow starts with a file that is read at an interval, and takes that long.
-func startSlow(
-	t *testing.T,
-	store *memory.Store,
-	kr keyring.File,
-	each, takes time.Duration,
-) (*live, error) {
+func startSlow(t *testing.T, store *memory.Store, kr keyring.File, each, takes time.Duration) (*live, error) {
 	t.Helper()
 	l := &live{file: &file{takes: takes}, log: &strings.Builder{}}
 	l.file.save(t, kr)

@@ -16,10 +16,7 @@ type listMetrics struct {
 
 func newListMetrics(f promauto.Factory) listMetrics {
 	gauge := func(name, help string) *prometheus.GaugeVec {
-		return f.NewGaugeVec(
-			prometheus.GaugeOpts{Name: name, Help: help},
-			[]string{"method", "list"},
-		)
+		return f.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"method", "list"})
 	}
 	return listMetrics{
 		nextUpdate: gauge("verge_trust_list_next_update_seconds",

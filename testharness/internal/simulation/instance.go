@@ -55,12 +55,7 @@ func newInstance(w *world, n int, seed uint64) *instance {
 }
 
 // start creates the core on the store, as edge.Open does.
-func (in *instance) start(
-	ctx context.Context,
-	ring keyring.File,
-	clock *clock,
-	trust proofSettings,
-) error {
+func (in *instance) start(ctx context.Context, ring keyring.File, clock *clock, trust proofSettings) error {
 	now := func() time.Time {
 		in.w.point(in.w)
 		return clock.at(in.w.now)

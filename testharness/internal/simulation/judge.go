@@ -478,13 +478,7 @@ const cacheLife = 5 * time.Second
 
 // possible returns the values that a setting can have had in a request between two times.
 // stale is how old a setting can be that the service uses.
-func (j *judge) possible(
-	i offer,
-	field string,
-	first int,
-	from, to time.Time,
-	stale time.Duration,
-) []int {
+func (j *judge) possible(i offer, field string, first int, from, to time.Time, stale time.Duration) []int {
 	values := []int{first}
 	for _, c := range j.changes[i.id] {
 		switch {

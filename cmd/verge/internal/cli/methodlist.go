@@ -102,11 +102,7 @@ func (p *program) readFile(path string, limit int) ([]byte, error) {
 
 // checkList adds a list to the report of `verge method check`.
 func (pl *plan) checkList(
-	ctx context.Context,
-	p *program,
-	r *method.Report,
-	e method.Entry,
-	l method.TrustList,
+	ctx context.Context, p *program, r *method.Report, e method.Entry, l method.TrustList,
 ) {
 	v := pl.verifyList(ctx, p, e, l)
 	if v.err != nil {
