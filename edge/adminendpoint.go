@@ -11,7 +11,6 @@ import (
 	"maps"
 	"net/url"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/verge-id/verge/core/host"
@@ -163,9 +162,9 @@ func withIDs(resp *web.Response, req *web.Request, id string) *web.Response {
 // hasToken reports whether a request has the operator token of the configuration. It compares hashes, as the
 // core does in its own check of the same token. If the configuration has no token, no request has it.
 func hasToken(req *web.Request, token string) bool {
-	given, ok := strings.CutPrefix(req.Header.Get("Authorization"), "Bearer ")
+	given, _ := req.Header.Bearer()
 	want, got := sha256.Sum256([]byte(token)), sha256.Sum256([]byte(given))
-	return subtle.ConstantTimeCompare(want[:], got[:]) == 1 && ok && token != ""
+	return subtle.ConstantTimeCompare(want[:], got[:]) == 1 && token != ""
 }
 
 // listed adds the endpoints to the core's index of the operators' API.

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/verge-id/verge/core/internal/member"
@@ -113,7 +112,8 @@ func CheckToken(token string) error {
 // tokens are no longer checked (contract 30).
 func (a *Admin) caller(ctx context.Context, req *web.Request) (operate.Actor, error) {
 	var nobody operate.Actor
-	if !req.Header.Has("Authorization") {
+	token, present := req.Header.Bearer()
+	if !present {
 		return nobody, errNoToken
 	}
 	if err := rejection(a.Guard.Wait(ctx, req.Client)); err != nil {
@@ -121,8 +121,8 @@ func (a *Admin) caller(ctx context.Context, req *web.Request) (operate.Actor, er
 	}
 	var err error = web.ErrNotFound
 	var o member.Operator
-	if text, ok := strings.CutPrefix(req.Header.Get("Authorization"), "Bearer "); ok {
-		o, err = a.People.FindOperator(ctx, text)
+	if token != "" {
+		o, err = a.People.FindOperator(ctx, token)
 	}
 	switch {
 	case errors.Is(err, web.ErrNotFound):

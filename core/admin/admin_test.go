@@ -207,8 +207,7 @@ func TestOperatorToken_Required(t *testing.T) {
 	for _, token := range []string{operator, ""} {
 		w.People = member.New(w.Host.Host, member.Config{OperatorToken: token})
 		headers := []web.Header{nil}
-		for _, value := range []string{"", "Bearer", "Bearer ", operator, "bearer " + operator,
-			"Basic " + operator,
+		for _, value := range []string{"", "Bearer", "Bearer ", operator, "Basic " + operator,
 			"Bearer " + operator + " ", "Bearer " + operator[:len(operator)-1], "Bearer x" + operator,
 			"Bearer " + sk} {
 			headers = append(headers, web.Header{"Authorization": {value}})
@@ -226,6 +225,18 @@ func TestOperatorToken_Required(t *testing.T) {
 	}
 	if n := w.Store.Calls() - calls; n != 1 { // the entry of the audit
 		t.Errorf("contract 5, 401: wrong tokens cost %d calls of the store, want 1", n)
+	}
+}
+
+// The case of an authentication scheme does not matter (RFC 9110, 11.1), so such a token is not a wrong one.
+func TestCaller_CaseOfScheme(t *testing.T) {
+	w := newFixture(t)
+	for _, scheme := range []string{"bearer ", "BEARER ", "Bearer  "} {
+		_, err := w.Handle(ctx, &web.Request{Method: "GET", Path: operate.ListKeys.Path,
+			Header: web.Header{"Authorization": {scheme + operator}}})
+		if err != nil {
+			t.Errorf("contract 42: %q: %v", scheme, err)
+		}
 	}
 }
 

@@ -528,6 +528,9 @@ func TestTrialsOverTheAPI(t *testing.T) {
 	}
 	var plan operate.Applied
 	const site = `{"publishers":[{"id":"pub_f","name":"File"}]}`
+	for _, text := range []string{"True", "yes", "2", ""} {
+		w.rejected(t, web.InvalidRequest, "POST", operate.ApplySite.Path+"?dry_run="+text, site)
+	}
 	w.must(t, "POST", operate.ApplySite.Path+"?dry_run=1", site, &plan)
 	if plan.Applied || len(plan.Differences) != 1 {
 		t.Errorf("contract 46: %+v", plan)

@@ -213,6 +213,32 @@ func TestStagedChange_AddressOnly(t *testing.T) {
 	}
 }
 
+// Switching events off drops what is staged: its test would switch them on again.
+func TestStagedChange_EventsOff(t *testing.T) {
+	w := newFixture(t)
+	stages := WebhookInput{URL: text("https://new.publisher.example/hook")}
+	_, err := w.StageWebhook(ctx, admin, intA, "", stages)
+	coretest.Must(t, err)
+	old, err := w.Directory.ReadIntegration(ctx, intA) // of an earlier release, which kept both
+	coretest.Must(t, err)
+	both := old.Value
+	both.Webhook = integration.Webhook{Off: true}
+	coretest.Must(t, w.Directory.PutIntegration(ctx, both, ""))
+	w.answer = w.verifying(secret)
+	if report, err := w.TestWebhook(ctx, admin, intA, true); err == nil {
+		t.Errorf("contract 25: the staged webhook is tested: %+v", report)
+	}
+	off := true
+	_, err = w.ChangeIntegration(ctx, admin, intA, "",
+		IntegrationInput{WebhookInput: &WebhookInput{Off: &off}})
+	coretest.Must(t, err)
+	is, err := w.Integration(ctx, viewer, intA)
+	coretest.Must(t, err)
+	if is.Staged != nil || !is.Webhook.Off {
+		t.Errorf("contract 25: after events are off: %+v", is)
+	}
+}
+
 // Contract 46: what the configuration file names is changed there.
 func TestManaged_ReadOnly(t *testing.T) {
 	w := newFixture(t)
@@ -413,11 +439,14 @@ func TestSearchByName(t *testing.T) {
 			PublisherInput{ID: fmt.Sprintf("pub_n%03d", n), Name: &name})
 		coretest.Must(t, err)
 	}
+	named := "Other"
+	_, err := w.CreatePublisher(ctx, operator, PublisherInput{ID: "pub_AcmeCorp", Name: &named})
+	coretest.Must(t, err)
 	for _, c := range []struct {
 		name        string
 		limit, want int
-	}{{"kiosk", 0, 5}, {" KIOSK ", 2, 5}, {"äö", 1, 5}, {"shop", 100, many - 5}, {"pub_n40", 3, 7},
-		{"nobody", 0, 0}} {
+	}{{"kiosk", 0, 5}, {"acmec", 0, 1}, {"ACMEC", 0, 1}, {" KIOSK ", 2, 5}, {"äö", 1, 5},
+		{"shop", 100, many - 5}, {"pub_n40", 3, 7}, {"nobody", 0, 0}} {
 		var got []string
 		for cursor := (Search{Name: c.name, Cursor: Cursor{Limit: c.limit}}); ; {
 			page, err := w.Publishers(ctx, operator, cursor)

@@ -149,7 +149,7 @@ func find[T any](
 		}
 		for _, item := range part {
 			name, id := tell(item)
-			if !strings.Contains(strings.ToLower(name), text) && !strings.Contains(id, text) {
+			if !strings.Contains(strings.ToLower(name+"\n"+id), text) {
 				continue
 			}
 			if len(found) == c.limit() {

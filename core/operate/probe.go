@@ -30,7 +30,7 @@ func (o *Operations) TestWebhook(ctx context.Context, who Actor, id string, stag
 	hook := &i.Value.Webhook
 	open := o.Directory.WebhookSecret
 	if staged {
-		if i.Value.Staged == nil {
+		if i.Value.Staged == nil || hook.Off {
 			return TestReport{}, errConflict("Nothing is staged: stage another address or secret first.")
 		}
 		hook, open = i.Value.Staged, o.Directory.StagedSecret

@@ -30,10 +30,19 @@ func (r *reader) end(e error) {
 	}
 }
 
-// isSet reports whether a parameter of the query is 1 or true.
+// isSet reports whether a parameter of the query is 1 or true. Any other text ends the request: a program
+// that writes True expects a dry run.
 func (r *reader) isSet(name string) bool {
-	text := r.Query.Get(name)
-	return text == "1" || text == "true"
+	switch r.Query.Get(name) {
+	case "1", "true":
+		return true
+	case "0", "false":
+		return false
+	}
+	if r.Query.Has(name) {
+		r.end(errInvalid(web.FieldError{Field: name, Code: "value", Message: "Must be 1 or true."}))
+	}
+	return false
 }
 
 // limit reads the size of a page. 0 is the default.

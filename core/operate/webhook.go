@@ -22,8 +22,8 @@ func (o *Operations) applyWebhook(i *integration.Integration, in *WebhookInput, 
 			i.Webhook.Off = false
 		}
 	}
-	if i.Webhook.Off {
-		i.Webhook.URL, i.Webhook.Hidden = "", false
+	if i.Webhook.Off { // a staged webhook would switch events on again
+		i.Webhook.URL, i.Webhook.Hidden, i.Staged = "", false, nil
 	}
 	return o.secretFor(*i, in, (isNew || first) && i.Webhook.URL != "", wrong)
 }

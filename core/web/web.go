@@ -64,6 +64,20 @@ func (h Header) Has(name string) bool { return len(h[name]) > 0 }
 // Set replaces the values under the canonical name.
 func (h Header) Set(name, value string) { h[name] = []string{value} }
 
+// Bearer returns the token of the Authorization header (RFC 6750). The case of the scheme does not matter
+// (RFC 9110, 11.1). present reports whether there is such a header, even if it has no token.
+func (h Header) Bearer() (token string, present bool) {
+	values := h["Authorization"]
+	if len(values) == 0 {
+		return "", false
+	}
+	scheme, token, _ := strings.Cut(values[0], " ")
+	if len(values) != 1 || !strings.EqualFold(scheme, "Bearer") {
+		return "", true
+	}
+	return strings.TrimLeft(token, " "), true
+}
+
 // TakenAsJSON reports whether the body of a request counts as JSON: every Content-Type that it has is JSON.
 // All must be, because some readers take the first one and others the last. A request without a Content-Type
 // counts as JSON.

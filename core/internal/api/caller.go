@@ -28,7 +28,7 @@ var errNoStartKey = &web.Error{Code: web.Unauthorized, Message: "Send a valid se
 // secretCaller returns the active secret key in the Authorization header. ofKey returns the limits of the
 // key; nil if the key has no limits.
 func (c *call) secretCaller(ofKey keyRules) (*integration.Key, error) {
-	text, _ := c.bearer()
+	text, _ := c.Header.Bearer()
 	return c.secretCallerOf(text, ofKey)
 }
 
@@ -99,19 +99,6 @@ func (c *call) used(key *integration.Key, err error) error {
 		c.CountUsage(host.UsageEvent{Key: key.ID})
 	}
 	return err
-}
-
-// bearer returns the credential of the Authorization header.
-func (c *call) bearer() (text string, present bool) {
-	values := c.Header["Authorization"]
-	if len(values) == 0 {
-		return "", false
-	}
-	scheme, text, _ := strings.Cut(values[0], " ")
-	if len(values) != 1 || !strings.EqualFold(scheme, "Bearer") {
-		return "", true
-	}
-	return strings.TrimLeft(text, " "), true
 }
 
 // browser reports whether the request comes from a page.

@@ -103,7 +103,7 @@ func (c *call) checkReady(i *integration.Integration) error {
 // startCaller authenticates the caller by exactly one of a secret key in the header and a public key in the
 // body (contract 9). The key is nil if public_key is not a string.
 func (c *call) startCaller() (*integration.Key, *fields, error) {
-	if _, present := c.bearer(); !present {
+	if _, present := c.Header.Bearer(); !present {
 		return c.publicCaller()
 	}
 	key, err := c.secretCaller(c.startRules)

@@ -74,7 +74,7 @@ func (c *call) validate() (*web.Response, error) {
 // publicInBody returns 403 if the body contains a known public key, which cannot validate (contract 5).
 func (c *call) publicInBody(rejection error) error {
 	var e *web.Error
-	if _, present := c.bearer(); present || !errors.As(rejection, &e) || e.Code != web.Unauthorized {
+	if _, present := c.Header.Bearer(); present || !errors.As(rejection, &e) || e.Code != web.Unauthorized {
 		return rejection
 	}
 	f, err := c.body()

@@ -430,6 +430,28 @@ func TestForms_PassedValues(t *testing.T) {
 	}) {
 		t.Errorf("create-key made none of %+v: a key is good until the end of the day", keys.Items)
 	}
+	list := string(w.ask("GET", mine+"/keys", "developer", "").Body)
+	if !strings.Contains(list, "24 Dec 2026") || strings.Contains(list, "25 Dec 2026") {
+		t.Error("contract 45: the list of keys does not have the day of the form")
+	}
+}
+
+// Each open invitation can be withdrawn in the console.
+func TestMembers_ManyInvitations(t *testing.T) {
+	w := newFixture(t)
+	for n := range operate.MaxLimit + 1 {
+		_, err := w.Operations.Invite(ctx, w.access.actors["operator"], mineID, fmt.Sprint("Ada ", n),
+			operate.RoleViewer)
+		coretest.Must(t, err)
+	}
+	first := string(w.ask("GET", mine+"/members", "admin", "").Body)
+	_, rest, _ := strings.Cut(first, `rel="next" href="`)
+	next, _, _ := strings.Cut(rest, `"`)
+	second := string(w.ask("GET", html.UnescapeString(next), "admin", "").Body)
+	const form = `value="revoke-invitation"`
+	if n, m := strings.Count(first, form), strings.Count(second, form); n != operate.MaxLimit || m < 1 {
+		t.Errorf("contract 43: %d invitations, and %d on the next page", n, m)
+	}
 }
 
 // A value that cannot be parsed does not hide the other errors of a form.

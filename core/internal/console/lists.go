@@ -273,13 +273,15 @@ func showMembers(v *visit) (view, error) {
 			return strings.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name))
 		})
 	}
-	invited, err := v.Operations.Invitations(v.ctx, v.who(), v.publisher.ID, operate.Cursor{})
+	invited, err := v.Operations.Invitations(v.ctx, v.who(), v.publisher.ID,
+		operate.Cursor{After: v.query.Get("invited"), Limit: operate.MaxLimit})
 	if err != nil {
 		return view{}, err
 	}
 	f := v.frame("Members")
 	return view{frame: f, body: pages.Members(f, pages.MembersData{Page: found,
-		After: v.query.Get("after"), Invitations: invited.Items})}, nil
+		After: v.query.Get("after"), Invited: invited,
+		InvitedAfter: v.query.Get("invited")})}, nil
 }
 
 func inviteMember(v *visit) (next, error) {

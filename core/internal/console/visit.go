@@ -93,8 +93,8 @@ var params = func() []string {
 		// of every form
 		"do", "csrf", "version",
 		// of addresses
-		"after", "from", "integration", invitationParam, linkParam, "method", "next", noteParam, "out",
-		"outcome", "state", "to",
+		"after", "from", "integration", invitationParam, "invited", linkParam, "method", "next", noteParam,
+		"out", "outcome", "state", "to",
 		// of forms
 		"accent", "callback_url", "credential", "expires", "id", "integration_id", "key", "member", "name",
 		"no_logo", "passkey", "preview", "publisher_id", "role", "secret", "session", "session_id", "token",

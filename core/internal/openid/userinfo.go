@@ -3,7 +3,6 @@ package openid
 import (
 	"context"
 	"errors"
-	"strings"
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/internal/token"
@@ -23,18 +22,16 @@ func (p *Provider) userinfo(ctx context.Context, c *web.Call) (*web.Response, er
 	if err := c.CheckSize(); err != nil {
 		return nil, err
 	}
-	lines := c.Header["Authorization"]
-	if len(lines) == 0 {
+	text, present := c.Header.Bearer()
+	if !present {
 		return errAccess.response(401, `Bearer realm="oidc"`), nil
 	}
-	scheme, text, _ := strings.Cut(lines[0], " ")
 	g, err := token.OpenGrant(p.Sealer, token.Access, text)
 	t, err := p.Results.Of(g.ResultClaims, err)
 	if errors.Is(err, host.ErrKeyAwaited) {
 		return nil, err
 	}
-	if err != nil || len(lines) > 1 || !strings.EqualFold(scheme, "Bearer") ||
-		!isCurrent(&g, grantLife, c.Now) {
+	if err != nil || !isCurrent(&g, grantLife, c.Now) {
 		return errAccess.response(401, `Bearer realm="oidc", error="invalid_token"`), nil
 	}
 	return web.JSONBytes(200, []byte("{"+factsOf(&g, t.Session.Level))), nil

@@ -115,15 +115,7 @@ func (c *devCmd) Run(ctx context.Context, p *program) (err error) {
 	if err := addServiceKeys(p, c.Data, &pl); err != nil {
 		return err
 	}
-	ready := readyFile{
-		BaseURL: browserURL(open.public, c.Addr), DemoURL: httpURL(open.demo),
-		AdminURL: httpURL(open.admin), OpsURL: httpURL(open.ops),
-		WebhookURL: c.WebhookURL, Engine: c.Engine, KV: at.String(), PID: os.Getpid(),
-	}
-	ready.ConsoleURL = ready.BaseURL + core.ConsolePath
-	if ready.WebhookURL == "" {
-		ready.WebhookURL = ready.DemoURL + "/webhooks"
-	}
+	ready := c.addresses(&open, at)
 	seeds, methods, err := c.methods(p, &pl, &ready)
 	if err != nil {
 		return err
@@ -149,18 +141,14 @@ func (c *devCmd) Run(ctx context.Context, p *program) (err error) {
 	if err != nil {
 		return c.otherOwner(p, err)
 	}
-	// The process with the store owns the ready files. Remove those of a killed process before a client can
-	// read them.
-	for _, path := range readyFiles {
-		if err := p.FS.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return errors.Join(fmt.Errorf("an old ready file is in the way: %w", err), in.Close())
-		}
-	}
 	now := p.Now().UTC().Truncate(time.Second)
-	if err := seeds.plant(ctx, in.Directory(), site, now, log); err != nil {
-		return errors.Join(fmt.Errorf("seeding: %w", err), in.Close())
+	err = removeReady(p.FS, readyFiles)
+	if err == nil {
+		err = seeds.plant(ctx, in.Directory(), site, now, log)
 	}
-
+	if err != nil {
+		return errors.Join(err, in.Close())
+	}
 	shop := newDemoServer(demo.New(demo.Config{
 		BaseURL: ready.BaseURL, DemoURL: ready.DemoURL,
 		SecretKey: seeds.SecretKey, KeyInShell: keyInShell(filepath.Join(c.Data, seedsFile)),
@@ -171,6 +159,31 @@ func (c *devCmd) Run(ctx context.Context, p *program) (err error) {
 		Log:           log, Now: p.Now, Random: p.Random,
 	}), log)
 	return c.serve(ctx, p, in, shop, open, ready, readyFiles)
+}
+
+// addresses returns the ready file without the values of the seeds.
+func (c *devCmd) addresses(open *devListeners, at kvadapters.Address) readyFile {
+	ready := readyFile{
+		BaseURL: browserURL(open.public, c.Addr), DemoURL: httpURL(open.demo),
+		AdminURL: httpURL(open.admin), OpsURL: httpURL(open.ops),
+		WebhookURL: c.WebhookURL, Engine: c.Engine, KV: at.String(), PID: os.Getpid(),
+	}
+	ready.ConsoleURL = ready.BaseURL + core.ConsolePath
+	if ready.WebhookURL == "" {
+		ready.WebhookURL = ready.DemoURL + "/webhooks"
+	}
+	return ready
+}
+
+// removeReady removes the ready files of a killed process before a client can read them. The process with the
+// store owns them.
+func removeReady(fsys afero.Fs, files []string) error {
+	for _, path := range files {
+		if err := fsys.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("an old ready file is in the way: %w", err)
+		}
+	}
+	return nil
 }
 
 // serve runs the service and the shop until ctx ends or one of them fails. The ready files exist during that

@@ -21,6 +21,9 @@ func at(t time.Time) string { return t.UTC().Format("2 Jan 2006, 15:04:05") }
 // day writes the day of a time.
 func day(t time.Time) string { return t.UTC().Format("2 Jan 2006") }
 
+// lastMoment returns the time before an end. A key that ends at midnight was valid on the day before.
+func lastMoment(end time.Time) time.Time { return end.Add(-time.Millisecond) }
+
 // dayOf writes a day that is written as 2026-11-20.
 func dayOf(text string) string {
 	t, err := time.Parse(time.DateOnly, text)

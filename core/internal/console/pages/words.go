@@ -263,11 +263,14 @@ func nameOf(all []operate.Integration, id string) string {
 	return short(id)
 }
 
-func nextOf(path, next string) string {
+func nextOf(path, next string) string { return nextBy(path, "after", next) }
+
+// nextBy returns the address of the next part of a list whose cursor has that name. Without one it is "".
+func nextBy(path, cursor, next string) string {
 	if next == "" {
 		return ""
 	}
-	return with2(path, "after", next)
+	return with2(path, cursor, next)
 }
 
 // with2 adds a pair to a path that may have a query.
@@ -501,7 +504,7 @@ func reasonWord(reason string) string {
 
 // invitedRole returns the preselected role of an invitation: the first member must be able to invite others.
 func invitedRole(d MembersData) string {
-	if len(d.Items) == 0 && len(d.Invitations) == 0 {
+	if len(d.Items) == 0 && len(d.Invited.Items) == 0 {
 		return string(operate.RoleAdmin)
 	}
 	return string(operate.RoleDeveloper)
