@@ -176,7 +176,7 @@ func (o Opened) Act(ctx context.Context, s Session, step Step, claim Claim) (Dec
 	switch {
 	case errors.Is(run.err, ErrTooMany):
 		d, err = Decision{Verdict: AttemptFailed, Reason: tooMany, Basis: o.basis(s)}, nil
-		o.tell(verdictEvents[d.Verdict], string(d.Reason))
+		o.tell(d.Verdict.event(), string(d.Reason))
 	case run.err != nil:
 		return Decision{}, run.err
 	case err != nil:
@@ -187,7 +187,7 @@ func (o Opened) Act(ctx context.Context, s Session, step Step, claim Claim) (Dec
 		if d.Rejection != nil {
 			o.tell(host.MethodResponseRejected, d.Rejection.Reason)
 		}
-		if event := verdictEvents[d.Verdict]; event != "" {
+		if event := d.Verdict.event(); event != "" {
 			o.tell(event, string(d.Reason))
 		}
 	}
@@ -286,21 +286,30 @@ func WhyOf(err error) (result, reason string) {
 
 // Result returns the event as which a decision counts, and its most exact reason. Pending is no result: "".
 func (d Decision) Result() (result, reason string) {
-	result = verdictEvents[d.Verdict]
+	result = d.Verdict.event()
 	if d.Rejection != nil {
 		return result, d.Rejection.Reason
 	}
 	return result, cmp.Or(d.Cause, string(d.Reason), result)
 }
 
-// verdictEvents are the counter names of verdicts. Pending is no verdict yet.
-var verdictEvents = map[Verdict]string{
-	Unclassified:  host.MethodUnclassified,
-	Approved:      host.MethodApproved,
-	Rejected:      host.MethodRejected,
-	AttemptFailed: host.MethodAttemptFailed,
-	Withdrawn:     host.MethodWithdrawn,
-	Cancelled:     host.MethodCancelled,
+// event returns the counter name of a verdict. Pending is no verdict yet: "".
+func (v Verdict) event() string {
+	switch v {
+	case Unclassified:
+		return host.MethodUnclassified
+	case Approved:
+		return host.MethodApproved
+	case Rejected:
+		return host.MethodRejected
+	case AttemptFailed:
+		return host.MethodAttemptFailed
+	case Withdrawn:
+		return host.MethodWithdrawn
+	case Cancelled:
+		return host.MethodCancelled
+	}
+	return ""
 }
 
 // Open opens all methods. They share h, except that each one's requests carry its name.

@@ -28,16 +28,25 @@ func AsksForPage(req *Request) bool {
 			page = max(page, weight)
 		}
 		// The most specific range that JSON is in decides (RFC 9110, 12.5.1).
-		if by := jsonRanges[media]; by > jsonBy {
+		if by := jsonRange(media); by > jsonBy {
 			json, jsonBy = weight, by
 		}
 	}
 	return page > json
 }
 
-// jsonRanges are the media ranges that JSON is in. A more specific range has a
-// higher number.
-var jsonRanges = map[string]int{"*/*": 1, "application/*": 2, "application/json": 3}
+// jsonRange returns how specific a media range is that JSON is in. It returns 0 for other ranges.
+func jsonRange(media string) int {
+	switch media {
+	case "*/*":
+		return 1
+	case "application/*":
+		return 2
+	case "application/json":
+		return 3
+	}
+	return 0
+}
 
 // parseMedia reads "text/html;level=1;q=0.8" as text/html, 800.
 func parseMedia(element string) (media string, weight int, ok bool) {

@@ -18,19 +18,28 @@ type effect struct {
 	fire  *lifecycle.Step // the attempt ends
 }
 
-// triggers are the session's triggers by the verdict of a method.
-var triggers = map[method.Verdict]session.Trigger{
-	method.Unclassified:  session.Unclassified,
-	method.Approved:      session.Succeeded,
-	method.Rejected:      session.Rejected,
-	method.AttemptFailed: session.AttemptFailed,
-	method.Withdrawn:     session.Withdrawn,
-	method.Cancelled:     session.Cancelled,
+// triggerOf returns the session's trigger for the verdict of a method. Pending has none.
+func triggerOf(v method.Verdict) (t session.Trigger, ends bool) {
+	switch v {
+	case method.Unclassified:
+		return session.Unclassified, true
+	case method.Approved:
+		return session.Succeeded, true
+	case method.Rejected:
+		return session.Rejected, true
+	case method.AttemptFailed:
+		return session.AttemptFailed, true
+	case method.Withdrawn:
+		return session.Withdrawn, true
+	case method.Cancelled:
+		return session.Cancelled, true
+	}
+	return t, false
 }
 
 // decide returns the effect of a method's decision about a step. It is pure.
 func (v *visit) decide(m method.Opened, s token.StepClaims, d method.Decision) effect {
-	trigger, ends := triggers[d.Verdict]
+	trigger, ends := triggerOf(d.Verdict)
 	switch {
 	case !ends: // Pending: nothing has happened yet, and after a return the browser is back
 		s.State, s.Issued, s.Leave, s.Pending = d.State, token.At(v.now), "", token.Pending{}

@@ -110,7 +110,8 @@ func (v *visit) settle() error {
 		return nil
 	}
 	v.brought = d.Reason
-	step := lifecycle.Step{Trigger: triggers[d.Verdict], Attempt: brought.Attempt,
+	trigger, _ := triggerOf(d.Verdict)
+	step := lifecycle.Step{Trigger: trigger, Attempt: brought.Attempt,
 		What: whatOf(brought.Method, d)}
 	if _, err := v.Lifecycle.Fire(v.ctx, v.session, step); err != nil {
 		return err

@@ -10,14 +10,19 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// stepMessages are the log messages for steps that do not end the session, by session.Step's Result.
-var stepMessages = map[string]string{
-	host.MethodUnavailable:      "method failed",
-	host.MethodFailed:           "method failed",
-	host.MethodResponseRejected: "method failed",
-	host.MethodAttemptFailed:    "attempt failed",
-	host.MethodCancelled:        "method cancelled",
-	host.MethodLeft:             "method begun", // the browser is at another site, or waits for a wallet
+// stepMessage returns the log message for a step that does not end the session, by session.Step's Result.
+func stepMessage(result string) string {
+	switch result {
+	case host.MethodUnavailable, host.MethodFailed, host.MethodResponseRejected:
+		return "method failed"
+	case host.MethodAttemptFailed:
+		return "attempt failed"
+	case host.MethodCancelled:
+		return "method cancelled"
+	case host.MethodLeft:
+		return "method begun" // the browser is at another site, or waits for a wallet
+	}
+	return ""
 }
 
 // Ended logs a step after which the user has to begin again. It stores the step in the record, which costs a
@@ -39,7 +44,7 @@ func (l *Lifecycle) LogStep(ctx context.Context, s Session, step session.Step, c
 	case host.MethodUnavailable, host.MethodFailed, host.MethodResponseRejected:
 		level = slog.LevelWarn
 	}
-	l.Log.LogAttrs(ctx, level, stepMessages[step.Result], stepAttrs(s, step, cause)...)
+	l.Log.LogAttrs(ctx, level, stepMessage(step.Result), stepAttrs(s, step, cause)...)
 }
 
 // stepAttrs returns the log attributes of a session and of its last step.

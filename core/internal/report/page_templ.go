@@ -366,16 +366,29 @@ func archived(at *time.Time) string {
 	return ", archived " + timestamp.Text(*at)
 }
 
-var outcomeWords = map[string]string{
-	host.OutcomeStarted: "Started", host.OutcomeCompleted: "Completed",
-	host.OutcomeRejected:    "Failed: rejected by the provider",
-	host.OutcomeMaxAttempts: "Failed: too many attempts", host.OutcomeUnknown: "Failed: unknown",
-	host.OutcomeCancelled: "Cancelled by the user", host.OutcomeExpired: "Expired",
+func outcomeWords(outcome string) string {
+	switch outcome {
+	case host.OutcomeStarted:
+		return "Started"
+	case host.OutcomeCompleted:
+		return "Completed"
+	case host.OutcomeRejected:
+		return "Failed: rejected by the provider"
+	case host.OutcomeMaxAttempts:
+		return "Failed: too many attempts"
+	case host.OutcomeUnknown:
+		return "Failed: unknown"
+	case host.OutcomeCancelled:
+		return "Cancelled by the user"
+	case host.OutcomeExpired:
+		return "Expired"
+	}
+	return ""
 }
 
 func outcomes(counts map[string]uint64) (rows []Value) {
 	for _, name := range host.Outcomes() {
-		rows = append(rows, Value{outcomeWords[name], strconv.FormatUint(counts[name], 10)})
+		rows = append(rows, Value{outcomeWords(name), strconv.FormatUint(counts[name], 10)})
 	}
 	return rows
 }

@@ -71,7 +71,7 @@ var yoti = profile{
 			return ""
 		}
 		code, _, _ := answer.String("error_code")
-		return yotiDoubts[code]
+		return yotiDoubt(code)
 	},
 	read: func(answer strictjson.Object) (estimate, error) {
 		spoofing, _, ok := answer.Object("antispoofing")
@@ -100,16 +100,16 @@ const (
 	yotiAlgorithm = "RS256"
 )
 
-// yotiDoubts are the errors that say something about the picture. All others are about the request.
-var yotiDoubts = map[string]method.Reason{
-	"FACE_NOT_FOUND":                    method.NoFace,
-	"MULTIPLE_FACES":                    method.NoFace,
-	"FACE_BOX_TOO_SMALL":                method.NoFace,
-	"FACE_TO_IMAGE_RATIO_TOO_LOW":       method.NoFace,
-	"FACE_TO_IMAGE_RATIO_TOO_HIGH":      method.NoFace,
-	"INSUFFICIENT_AREA_AROUND_THE_FACE": method.NoFace,
-	"IMAGE_TOO_BRIGHT":                  method.Unsure,
-	"IMAGE_TOO_DARK":                    method.Unsure,
+// yotiDoubt returns the reason for an error about the picture. All others are about the request: "".
+func yotiDoubt(code string) method.Reason {
+	switch code {
+	case "FACE_NOT_FOUND", "MULTIPLE_FACES", "FACE_BOX_TOO_SMALL", "FACE_TO_IMAGE_RATIO_TOO_LOW",
+		"FACE_TO_IMAGE_RATIO_TOO_HIGH", "INSUFFICIENT_AREA_AROUND_THE_FACE":
+		return method.NoFace
+	case "IMAGE_TOO_BRIGHT", "IMAGE_TOO_DARK":
+		return method.Unsure
+	}
+	return ""
 }
 
 // yotiBody writes the request's JSON. Base64 needs no escapes.

@@ -115,12 +115,19 @@ func short(id string) string {
 // eventWord returns a type of event without the common prefix.
 func eventWord(typ string) string { return strings.TrimPrefix(typ, "verification.") }
 
-// roleWords describe the rights of roles.
-var roleWords = map[operate.Role]string{
-	operate.RoleOperator:  "Full access.",
-	operate.RoleAdmin:     "Full access to this publisher, including members and archiving.",
-	operate.RoleDeveloper: "Integrations, webhooks, keys and tests. No members, no archiving.",
-	operate.RoleViewer:    "Read-only access.",
+// roleWords describes the rights of a role.
+func roleWords(r operate.Role) string {
+	switch r {
+	case operate.RoleOperator:
+		return "Full access."
+	case operate.RoleAdmin:
+		return "Full access to this publisher, including members and archiving."
+	case operate.RoleDeveloper:
+		return "Integrations, webhooks, keys and tests. No members, no archiving."
+	case operate.RoleViewer:
+		return "Read-only access."
+	}
+	return ""
 }
 
 // roleOptions are the roles that a member can have.
@@ -158,13 +165,21 @@ func sessionTone(status string) (tone, word string) {
 	return Idle, status
 }
 
-// failureWords explain failure codes to developers.
-var failureWords = map[string]string{
-	"PROVIDER_REJECTED": "The method rejected the user, for example because of the age.",
-	"USER_CANCELLED":    "The user stopped the verification.",
-	"TIMEOUT":           "The user did not finish within ten minutes.",
-	"MAX_ATTEMPTS":      "Too many attempts failed.",
-	"UNKNOWN":           "The method returned no reason.",
+// failureWords explains a failure code to developers.
+func failureWords(code string) string {
+	switch code {
+	case "PROVIDER_REJECTED":
+		return "The method rejected the user, for example because of the age."
+	case "USER_CANCELLED":
+		return "The user stopped the verification."
+	case "TIMEOUT":
+		return "The user did not finish within ten minutes."
+	case "MAX_ATTEMPTS":
+		return "Too many attempts failed."
+	case "UNKNOWN":
+		return "The method returned no reason."
+	}
+	return ""
 }
 
 // integrationTone returns the tone and the word of an integration's state.
@@ -281,19 +296,30 @@ func kindWord(kind string) string {
 	return kind
 }
 
-// ownWords are actions of people on their own sign-in, sessions and passkeys, in the words of the audit.
-var ownWords = map[operate.Operation]string{
-	"operator.sign-in": "Signed in with an operator token",
-	"member.sign-in":   "Signed in",
-	"member.enrol":     "Accepted an invitation",
-	"link.use":         "Used a sign-in link",
-	"passkey.add":      "Added a passkey",
-	"passkey.remove":   "Removed a passkey",
-	"session.end":      "Signed out in another browser",
+// ownWords describes an action of people on their own sign-in, sessions and passkeys, in the words of the
+// audit.
+func ownWords(op operate.Operation) string {
+	switch op {
+	case "operator.sign-in":
+		return "Signed in with an operator token"
+	case "member.sign-in":
+		return "Signed in"
+	case "member.enrol":
+		return "Accepted an invitation"
+	case "link.use":
+		return "Used a sign-in link"
+	case "passkey.add":
+		return "Added a passkey"
+	case "passkey.remove":
+		return "Removed a passkey"
+	case "session.end":
+		return "Signed out in another browser"
+	}
+	return ""
 }
 
 func operationWord(op operate.Operation) string {
-	return cmp.Or(op.Words(), ownWords[op], string(op))
+	return cmp.Or(op.Words(), ownWords(op), string(op))
 }
 
 // lines writes a list for a textarea.

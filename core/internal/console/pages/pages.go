@@ -187,15 +187,24 @@ func (f *Frame) links() []link {
 	return all
 }
 
-// under lists the pages without a separate entry in the navigation.
-var under = map[string]string{"new-integration": "integrations", "integration": "integrations",
-	"webhook": "integrations", "openid": "integrations", "delivery": "deliveries", "session": "sessions"}
+// under returns the entry in the navigation of a page without a separate one.
+func under(page string) string {
+	switch page {
+	case "new-integration", "integration", "webhook", "openid":
+		return "integrations"
+	case "delivery":
+		return "deliveries"
+	case "session":
+		return "sessions"
+	}
+	return ""
+}
 
 func (f *Frame) current(page string) string {
 	switch {
 	case page == f.Page:
 		return "page"
-	case page != "" && page == under[f.Page]:
+	case page != "" && page == under(f.Page):
 		return "true"
 	}
 	return "false"

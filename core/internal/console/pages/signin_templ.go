@@ -388,7 +388,7 @@ func Invitation(f *Frame, d InvitationData) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var18 string
-		templ_7745c5c3_Var18, templ_7745c5c3_Err = templ.JoinStringErrs(roleWords[d.Role])
+		templ_7745c5c3_Var18, templ_7745c5c3_Err = templ.JoinStringErrs(roleWords(d.Role))
 		if templ_7745c5c3_Err != nil {
 			return templ.Error{Err: templ_7745c5c3_Err, FileName: `signin.templ`, Line: 89, Col: 48}
 		}
@@ -858,7 +858,7 @@ func Account(f *Frame, d AccountData) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var38 string
-		templ_7745c5c3_Var38, templ_7745c5c3_Err = templ.JoinStringErrs(string(f.Who.Role) + ": " + roleWords[f.Who.Role])
+		templ_7745c5c3_Var38, templ_7745c5c3_Err = templ.JoinStringErrs(string(f.Who.Role) + ": " + roleWords(f.Who.Role))
 		if templ_7745c5c3_Err != nil {
 			return templ.Error{Err: templ_7745c5c3_Err, FileName: `signin.templ`, Line: 209, Col: 76}
 		}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/verge-id/verge/core/internal/troubleshooting"
+	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/core/webhook"
 )
 
@@ -146,7 +147,7 @@ func TestContrast(t *testing.T) {
 func TestProbes_Explained(t *testing.T) {
 	for _, p := range webhook.Probes("a secret that is long enough", webhook.Event{}, at0) {
 		a, ok := troubleshooting.For(p.Name)
-		if asked[p.Name] == "" || !ok {
+		if askedOf(operate.ProbeReport{Name: p.Name}) == p.Name || !ok {
 			t.Errorf("the probe %s has no words", p.Name)
 		}
 		for _, l := range troubleshooting.Languages() {

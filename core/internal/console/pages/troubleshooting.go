@@ -6,18 +6,19 @@ import (
 	"github.com/verge-id/verge/core/webhook"
 )
 
-// asked contains the behaviour that each probe tests. Package troubleshooting has the advice.
-var asked = map[string]string{
-	webhook.ProbeGood:               "Accepts a valid event",
-	webhook.ProbeBadSignature:       "Rejects a wrong signature",
-	webhook.ProbeStaleTimestamp:     "Rejects an old event",
-	webhook.ProbeDifferingTimestamp: "Rejects two different timestamps",
-	webhook.ProbeAlteredBody:        "Rejects an altered body",
-}
-
+// askedOf returns the behaviour that a probe tests. Package troubleshooting has the advice.
 func askedOf(p operate.ProbeReport) string {
-	if words := asked[p.Name]; words != "" {
-		return words
+	switch p.Name {
+	case webhook.ProbeGood:
+		return "Accepts a valid event"
+	case webhook.ProbeBadSignature:
+		return "Rejects a wrong signature"
+	case webhook.ProbeStaleTimestamp:
+		return "Rejects an old event"
+	case webhook.ProbeDifferingTimestamp:
+		return "Rejects two different timestamps"
+	case webhook.ProbeAlteredBody:
+		return "Rejects an altered body"
 	}
 	return p.Name
 }

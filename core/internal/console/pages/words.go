@@ -484,20 +484,23 @@ func unfetched(now time.Time, s operate.Session) string {
 	return "not fetched yet: your server has 5 minutes after completion"
 }
 
-// reasonWords are the reasons why an event failed or is postponed.
-var reasonWords = map[string]string{
-	"refused":     "the receiver rejected it",
-	"exhausted":   "all attempts failed",
-	"no_target":   "the integration is archived or no longer sends events",
-	"test":        "a test event is sent only once",
-	"no_secret":   "this service cannot read the webhook's secret; its operator must fix this",
-	"key_awaited": "this service is waiting for one of its keys",
-	"unreadable":  "this service can no longer read the event",
-}
-
+// reasonWord explains the reason why an event failed or is postponed.
 func reasonWord(reason string) string {
-	if words := reasonWords[reason]; words != "" {
-		return words
+	switch reason {
+	case "refused":
+		return "the receiver rejected it"
+	case "exhausted":
+		return "all attempts failed"
+	case "no_target":
+		return "the integration is archived or no longer sends events"
+	case "test":
+		return "a test event is sent only once"
+	case "no_secret":
+		return "this service cannot read the webhook's secret; its operator must fix this"
+	case "key_awaited":
+		return "this service is waiting for one of its keys"
+	case "unreadable":
+		return "this service can no longer read the event"
 	}
 	return reason
 }

@@ -113,7 +113,7 @@ func compose(v View, lang string, t texts) (page, error) {
 		service: v.Service.name(),
 		style:   Style().Path,
 		kind:    v.Kind,
-		icon:    icons[v.Kind],
+		icon:    iconOf(v.Kind),
 		privacy: t("privacy"),
 	}
 	// Each part may replace texts of the parts before it.
@@ -483,36 +483,33 @@ var failureCodes = []string{"PROVIDER_REJECTED", "USER_CANCELLED", "MAX_ATTEMPTS
 var knownOutcomes = []string{"begin", "check", "continue", "cancel",
 	"approve", "reject", "fail_attempt", "withdraw", "unknown"}
 
-var icons = map[Kind]string{
-	Progress:      "clock",
-	Asked:         "clock",
-	Choose:        "shield",
-	Leaving:       "person",
-	Elsewhere:     "link",
-	Completed:     "check",
-	Failed:        "cross",
-	Expired:       "clock",
-	Used:          "check",
-	Damaged:       "link",
-	Passkeys:      "key",
-	Cancelled:     "pause",
-	Unavailable:   "cloud",
-	NotAllowed:    "shield",
-	NotFound:      "link",
-	TooSlow:       "clock",
-	TooLarge:      "cross",
-	PhotoTooLarge: "face",
-	NotAForm:      "cross",
-	TooOften:      "pause",
-	NoPicture:     "face",
-	TooLong:       "link",
-	Rejected:      "cross",
-	Home:          "shield",
-	PhoneWait:     "phone",
-	Phone:         "phone",
-	PhoneTaken:    "pause",
-	PhoneDone:     "check",
-	PhoneOver:     "clock",
+// iconOf returns the name of the icon of a page.
+func iconOf(k Kind) string {
+	switch k {
+	case Progress, Asked, Expired, TooSlow, PhoneOver:
+		return "clock"
+	case Choose, NotAllowed, Home:
+		return "shield"
+	case Leaving:
+		return "person"
+	case Elsewhere, Damaged, NotFound, TooLong:
+		return "link"
+	case Completed, Used, PhoneDone:
+		return "check"
+	case Failed, TooLarge, NotAForm, Rejected:
+		return "cross"
+	case Passkeys:
+		return "key"
+	case Cancelled, TooOften, PhoneTaken:
+		return "pause"
+	case Unavailable:
+		return "cloud"
+	case PhotoTooLarge, NoPicture:
+		return "face"
+	case PhoneWait, Phone:
+		return "phone"
+	}
+	return ""
 }
 
 // localPath reports whether s stays on this host. Browsers read a backslash as a slash, and two slashes at
