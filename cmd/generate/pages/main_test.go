@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 )
@@ -30,6 +31,76 @@ func a() templ.Component { return templruntime.GeneratedTemplate(nil) }
 		t.Errorf("got\n%s", got)
 	}
 }
+
+func TestRewrite_Writes(t *testing.T) {
+	got, err := rewrite([]byte(generated + writes))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, got, _ = bytes.Cut(got, []byte("func b"))
+	want := `() (templ_1a_Err error) {
+	templ_1a_Buffer.HTML("<p title=\"")
+	templ_1a_Buffer.Text(f("a)\n",
+		"b"))
+	if x {
+		templ_1a_Buffer.URL(u)
+		templ_1a_Buffer.SafeURL(templ.SafeURL(s))
+	}
+	templ_1a_Err = c().Render(ctx, templ_1a_Buffer)
+	if templ_1a_Err != nil {
+		return templ_1a_Err
+	}
+	return nil
+}
+`
+	if string(got) != want {
+		t.Errorf("got\n%s", got)
+	}
+}
+
+const writes = `
+func b() (templ_1a_Err error) {
+templ_1a_Err = templruntime.WriteString(templ_1a_Buffer, 1, "<p title=\"")
+if templ_1a_Err != nil {
+return templ_1a_Err
+}
+var templ_1a_Var2 string
+templ_1a_Var2, templ_1a_Err = templ.JoinStringErrs(f("a)\n",
+"b"))
+if templ_1a_Err != nil {
+return templ.Error{Err: templ_1a_Err, FileName: ` + "`a.templ`" + `, Line: 1, Col: 2}
+}
+_, templ_1a_Err = templ_1a_Buffer.WriteString(templ.EscapeString(templ_1a_Var2))
+if templ_1a_Err != nil {
+return templ_1a_Err
+}
+if x {
+var templ_1a_Var3 templ.SafeURL
+templ_1a_Var3, templ_1a_Err = templ.JoinURLErrs(u)
+if templ_1a_Err != nil {
+return templ.Error{Err: templ_1a_Err, FileName: ` + "`a.templ`" + `, Line: 1, Col: 2}
+}
+_, templ_1a_Err = templ_1a_Buffer.WriteString(templ.EscapeString(templ_1a_Var3))
+if templ_1a_Err != nil {
+return templ_1a_Err
+}
+var templ_1a_Var4 templ.SafeURL
+templ_1a_Var4, templ_1a_Err = templ.JoinURLErrs(templ.SafeURL(s))
+if templ_1a_Err != nil {
+return templ.Error{Err: templ_1a_Err, FileName: ` + "`a.templ`" + `, Line: 1, Col: 2}
+}
+_, templ_1a_Err = templ_1a_Buffer.WriteString(templ.EscapeString(templ_1a_Var4))
+if templ_1a_Err != nil {
+return templ_1a_Err
+}
+}
+templ_1a_Err = c().Render(ctx, templ_1a_Buffer)
+if templ_1a_Err != nil {
+return templ_1a_Err
+}
+return nil
+}
+`
 
 func TestRewriteRejectsWhatItDoesNotKnow(t *testing.T) {
 	for rule, src := range map[string]string{

@@ -2,8 +2,8 @@
 //
 // templ (github.com/a-h/templ) compiles a .templ file into Go code that calls a
 // runtime package. templ's own runtime imports net/http and os, which the core
-// must not. This package is the part of it that our templates call, under the
-// names that the generated code expects. Put
+// must not. This package is the part of it that our templates call. The generator
+// below replaces the calls that write. Put
 //
 //	//go:generate go run ../../../../cmd/generate/pages
 //
@@ -13,8 +13,9 @@
 // It offers text and attribute expressions, conditions, loops, URL attributes and
 // components with children. It leaves out on purpose: inline style and script,
 // nonces and CSS components, which our Content-Security-Policy forbids; spread
-// attributes and class expressions, which we do not use; and raw HTML, which is
-// not safe. A template that uses one of these does not compile.
+// attributes, class expressions and expressions that return an error, which we do
+// not use; and raw HTML, which is not safe. A template that uses one of these does
+// not compile.
 //
 // It promises that an expression comes out as text, wherever in a document it
 // stands. It never becomes a tag, an attribute or a script.
@@ -23,8 +24,6 @@ package templrt
 import (
 	"bufio"
 	"context"
-	"errors"
-	"fmt"
 	"html"
 	"io"
 	"strings"
@@ -89,14 +88,25 @@ func GetChildren(ctx context.Context) Component {
 	return NopComponent
 }
 
-// Buffer collects the many small writes of one document.
+// Buffer collects the many small writes of one document. [ReleaseBuffer] returns the first error of a write:
+// the generator removes the checks after each one.
 type Buffer struct{ b *bufio.Writer }
 
-// Write adds p.
+// Write adds p. A component that is not generated may call it.
 func (b *Buffer) Write(p []byte) (int, error) { return b.b.Write(p) }
 
-// WriteString adds s.
-func (b *Buffer) WriteString(s string) (int, error) { return b.b.WriteString(s) }
+// HTML adds literal HTML of the template.
+func (b *Buffer) HTML(s string) { b.b.WriteString(s) }
+
+// Text adds an expression as text.
+func (b *Buffer) Text(s string) { b.b.WriteString(EscapeString(s)) }
+
+// URL adds an expression as a URL, for href and action. A URL of a scheme other than http and https becomes
+// InvalidURL, so that none can run as script.
+func (b *Buffer) URL(s string) { b.SafeURL(safeURL(s)) }
+
+// SafeURL adds a URL unchanged: the template's author has had it judged.
+func (b *Buffer) SafeURL(s SafeURL) { b.Text(string(s)) }
 
 // GetBuffer returns w itself if it is a Buffer already, and a new one around w
 // otherwise. So a document has one Buffer, however deep its components are nested.
@@ -111,28 +121,14 @@ func GetBuffer(w io.Writer) (b *Buffer, existing bool) {
 // buffer calls it, once.
 func ReleaseBuffer(b *Buffer) error { return b.b.Flush() }
 
-// WriteString writes literal HTML of the template. The number is the
-// literal's index, which templ's watch mode uses and we do not.
-func WriteString(w io.Writer, _ int, s string) error {
-	_, err := io.WriteString(w, s)
-	return err
-}
-
 // EscapeString makes text safe between tags and inside quoted attributes (the
 // compiler quotes every attribute). It replaces what HTML cannot hold, NUL and
 // invalid UTF-8, because parsers treat these in different ways.
-func EscapeString[T ~string](s T) string {
-	v := string(s)
-	if !utf8.ValidString(v) || strings.IndexByte(v, 0) >= 0 {
-		v = strings.ReplaceAll(strings.ToValidUTF8(v, "\uFFFD"), "\x00", "\uFFFD")
+func EscapeString(s string) string {
+	if !utf8.ValidString(s) || strings.IndexByte(s, 0) >= 0 {
+		s = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 	}
-	return html.EscapeString(v)
-}
-
-// JoinStringErrs lets an expression be a string or a call that returns a
-// string and an error.
-func JoinStringErrs[T ~string](s T, errs ...error) (string, error) {
-	return string(s), errors.Join(errs...)
+	return html.EscapeString(s)
 }
 
 // SafeURL is a URL that is safe in href or action.
@@ -140,16 +136,6 @@ type SafeURL string
 
 // InvalidURL replaces an unsafe URL. It opens no page.
 const InvalidURL SafeURL = "about:invalid"
-
-// JoinURLErrs does for URL attributes what JoinStringErrs does for text. A URL
-// of a scheme other than http and https becomes InvalidURL, so that none can
-// run as script. A SafeURL stays as it is: the template's author has had it judged.
-func JoinURLErrs[T ~string](s T, errs ...error) (SafeURL, error) {
-	if judged, ok := any(s).(SafeURL); ok {
-		return judged, errors.Join(errs...)
-	}
-	return safeURL(string(s)), errors.Join(errs...)
-}
 
 // safeURL checks s as browsers parse it. Browsers strip tabs and newlines anywhere and leading white space
 // before they search for a scheme. A strict parser does not. So safeURL rejects every URL with such
@@ -165,18 +151,3 @@ func safeURL(s string) SafeURL {
 	}
 	return SafeURL(s)
 }
-
-// Error is the position of a failed expression in a template.
-type Error struct {
-	Err      error
-	FileName string
-	Line     int
-	Col      int
-}
-
-func (e Error) Error() string {
-	return fmt.Sprintf("%s:%d:%d: %v", e.FileName, e.Line, e.Col, e.Err)
-}
-
-// Unwrap returns the error of the expression.
-func (e Error) Unwrap() error { return e.Err }

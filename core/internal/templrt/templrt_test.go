@@ -36,7 +36,19 @@ func FuzzEscapeString(f *testing.F) {
 	})
 }
 
-func TestJoinURLErrs(t *testing.T) {
+// written returns what f adds to a Buffer.
+func written(t *testing.T, f func(*Buffer)) string {
+	t.Helper()
+	var out strings.Builder
+	b, _ := GetBuffer(&out)
+	f(b)
+	if err := ReleaseBuffer(b); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+func TestBuffer_URL(t *testing.T) {
 	for _, c := range []struct {
 		rule, in string
 		ok       bool
@@ -56,36 +68,34 @@ func TestJoinURLErrs(t *testing.T) {
 		{"no unknown scheme", "intent://x", false},
 		{"nor an empty one", "://x", false},
 	} {
-		got, err := JoinURLErrs(c.in)
-		if err != nil {
-			t.Errorf("%s: %v", c.rule, err)
+		want := c.in
+		if !c.ok {
+			want = string(InvalidURL)
 		}
-		if c.ok && string(got) != c.in || !c.ok && got != InvalidURL {
+		if got := written(t, func(b *Buffer) { b.URL(c.in) }); got != want {
 			t.Errorf("%s: %q became %q", c.rule, c.in, got)
 		}
 	}
 }
 
-func TestJoinReportsErrors(t *testing.T) {
-	broken := errors.New("broken")
-	if _, err := JoinStringErrs("x", broken); !errors.Is(err, broken) {
-		t.Errorf("JoinStringErrs reports %v", err)
-	}
-	if got, err := JoinURLErrs(SafeURL("wallet://a")); got != "wallet://a" || err != nil {
-		t.Errorf("a URL that was judged became %q, %v", got, err)
-	}
-	if _, err := JoinURLErrs("x", broken); !errors.Is(err, broken) {
-		t.Errorf("JoinURLErrs reports %v", err)
-	}
-	e := Error{Err: broken, FileName: "page.templ", Line: 3, Col: 7}
-	if !errors.Is(e, broken) || e.Error() != "page.templ:3:7: broken" {
-		t.Errorf("Error says %q", e)
+func TestBuffer_Escapes(t *testing.T) {
+	got := written(t, func(b *Buffer) {
+		b.HTML(`<a href="`)
+		b.URL("/?a&b")
+		b.HTML(`"> <a href="`)
+		b.SafeURL("wallet://a?b&c")
+		b.HTML(`">`)
+		b.Text("<b>")
+	})
+	if want := `<a href="/?a&amp;b"> <a href="wallet://a?b&amp;c">&lt;b&gt;`; got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 }
 
 func text(s string) Component {
 	return ComponentFunc(func(_ context.Context, w io.Writer) error {
-		return WriteString(w, 1, s)
+		_, err := io.WriteString(w, s)
+		return err
 	})
 }
 
@@ -138,20 +148,26 @@ func TestBuffer(t *testing.T) {
 	if again, existing := GetBuffer(b); !existing || again != b {
 		t.Error("a nested component does not share the outer one's Buffer")
 	}
-	if _, err := b.WriteString("a"); err != nil {
-		t.Error(err)
-	}
-	if err := WriteString(b, 1, "b"); err != nil {
+	b.HTML("a")
+	if _, err := b.Write([]byte("b")); err != nil {
 		t.Error(err)
 	}
 	if err := ReleaseBuffer(b); err != nil || out.String() != "ab" {
 		t.Errorf("released %q, %v", &out, err)
 	}
 
-	b, _ = GetBuffer(&failing{})
-	b.WriteString("x")
-	if err := ReleaseBuffer(b); !errors.Is(err, errFull) {
-		t.Errorf("a writer that fails at the end is reported as %v", err)
+	for _, size := range []int{1, 10_000} { // fails at the end, and before
+		w := &failing{}
+		b, _ = GetBuffer(w)
+		for range 3 {
+			b.Text(strings.Repeat("x", size))
+		}
+		if err := ReleaseBuffer(b); !errors.Is(err, errFull) {
+			t.Errorf("%d bytes: a writer that fails is reported as %v", size, err)
+		}
+		if w.n != -1 {
+			t.Errorf("%d bytes: %d writes, want none after the one that failed", size, -w.n)
+		}
 	}
 }
 
@@ -160,7 +176,8 @@ func TestGeneratedTemplatePassesItsInput(t *testing.T) {
 	ctx := context.WithValue(context.Background(), key{}, "value")
 	var out strings.Builder
 	err := GeneratedTemplate(func(in GeneratedComponentInput) error {
-		return WriteString(in.Writer, 1, in.Context.Value(key{}).(string))
+		_, err := io.WriteString(in.Writer, in.Context.Value(key{}).(string))
+		return err
 	}).Render(ctx, &out)
 	if err != nil || out.String() != "value" {
 		t.Errorf("rendered %q, %v", &out, err)
