@@ -3,7 +3,9 @@ package cli
 import (
 	"context"
 	"errors"
+	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -116,6 +118,9 @@ func execute(ctx context.Context, args []string, p *program) error {
 	if err != nil {
 		return usageError{explain(parser.Model, err)}
 	}
+	if err := checkEmpty(command, args); err != nil {
+		return err
+	}
 	return command.Run()
 }
 
@@ -140,6 +145,44 @@ func newParser(ctx context.Context, p *program) (*kong.Kong, *bool, error) {
 		kong.Bind(p),
 	)
 	return parser, helped, err
+}
+
+// clears are the flags whose empty value clears a setting. They are pointers; a flag of the same name that is
+// not has a default.
+var clears = []string{"accent", "logo", "webhook-url", "alert-url", "callback-origins", "browser-origins",
+	"redirect-uris"}
+
+// checkEmpty returns a usage error if a flag or argument was given with an empty value, as by a variable of a
+// script that is not set. Commands would treat it as omitted: as all publishers, or as the default. Lists of
+// arguments may have empty words.
+func checkEmpty(c *kong.Context, args []string) error {
+	for _, given := range c.Path {
+		var name, assigned string
+		var value *kong.Value
+		switch {
+		case given.Flag != nil:
+			name, value = "--"+given.Flag.Name, given.Flag.Value
+			if value.Target.Kind() == reflect.Pointer && slices.Contains(clears, value.Name) {
+				continue
+			}
+			assigned = name + "="
+		case given.Positional != nil && !given.Positional.IsSlice():
+			name, value = "<"+given.Positional.Name+">", given.Positional
+		default:
+			continue
+		}
+		// The parsed value would not do: an empty path is parsed as the working directory.
+		word := args[len(args)-len(given.Remainder())-1]
+		if word != "" && word != assigned {
+			continue
+		}
+		instead := "give a value"
+		if !value.Required {
+			instead += ", or omit it"
+		}
+		return usagef("%s is empty: %s; run `%s --help`", name, instead, c.Selected().FullPath())
+	}
+	return nil
 }
 
 type helpCmd struct {

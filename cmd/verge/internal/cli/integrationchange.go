@@ -115,12 +115,12 @@ var listFlag = kong.TypeMapper(reflect.TypeFor[*[]string](),
 		return nil
 	}))
 
-// objectFlag reads JSON objects in flags. A flag with an empty value counts as omitted.
+// objectFlag reads JSON objects in flags.
 var objectFlag = kong.TypeMapper(reflect.TypeFor[*map[string]json.RawMessage](),
 	kong.MapperFunc(func(c *kong.DecodeContext, target reflect.Value) error {
 		var text string
 		err := c.Scan.PopValueInto("object", &text)
-		if err == nil && text != "" && json.Unmarshal([]byte(text), target.Interface()) != nil {
+		if err == nil && json.Unmarshal([]byte(text), target.Interface()) != nil {
 			err = errors.New("not a JSON object like '{\"bankid\": {…}}'")
 		}
 		return err
