@@ -97,11 +97,11 @@ func (c *moduleSignCmd) Run(p *program) error {
 	}
 	b, err := config.ReadPrivate(p.FS, c.Key)
 	if err != nil {
-		return fmt.Errorf("--key: %w", err)
+		return usagef("--key: %w", err)
 	}
 	key, err := modules.ParsePrivateKey(b)
 	if err != nil {
-		return fmt.Errorf("--key: %s: %w", c.Key, err)
+		return usagef("--key: %s: %w", c.Key, err)
 	}
 	m, err := modules.ReadUnsigned(p.FS, c.Module) // an existing signature is replaced
 	if err != nil {

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"encoding/base64"
-	"errors"
 	"fmt"
 
 	"github.com/spf13/afero"
@@ -160,14 +159,14 @@ func (b brandFlags) addLogo(p *program, in *operate.PublisherInput) error {
 	}
 	info, err := p.FS.Stat(*b.Logo)
 	if err == nil && info.Size() > integration.MaxLogo {
-		return fmt.Errorf("--logo: %s is larger than %d KiB", *b.Logo, integration.MaxLogo>>10)
+		return usagef("--logo: %s is larger than %d KiB", *b.Logo, integration.MaxLogo>>10)
 	}
 	file, err := afero.ReadFile(p.FS, *b.Logo)
 	if err != nil {
-		return fmt.Errorf("--logo: %w", err)
+		return usagef("--logo: %w", err)
 	}
 	if len(file) == 0 {
-		return fmt.Errorf("--logo: %s is empty", *b.Logo)
+		return usagef("--logo: %s is empty", *b.Logo)
 	}
 	text := base64.StdEncoding.EncodeToString(file)
 	in.Logo = &text
@@ -229,7 +228,7 @@ Examples:
 func (c *publisherChangeCmd) Run(ctx context.Context, p *program) error {
 	in := filled[operate.PublisherUpdate](p, c)
 	if empty(in) {
-		return errors.New("nothing to change; give --name, --accent or --logo")
+		return usagef("nothing to change; give --name, --accent or --logo")
 	}
 	if err := c.addLogo(p, &in.PublisherInput); err != nil {
 		return err
