@@ -143,8 +143,8 @@ var ofWorker = map[string]string{
 	admin.BackupPath: "its data is in Durable Objects: back it up with `verge kv export`",
 }
 
-// maxAnswer exceeds the size of any response: a page of 200 events is the longest.
-const maxAnswer = 8 << 20
+// maxAnswer exceeds the size of any response: a report of 250 integrations and a year has about 40 MiB.
+const maxAnswer = 64 << 20
 
 // send sends one request and reads the response, whose status must be 200, into out. A *[]byte gets the raw
 // body.
@@ -166,12 +166,16 @@ func (c *Client) send(ctx context.Context, method, path string, header http.Head
 			c.base, c.from, err)
 	}
 	defer resp.Body.Close()
-	b, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	b, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	if err != nil {
 		return fmt.Errorf("the response of %s was cut off: %w", c.base, err)
 	}
 	if resp.StatusCode != http.StatusOK {
 		return c.rejected(resp.StatusCode, path, b)
+	}
+	if len(b) > maxAnswer {
+		return fmt.Errorf("the response of %s is longer than %d MiB; ask for less, such as a shorter period "+
+			"or one publisher", c.base, maxAnswer>>20)
 	}
 	if text, ok := out.(*[]byte); ok {
 		*text = b

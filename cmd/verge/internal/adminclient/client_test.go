@@ -272,6 +272,29 @@ func TestAnswersOfOthers(t *testing.T) {
 	}
 }
 
+// TestLongResponses reads a report of a large service (contract 57), and a response above the limit.
+func TestLongResponses(t *testing.T) {
+	for _, c := range []struct {
+		mebibytes int
+		says      string // "": the report is returned
+	}{
+		{40, ""},
+		{64, "is longer than 64 MiB; ask for less"}, // with the JSON around it
+	} {
+		page := strings.Repeat("x", c.mebibytes<<20)
+		one := client(t, serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprintf(w, `{"page":"%s"}`, page)
+		}), "t")
+		report, err := adminclient.Do(t.Context(), one, operate.ReadReport, operate.ReportQuery{})
+		if c.says == "" && (err != nil || report.Page != page) {
+			t.Errorf("contract 57: a report of %d MiB: %v", c.mebibytes, err)
+		}
+		if c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
+			t.Errorf("a response of more than %d MiB: %v, want %q", c.mebibytes, err, c.says)
+		}
+	}
+}
+
 // The token goes to the address that was named, and not where that sends the client on.
 func TestRedirectsGetNoToken(t *testing.T) {
 	asked := 0
