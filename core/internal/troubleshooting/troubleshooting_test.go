@@ -1,6 +1,7 @@
 package troubleshooting
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -114,9 +115,8 @@ var mistakes = map[string]map[string][2]string{
 	},
 	"python": {
 		webhook.ProbeGood: {`t.encode() + b"." + body`, `body`},
-		webhook.ProbeAlteredBody: {`body = self.rfile.read(int(self.headers.get("Content-Length", 0)))`,
-			`body = json.dumps(json.loads(self.rfile.read(int(self.headers["Content-Length"]))), ` +
-				`separators=(",", ":")).encode()`},
+		webhook.ProbeAlteredBody: {`self.rfile.read(length)`,
+			`json.dumps(json.loads(self.rfile.read(length)), separators=(",", ":")).encode()`},
 	},
 	"php": {
 		webhook.ProbeGood: {`$t . '.' . $body`, `$body`},
@@ -198,7 +198,7 @@ func broken(t *testing.T, l Language, text, probe string) string {
 	return text
 }
 
-// try runs a receiver and lets the probes loose on it.
+// try runs a receiver and sends the requests of clients without a secret, then the probes.
 func try(t *testing.T, l Language, source string) (ready bool, reasons []string) {
 	t.Helper()
 	how, dir := run[l.ID], t.TempDir()
@@ -246,6 +246,7 @@ func try(t *testing.T, l Language, source string) (ready bool, reasons []string)
 			t.Fatalf("%s: it does not listen\n%s", l.Name, &said)
 		}
 	}
+	attack(t, l, "127.0.0.1:"+port)
 	now := time.Now()
 	event := webhook.ReadinessEvent(webhook.Head{ID: "evt_694069ac-4d4e-475f-906b-2f11c5eca7bd",
 		CreatedAt:   now,
@@ -260,6 +261,39 @@ func try(t *testing.T, l Language, source string) (ready bool, reasons []string)
 	}
 	ready, reasons = webhook.Judge(results)
 	return ready, reasons
+}
+
+// attack sends a body that is longer than any event, a negative length, and half a body.
+func attack(t *testing.T, l Language, address string) {
+	t.Helper()
+	const head = "POST / HTTP/1.1\r\nHost: receiver.example\r\nConnection: close\r\nContent-Length: "
+	send := func(request string) net.Conn {
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatalf("%s: %v", l.Name, err)
+		}
+		conn.SetDeadline(time.Now().Add(20 * time.Second))
+		conn.Write([]byte(request)) // the receiver may close the connection before the end
+		return conn
+	}
+	for _, c := range []struct {
+		name, request string
+		want          []int
+	}{
+		{"long body", head + "1048576\r\n\r\n" + strings.Repeat(" ", 64<<10+1), []int{413}},
+		{"negative length", head + "-1\r\n\r\n", []int{400, 413}},
+	} {
+		if l.ID == "php" { // PHP has a limit for all requests: post_max_size
+			continue
+		}
+		conn := send(c.request)
+		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil || !slices.Contains(c.want, resp.StatusCode) {
+			t.Fatalf("%s, %s: %v, %v, want %v", l.Name, c.name, resp, err, c.want)
+		}
+		conn.Close()
+	}
+	send(head + "100\r\n\r\nhalf").Close()
 }
 
 func post(url string, p webhook.Probe) (status int, err error) {

@@ -45,13 +45,18 @@ function check(secret, signature, timestamp, body, now) {
 }
 // [/check]
 
-const server = http.createServer(async (request, response) => {
+async function receive(request, response) {
   // [altered_body]
   // Use the raw bytes, before anything parses them.
   // Express: app.post('/hook', express.raw({ type: '*/*' }), …) and then request.body, not express.json().
   // Next.js: Buffer.from(await request.arrayBuffer()), not await request.json().
   const chunks = [];
-  for await (const chunk of request) chunks.push(chunk);
+  let length = 0;
+  for await (const chunk of request) {
+    chunks.push(chunk);
+    length += chunk.length;
+    if (length > 64 * 1024) return response.writeHead(413).end('the body is too long');
+  }
   const body = Buffer.concat(chunks);
   // [end]
 
@@ -63,5 +68,13 @@ const server = http.createServer(async (request, response) => {
   // Add the event to a queue, once for each idempotency_key.
   console.log(event.type, event.idempotency_key);
   response.writeHead(204).end();
+}
+
+const server = http.createServer((request, response) => {
+  // Without catch, a client that breaks off its request would end the process.
+  receive(request, response).catch((error) => {
+    console.error(error.message);
+    response.destroy();
+  });
 });
 server.listen(Number(process.env.PORT), '127.0.0.1');

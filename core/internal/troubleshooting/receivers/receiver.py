@@ -63,7 +63,11 @@ class Receiver(BaseHTTPRequestHandler):
         # Use the raw bytes, before anything parses them.
         # Flask: request.get_data(), not request.json. Django: request.body.
         # FastAPI: await request.body(), not a parameter of a model.
-        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        length = int(self.headers.get("Content-Length", 0))
+        if not 0 <= length <= 64 * 1024:
+            self.answer(413, "the body is too long")
+            return
+        body = self.rfile.read(length)
         # [end]
 
         # A duplicate header has both values.
