@@ -29,9 +29,9 @@ func standIn(t *testing.T) *httptest.Server {
 		switch {
 		case r.URL.Path == "/api/v1/verify/start" && body["integration_id"] == "an-id" &&
 			body["callback_url"] == "https://shop.example/callback" && body["state"] == "s1":
-			io.WriteString(w, `{"redirect_url":"https://verify.example/verify?t=1"}`)
+			io.WriteString(w, `{"redirect_url":"https://verify.example/verify?t=1","session_id":"svc_sess_x"}`)
 		case r.URL.Path == "/api/v1/verify/validate" && body["result_token"] == "svc_rt_x":
-			io.WriteString(w, `{"verified":true}`)
+			io.WriteString(w, `{"verified":true,"session_id":"svc_sess_x"}`)
 		default:
 			http.Error(w, `{"code":"INVALID_REQUEST","error":"no"}`, http.StatusBadRequest)
 		}
@@ -40,23 +40,29 @@ func standIn(t *testing.T) *httptest.Server {
 	return server
 }
 
-// Each sample of the documentation starts a session and exchanges a result token.
+// Each sample of the documentation starts a session and exchanges a result token. It rejects the result
+// token of another session.
 func TestSamples_Run(t *testing.T) {
-	const want = "https://verify.example/verify?t=1 true"
+	const want = "https://verify.example/verify?t=1 true false"
 	for _, c := range []struct{ file, as, uses, run, program string }{
 		{"node.mjs", "verify.mjs", `import { start, isVerified } from './verify.mjs';
-console.log((await start('s1')).redirect_url, await isVerified('svc_rt_x'));`, "use.mjs", "node"},
+const { redirect_url, session_id } = await start('s1');
+console.log(redirect_url, await isVerified('svc_rt_x', session_id),
+  await isVerified('svc_rt_x', 'svc_sess_y'));`, "use.mjs", "node"},
 		{"python.py", "verify.py", `import verify
-print(verify.start("s1")["redirect_url"], str(verify.is_verified("svc_rt_x")).lower())`, "use.py", "python3"},
+started = verify.start("s1")
+print(started["redirect_url"], *(str(verify.is_verified("svc_rt_x", session)).lower()
+    for session in (started["session_id"], "svc_sess_y")))`, "use.py", "python3"},
 		{"go.txt", "verify/verify.go", `package main
 
 import ("context"; "fmt"; "sample/verify")
 
 func main() {
-	to, err := verify.Start(context.Background(), "s1")
-	is, err2 := verify.IsVerified(context.Background(), "svc_rt_x")
-	if err != nil || err2 != nil { panic(fmt.Sprint(err, err2)) }
-	fmt.Println(to, is)
+	to, session, err := verify.Start(context.Background(), "s1")
+	is, err2 := verify.IsVerified(context.Background(), "svc_rt_x", session)
+	other, err3 := verify.IsVerified(context.Background(), "svc_rt_x", "svc_sess_y")
+	if err != nil || err2 != nil || err3 != nil { panic(fmt.Sprint(err, err2, err3)) }
+	fmt.Println(to, is, other)
 }`, "main.go", "go"},
 	} {
 		t.Run(c.file, func(t *testing.T) {

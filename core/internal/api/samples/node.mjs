@@ -10,7 +10,7 @@ async function call(path, body) {
   return answer;
 }
 
-// Store state with the user's session, then redirect the browser to redirect_url.
+// Store state and session_id with the user's session, then redirect the browser to redirect_url.
 export const start = (state) => call('/api/v1/verify/start', {
   integration_id: 'INTEGRATION_ID',
   callback_url: 'CALLBACK_URL',
@@ -18,7 +18,8 @@ export const start = (state) => call('/api/v1/verify/start', {
 });
 
 // In the callback: compare state with the stored one, then exchange result_token.
-export async function isVerified(resultToken) {
-  const { verified } = await call('/api/v1/verify/validate', { result_token: resultToken });
-  return verified;
+// sessionId is the session_id that you stored.
+export async function isVerified(resultToken, sessionId) {
+  const answer = await call('/api/v1/verify/validate', { result_token: resultToken });
+  return answer.verified && answer.session_id === sessionId;
 }

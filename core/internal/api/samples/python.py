@@ -18,7 +18,7 @@ def call(path, body):
 
 
 def start(state):
-    """Store state with the user's session, then redirect the browser to redirect_url."""
+    """Store state and session_id with the user's session, then redirect the browser to redirect_url."""
     return call("/api/v1/verify/start", {
         "integration_id": "INTEGRATION_ID",
         "callback_url": "CALLBACK_URL",
@@ -26,6 +26,10 @@ def start(state):
     })
 
 
-def is_verified(result_token):
-    """In the callback: compare state with the stored one, then exchange result_token."""
-    return call("/api/v1/verify/validate", {"result_token": result_token})["verified"]
+def is_verified(result_token, session_id):
+    """In the callback: compare state with the stored one, then exchange result_token.
+
+    session_id is the one that you stored.
+    """
+    answer = call("/api/v1/verify/validate", {"result_token": result_token})
+    return answer["verified"] and answer["session_id"] == session_id

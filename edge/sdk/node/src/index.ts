@@ -192,7 +192,7 @@ export class Verge {
     return this.#send('POST', 'start', { ...request, public_key: this.#publicKey }, call);
   }
 
-  /** Exchanges the result token of a callback for the result. A token works once. */
+  /** Exchanges a result token, once. Accept the result only if its `session_id` is the one of `start`. */
   validate(resultToken: string, call: CallOptions = {}): Promise<ValidateResponse> {
     return this.#send('POST', 'validate', { result_token: resultToken }, call);
   }

@@ -6,6 +6,7 @@ It uses the standard library alone. A server creates one client and uses it from
     started = verge.start(integration_id=..., callback_url="https://shop.example/return", state=state)
     # Send the browser to started["redirect_url"]. When it is back at callback_url:
     result = verge.validate(result_token)
+    verified = result["verified"] and result["session_id"] == started["session_id"]
 """
 
 from __future__ import annotations
@@ -177,7 +178,10 @@ class Verge:
         return self._send("start", given, idempotency_key)  # type: ignore[return-value]
 
     def validate(self, result_token: str, *, idempotency_key: Optional[str] = None) -> ValidateResponse:
-        """Exchanges the result token of a callback for the result. A token works once."""
+        """Exchanges the result token of a callback for the result. A token works once.
+
+        Accept the result only if its ``session_id`` is the one that ``start`` returned.
+        """
         return self._send("validate", {"result_token": result_token}, idempotency_key)  # type: ignore[return-value]
 
     def reconcile(self, session_id: str) -> Session:
