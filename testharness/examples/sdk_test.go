@@ -392,6 +392,15 @@ func TestSDK_Python(t *testing.T) {
 		Components struct {
 			Schemas map[string]schema `yaml:"schemas"`
 		} `yaml:"components"`
+		Webhooks map[string]struct {
+			Post struct {
+				Request struct {
+					Content map[string]struct {
+						Schema schema `yaml:"schema"`
+					} `yaml:"content"`
+				} `yaml:"requestBody"`
+			} `yaml:"post"`
+		} `yaml:"webhooks"`
 	}
 	if err := yaml.Unmarshal(description(t), &file); err != nil {
 		t.Fatal(err)
@@ -401,8 +410,11 @@ func TestSDK_Python(t *testing.T) {
 	for _, name := range []string{"StartResponse", "ValidateResponse", "Session"} {
 		described[name] = []schema{schemas[name]}
 	}
+	events := []schema{file.Webhooks["webhook.failing"].Post.Request.Content["application/json"].Schema}
 	for _, name := range []string{"Started", "Completed", "Failed", "Expired", "Cancelled"} {
-		event := schemas[name+"Event"]
+		events = append(events, schemas[name+"Event"])
+	}
+	for _, event := range events {
 		described["Event"] = append(described["Event"], event)
 		described["EventData"] = append(described["EventData"], event.Properties["data"])
 	}

@@ -86,7 +86,10 @@ export type Event =
     Given & { status: 'completed'; result: { verified: boolean; level: Level; challenge_age: number } }>
   | Envelope<'verification.failed', Given & { status: 'failed'; failure: { code: FailureCode; message: string } }>
   | Envelope<'verification.expired', { status: 'expired'; expires_at: string; message?: string }>
-  | Envelope<'verification.cancelled', { status: 'cancelled'; message?: string }>;
+  | Envelope<'verification.cancelled', { status: 'cancelled'; message?: string }>
+  /** An alert to the `alert_url`. It belongs to no session. */
+  | Omit<Envelope<'webhook.failing', { status: 'failing'; since: string }>, 'session_id' | 'test'>
+    & { session_id?: never; test: false };
 
 /** The class of all errors of this package. */
 export class VergeError extends Error {
@@ -188,7 +191,6 @@ export class Verge {
 
   /** Starts a session. Send the browser to `redirect_url`. */
   start(request: StartRequest, call: CallOptions = {}): Promise<StartResponse> {
-    if (this.#publicKey === undefined) return this.#send('POST', 'start', request, call);
     return this.#send('POST', 'start', { ...request, public_key: this.#publicKey }, call);
   }
 
@@ -226,8 +228,7 @@ export class Verge {
 
   async #once<T>(url: string, init: RequestInit, signal: AbortSignal | undefined): Promise<T> {
     const limit = AbortSignal.timeout(this.#timeout);
-    let response: Response;
-    let text: string;
+    let response: Response, text: string;
     try {
       response = await this.#fetch(url, { ...init, signal: signal ? AbortSignal.any([limit, signal]) : limit });
       text = await textOf(response);
@@ -342,8 +343,7 @@ function parseSignature(header: string): { t: string; v1: Bytes } {
     }
     fields.set(name, value);
   }
-  const t = fields.get('t') ?? '';
-  const v1 = fields.get('v1') ?? '';
+  const [t, v1] = [fields.get('t') ?? '', fields.get('v1') ?? ''];
   if (!/^(0|[1-9]\d{0,11})$/.test(t) || !/^[0-9a-f]{64}$/i.test(v1)) {
     throw new SignatureError(1, 'X-Service-Signature has no valid t or v1');
   }

@@ -34,7 +34,7 @@ Language = Literal["en", "de", "es", "fr", "pt", "it"]
 Level = Literal["L1", "L2"]
 FailureCode = Literal["PROVIDER_REJECTED", "USER_CANCELLED", "TIMEOUT", "MAX_ATTEMPTS", "UNKNOWN"]
 EventType = Literal["verification.started", "verification.completed", "verification.failed",
-                    "verification.expired", "verification.cancelled"]
+                    "verification.expired", "verification.cancelled", "webhook.failing"]
 
 
 class StartResponse(TypedDict):
@@ -80,8 +80,9 @@ class Failure(TypedDict):
 class EventData(TypedDict, total=False):
     """The fields of all types. ``status`` is always present."""
 
-    status: Literal["started", "completed", "failed", "expired", "cancelled"]
+    status: Literal["started", "completed", "failed", "expired", "cancelled", "failing"]
     expires_at: str  # started, expired
+    since: str  # failing: the first failed attempt since the last delivery
     result: Result  # completed
     failure: Failure  # failed
     external_user_id: str
@@ -89,14 +90,17 @@ class EventData(TypedDict, total=False):
     message: str  # only in a test event
 
 
-class Event(TypedDict):
+class _OfSession(TypedDict, total=False):
+    session_id: str  # absent from webhook.failing, an alert to the alert_url
+
+
+class Event(_OfSession):
     id: str
     type: EventType
     created_at: str
     schema_version: str
     publisher_id: str
     integration_id: str  # the UUID with the prefix int_
-    session_id: str
     test: bool  # True if a test of the webhook sent it
     idempotency_key: str  # drop events whose key you have seen
     data: EventData
