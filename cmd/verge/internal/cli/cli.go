@@ -148,7 +148,7 @@ func newParser(ctx context.Context, p *program) (*kong.Kong, *bool, error) {
 }
 
 // clears are the flags whose empty value clears a setting. They are pointers; a flag of the same name that is
-// not has a default.
+// not has a default. In addition, an empty --after begins a list.
 var clears = []string{"accent", "logo", "webhook-url", "alert-url", "callback-origins", "browser-origins",
 	"redirect-uris"}
 
@@ -162,7 +162,8 @@ func checkEmpty(c *kong.Context, args []string) error {
 		switch {
 		case given.Flag != nil:
 			name, value = "--"+given.Flag.Name, given.Flag.Value
-			if value.Target.Kind() == reflect.Pointer && slices.Contains(clears, value.Name) {
+			if value.Name == "after" ||
+				value.Target.Kind() == reflect.Pointer && slices.Contains(clears, value.Name) {
 				continue
 			}
 			assigned = name + "="

@@ -65,9 +65,9 @@ func TestReport_Month(t *testing.T) {
 		passed.Add(int64(24 * time.Hour))
 	}
 	dir := t.TempDir()
+	passed.Add(int64(time.Hour)) // sessions that were left have expired
 	period := []string{"report", "--from", first.UTC().Format(time.DateOnly), "--to",
 		p.Now().UTC().Format(time.DateOnly)}
-	passed.Add(int64(time.Hour))                              // sessions that were left have expired
 	wait.Until(t, "all sessions in the report", func() bool { // instances store their counts every minute
 		time.Sleep(time.Second)
 		_, out := asOperator(p, at, append(period, "--json")...)
