@@ -213,7 +213,7 @@ func TestStagedChange_AddressOnly(t *testing.T) {
 	}
 }
 
-// Switching events off drops what is staged: its test would switch them on again.
+// Switching events off drops the staged webhook: its test would switch them on again.
 func TestStagedChange_EventsOff(t *testing.T) {
 	w := newFixture(t)
 	stages := WebhookInput{URL: text("https://new.publisher.example/hook")}

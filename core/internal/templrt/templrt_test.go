@@ -166,7 +166,7 @@ func TestBuffer(t *testing.T) {
 			t.Errorf("%d bytes: a writer that fails is reported as %v", size, err)
 		}
 		if w.n != -1 {
-			t.Errorf("%d bytes: %d writes, want none after the one that failed", size, -w.n)
+			t.Errorf("%d bytes: %d writes, want none after the failed one", size, -w.n)
 		}
 	}
 }

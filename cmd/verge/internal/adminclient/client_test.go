@@ -185,7 +185,7 @@ func TestModules(t *testing.T) {
 	}
 }
 
-// The program around an engine makes backups, so this server is not the core either.
+// The program around an engine creates backups, so this server is not the core either.
 func TestBackup(t *testing.T) {
 	made := admin.BackupMade{Path: "/var/lib/verge/verge.db.backup-1", Items: 1, Tasks: 2, Bytes: 3,
 		Taken: time.Date(2026, 11, 20, 22, 10, 0, 0, time.UTC)}
