@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"syscall"
 	"testing"
+
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 // asUser calls f in a thread of another user, if this process is root.
@@ -15,7 +17,7 @@ func asUser(t *testing.T, uid uintptr, f func()) {
 		f()
 		return
 	}
-	done := make(chan syscall.Errno)
+	done := make(chan syscall.Errno, 1)
 	go func() {
 		runtime.LockOSThread() // the thread ends with this goroutine
 		_, _, errno := syscall.RawSyscall(syscall.SYS_SETRESUID, ^uintptr(0), uid, ^uintptr(0))
@@ -24,7 +26,7 @@ func asUser(t *testing.T, uid uintptr, f func()) {
 		}
 		done <- errno
 	}()
-	if errno := <-done; errno != 0 {
+	if errno := wait.For(done); errno != 0 {
 		t.Fatal(errno)
 	}
 }
