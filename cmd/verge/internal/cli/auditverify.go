@@ -49,16 +49,12 @@ func (c *auditVerifyCmd) Run(p *program) error {
 const maxLogLine = 256 << 10
 
 func verifyFile(p *program, name string, chain *core.AuditChain, found *int) error {
-	from := p.stdin
-	if name != "-" {
-		file, err := p.FS.Open(name)
-		if err != nil {
-			return err
-		}
-		defer file.Close()
-		from = file
+	file, err := p.open(name)
+	if err != nil {
+		return err
 	}
-	lines := bufio.NewScanner(from)
+	defer file.Close()
+	lines := bufio.NewScanner(file)
 	lines.Buffer(nil, maxLogLine)
 	for n := 1; lines.Scan(); n++ {
 		if wrong := chain.Add(lines.Bytes()); wrong != "" {

@@ -205,10 +205,6 @@ func (c *keyringListCmd) Run(p *program) error {
 	return printTable(p, keyringHeads, rows)
 }
 
-// standardStream as the name of a ring's file stands for standard input and output, for a ring that a vault
-// keeps.
-const standardStream = "-"
-
 // ringBytes is the maximum size of a ring on standard input.
 const ringBytes = 256 << 10
 
@@ -217,12 +213,9 @@ func readKeyring(p *program, path string) (keyring.File, error) {
 	if path != standardStream {
 		return config.ReadKeyring(p.FS, path)
 	}
-	b, err := io.ReadAll(io.LimitReader(p.stdin, ringBytes+1))
-	switch {
-	case err != nil:
-		return keyring.File{}, fmt.Errorf("standard input: %w", err)
-	case len(b) > ringBytes:
-		return keyring.File{}, fmt.Errorf("standard input: more than %d bytes", ringBytes)
+	b, err := p.read(path, ringBytes)
+	if err != nil {
+		return keyring.File{}, err
 	}
 	ring, err := keyring.Parse(b)
 	if err != nil {

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"io"
 
 	"github.com/verge-id/verge/cmd/verge/internal/webvh"
 	"github.com/verge-id/verge/cmd/verge/internal/words"
@@ -54,12 +53,7 @@ func (c *methodDIDKeysCmd) Run(ctx context.Context, p *program) error {
 // log reads the log from the file or from its address.
 func (c *methodDIDKeysCmd) log(ctx context.Context, p *program, address string) ([]byte, error) {
 	if c.From != "" {
-		f, err := p.FS.Open(c.From)
-		if err != nil {
-			return nil, err
-		}
-		defer f.Close()
-		return io.ReadAll(io.LimitReader(f, webvh.MaxSize+1))
+		return p.read(c.From, webvh.MaxSize)
 	}
 	client := egress.New(egress.Config{MaxBody: webvh.MaxSize})
 	resp, err := client.Fetch(ctx, host.FetchRequest{Method: "GET", URL: address})

@@ -3,9 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/spf13/afero"
@@ -51,7 +49,7 @@ type checkedProof struct {
 }
 
 func (c *methodProofCmd) Run(ctx context.Context, p *program) error {
-	file, err := p.readAtMost(c.File, maxRecorded)
+	file, err := p.read(c.File, maxRecorded)
 	if err != nil {
 		return misuse(err)
 	}
@@ -59,7 +57,7 @@ func (c *methodProofCmd) Run(ctx context.Context, p *program) error {
 	if err := json.Unmarshal(file, &recorded); err != nil {
 		return usagef("%s is not a recorded response: %v", c.File, err)
 	}
-	anchors, err := p.readAtMost(c.Anchors, maxRecorded)
+	anchors, err := p.read(c.Anchors, maxRecorded)
 	if err != nil {
 		return misuse(err)
 	}
@@ -86,20 +84,6 @@ func (c *methodProofCmd) Run(ctx context.Context, p *program) error {
 		return saidError{}
 	}
 	return nil
-}
-
-// readAtMost returns the content of a file. It rejects a file above the limit.
-func (p *program) readAtMost(name string, limit int64) ([]byte, error) {
-	f, err := p.FS.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err == nil && int64(len(b)) > limit {
-		err = errors.New(name + " is too large")
-	}
-	return b, err
 }
 
 func (c checkedProof) print(p *program, asJSON bool) error {

@@ -68,7 +68,7 @@ func TestMethodProof(t *testing.T) {
 			[]string{"there is no certificate"}},
 		{"no JSON", at + good + "/broken.json", 2,
 			[]string{"is not a recorded response"}},
-		{"too large", at + good + "/large.json", 2, []string{"is too large"}},
+		{"too large", at + good + "/large.json", 2, []string{"is larger than"}},
 		{"no folder", at + "--anchors /certs.pem --circuits /missing /response.json", 2,
 			[]string{"/missing"}},
 		{"no file", at + good + "/missing.json", 2, []string{"/missing.json"}},

@@ -28,6 +28,37 @@ type program struct {
 	name     string // the name that called this program, for commands to copy
 }
 
+// standardStream as the name of a file stands for standard input, or output. So a vault can keep a key ring.
+const standardStream = "-"
+
+// open opens a file, or standard input.
+func (p *program) open(path string) (io.ReadCloser, error) {
+	if path == standardStream {
+		return io.NopCloser(p.stdin), nil
+	}
+	return p.FS.Open(path)
+}
+
+// read returns the content of a file, or of standard input. It rejects more than limit bytes.
+func (p *program) read(path string, limit int64) ([]byte, error) {
+	f, err := p.open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if path == standardStream {
+		path = "standard input"
+	}
+	b, err := io.ReadAll(io.LimitReader(f, limit+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", path, err)
+	case int64(len(b)) > limit:
+		return nil, fmt.Errorf("%s is larger than %d bytes", path, limit)
+	}
+	return b, nil
+}
+
 // Main runs the command of this process: it reads the process's arguments, environment and standard streams,
 // and returns the exit code. A signal stops the command cleanly.
 func Main() int {

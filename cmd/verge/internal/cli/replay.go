@@ -76,18 +76,14 @@ func (c *replayCmd) Run(ctx context.Context, p *program) error {
 	return failed
 }
 
-// readTranscript reads a file, or standard input for "-". Its errors name the path.
+// readTranscript reads a file, or standard input. Its errors name the path.
 func readTranscript(p *program, path string) (*transcript.Transcript, error) {
-	in := p.stdin
-	if path != "-" {
-		f, err := p.FS.Open(path)
-		if err != nil {
-			return nil, err
-		}
-		defer f.Close() // an error would not affect the data that was read
-		in = f
+	f, err := p.open(path)
+	if err != nil {
+		return nil, err
 	}
-	t, err := transcript.Read(in)
+	defer f.Close() // an error would not affect the data that was read
+	t, err := transcript.Read(f)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}

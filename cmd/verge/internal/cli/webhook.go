@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/afero"
-
 	"github.com/verge-id/verge/cmd/verge/internal/config"
 	"github.com/verge-id/verge/cmd/verge/internal/words"
 	"github.com/verge-id/verge/core/integration"
@@ -131,12 +129,7 @@ func (c *webhookVerifyCmd) request(p *program) (header map[string][]string, body
 	if c.Request != "" {
 		flag, path = "--request", c.Request
 	}
-	var raw []byte
-	if path == "-" {
-		raw, err = io.ReadAll(io.LimitReader(p.stdin, maxSavedRequest))
-	} else {
-		raw, err = afero.ReadFile(p.FS, path)
-	}
+	raw, err := p.read(path, maxSavedRequest)
 	if err != nil {
 		return nil, nil, usagef("%s: %w", flag, err)
 	}

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/afero"
+
 	"github.com/verge-id/verge/core/webhook"
 )
 
@@ -59,6 +61,26 @@ func TestWebhookVerifyVectors(t *testing.T) {
 				t.Errorf("exit code %d, %s%s, want %s", code, stdout, stderr, want)
 			}
 		})
+	}
+}
+
+// A request that is too long is an error, and no signature that is wrong for an unknown reason.
+func TestWebhookVerify_LongRequest(t *testing.T) {
+	for n, want := range map[int]string{maxSavedRequest: "", maxSavedRequest + 1: "larger than 1048576"} {
+		for _, path := range []string{"-", "/request"} {
+			p, stdout, stderr := testProgram()
+			body := make([]byte, n)
+			p.stdin = bytes.NewReader(body)
+			if err := afero.WriteFile(p.FS, "/request", body, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			p.Getenv = func(name string) (string, bool) { return testSecret, name == "SECRET" }
+			args := []string{"webhook", "verify", "--secret-env", "SECRET", "--body", path}
+			code, tooLong := run(t.Context(), args, p), want != ""
+			if (code == exitUsage) != tooLong || !strings.Contains(stderr.String(), want) {
+				t.Errorf("contract 47: %d bytes of %s: exit code %d, %s%s", n, path, code, stdout, stderr)
+			}
+		}
 	}
 }
 

@@ -4,10 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"slices"
-
-	"github.com/spf13/afero"
 
 	"github.com/verge-id/verge/cmd/verge/internal/workercheck"
 )
@@ -43,7 +40,7 @@ Examples:
 }
 
 func (c *workerCheckCmd) Run(_ context.Context, p *program) error {
-	text, err := p.limited(c.File)
+	text, err := p.read(c.File, maxWrangler)
 	if err != nil {
 		return usageError{err}
 	}
@@ -73,27 +70,9 @@ func (c *workerCheckCmd) Run(_ context.Context, p *program) error {
 	return nil
 }
 
-// limited reads a file, or standard input for "-".
-func (p *program) limited(path string) ([]byte, error) {
-	in := io.Reader(p.stdin)
-	if path != "-" {
-		f, err := p.FS.Open(path)
-		if err != nil {
-			return nil, err
-		}
-		defer f.Close()
-		in = afero.File(f)
-	}
-	b, err := io.ReadAll(io.LimitReader(in, maxWrangler+1))
-	if err == nil && len(b) > maxWrangler {
-		err = fmt.Errorf("%s is longer than %d bytes", path, maxWrangler)
-	}
-	return b, err
-}
-
 // secretNames reads the list of `wrangler secret list`.
 func (p *program) secretNames(path string) (names []string, err error) {
-	b, err := p.limited(path)
+	b, err := p.read(path, maxWrangler)
 	if err != nil {
 		return nil, err
 	}
