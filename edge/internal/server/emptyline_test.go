@@ -83,6 +83,9 @@ func TestEmptyLineConn(t *testing.T) {
 			{[]string{head + "POST / HTTP/1.1"}, 0, head + "POST / HTTP/1.1"},
 			{[]string{"\r\nHost: x\r\n\r\n"}, 0, "\r\nHost: x\r\n\r\n"},
 			{[]string{"\r\n" + head}, 0, "\r\n" + head}}},
+		{"not in the body of a request that was sent before the response", []request{
+			{[]string{head + head}, 0, head + head}, {nil, int64(len(head)), ""},
+			{[]string{"\r\nab"}, 0, "\r\nab"}}},
 		{"not after a chunked body, whose end is not known", []request{
 			{[]string{head + "0\r\n"}, -1, head + "0\r\n"},
 			{[]string{"\r\n" + head}, 0, "\r\n" + head}}},
