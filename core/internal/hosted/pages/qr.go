@@ -3,6 +3,7 @@ package pages
 import (
 	"errors"
 	"strconv"
+	"sync"
 
 	"rsc.io/qr/coding"
 )
@@ -44,7 +45,7 @@ func newQR(text string) (*qr, error) {
 			return nil, errors.New("the text is too long for a QR code")
 		}
 	}
-	plan, err := coding.NewPlan(version, level, 0)
+	plan, err := planOf(layout{version, level})
 	if err != nil {
 		return nil, err
 	}
@@ -56,6 +57,28 @@ func newQR(text string) (*qr, error) {
 	side := strconv.Itoa(modules)
 	return &qr{text: text, box: "0 0 " + side + " " + side, path: pathOf(code),
 		wide: strconv.Itoa(modules * max(comfortable/modules, leastModule))}, nil
+}
+
+// layout is the size and the level of error correction of a code. The place of each bit follows from them.
+type layout struct {
+	version coding.Version
+	level   coding.Level
+}
+
+// plans stores the plan of each layout, because calculating it takes as long as the rest of a code. The
+// sizes and levels limit their number.
+var plans sync.Map // of *coding.Plan, by layout
+
+func planOf(l layout) (*coding.Plan, error) {
+	if plan, ok := plans.Load(l); ok {
+		return plan.(*coding.Plan), nil
+	}
+	plan, err := coding.NewPlan(l.version, l.level, 0)
+	if err != nil {
+		return nil, err
+	}
+	plans.Store(l, plan)
+	return plan, nil
 }
 
 // pathOf draws a code. Lines are relative to the previous line, which makes the path short.
