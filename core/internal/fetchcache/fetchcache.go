@@ -2,8 +2,8 @@
 // and limits how often a server is asked for one.
 //
 // No request waits for another's. A document is asked for by a Fetch of the caller, which may take seconds.
-// Requests that come in the meantime use the old document if it still counts. Otherwise a few of them may ask
-// too, and the others get ErrBusy.
+// Requests that come in the meantime use the old document if it still counts. Otherwise they ask too, up to a
+// limit, and the others get ErrBusy.
 package fetchcache
 
 import (
@@ -18,9 +18,10 @@ var ErrBusy = errors.New("fetchcache: the server has not answered the last reque
 
 // Policy limits how often a server is asked.
 type Policy struct {
-	// Window is the time in which at most Burst requests begin, and at most one while an old document counts.
-	Window time.Duration
-	Burst  int
+	// Window is the time in which at most Burst requests begin, at most Retries (0: Burst) if the last one
+	// failed, and at most one while an old document counts.
+	Window         time.Duration
+	Burst, Retries int
 
 	// Failure is the time for which an error counts: the server is not asked again, and Get returns that
 	// error. 0: errors do not count.
@@ -99,8 +100,11 @@ func (d *document) look(now time.Time, p Policy) (value any, err error, ask bool
 	}
 	failed := d.failure != nil && within(d.failedAt, now, p.Failure)
 	most := p.Burst
-	if serves {
+	switch {
+	case serves:
 		most = 1
+	case d.failure != nil && p.Retries > 0:
+		most = p.Retries
 	}
 	switch ask = !failed && d.asked < most; {
 	case ask:

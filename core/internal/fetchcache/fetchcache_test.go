@@ -132,13 +132,18 @@ func TestGet_Failure(t *testing.T) {
 		t.Error("a document that no longer counts was returned")
 	}
 
-	// Without Failure, errors do not count.
+	// Without Failure, errors do not count, but fewer requests follow one.
 	d, s = Document[int]{}, server{err: errOff}
+	p = Policy{Window: time.Second, Burst: 8, Retries: 4}
 	for range 6 {
-		_, _, _ = s.get(&d, start, Policy{Window: time.Second, Burst: 4})
+		_, _, _ = s.get(&d, start, p)
 	}
 	if s.asked != 4 {
-		t.Errorf("asked %d times, want the burst of 4", s.asked)
+		t.Errorf("asked %d times, want 4", s.asked)
+	}
+	s.err = nil
+	if got, _, err := s.get(&d, start.Add(time.Second), p); got != 5 || err != nil {
+		t.Errorf("in the next window: %d, %v", got, err)
 	}
 }
 

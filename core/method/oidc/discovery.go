@@ -170,9 +170,10 @@ func mediaType(answer host.FetchResponse) string {
 // keepFor is how long a document of the provider is fresh.
 const keepFor = 10 * time.Minute
 
-// policy is how often the provider is asked: by at most four requests within five seconds, and by one while
-// the document that is no longer fresh still counts. A key that is not known renews the keys once a minute.
-var policy = fetchcache.Policy{Window: 5 * time.Second, Burst: 4, Renewal: time.Minute}
+// policy is how often the provider is asked: by at most 64 requests within five seconds, by four after one
+// that failed, and by one while the document that is no longer fresh still counts. A key that is not known
+// renews the keys once a minute.
+var policy = fetchcache.Policy{Window: 5 * time.Second, Burst: 64, Retries: 4, Renewal: time.Minute}
 
 // errBurst means that the provider was just asked often enough.
 var errBurst error = &host.FetchError{Reason: host.FetchUnavailable, Err: fetchcache.ErrBusy}

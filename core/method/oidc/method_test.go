@@ -463,6 +463,9 @@ func TestFaults(t *testing.T) {
 				t.Parallel()
 				w := newWalk(t, oidctest.Config{Pushed: endpoint.path == oidctest.PushPath},
 					settings{"userinfo": true})
+				if c.fault.Hang {
+					w.fetch.silent = endpoint.path
+				}
 				var d method.Decision
 				var err error
 				if endpoint.step != nil {
@@ -481,6 +484,7 @@ func TestFaults(t *testing.T) {
 				}
 
 				w.provider.Heal()
+				w.fetch.silent = ""
 				w.advance(time.Second)
 				d, err = w.login()
 				wantVerdict(t, "a new login after "+c.rule, d, err, method.Approved)

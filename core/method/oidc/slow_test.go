@@ -106,3 +106,33 @@ func TestSlowProvider(t *testing.T) {
 		})
 	}
 }
+
+// crowd is a fetcher that has another user begin before it sends a request, until so many users have begun.
+type crowd struct {
+	*walk
+	more int
+}
+
+func (c *crowd) Fetch(ctx context.Context, req host.FetchRequest) (host.FetchResponse, error) {
+	if c.more > 0 {
+		c.more--
+		if err := c.method.Begin(ctx, c.session); err != nil {
+			c.t.Errorf("contract 36: a user who begins before the first response has arrived: %v", err)
+		}
+	}
+	return c.fetch.Fetch(ctx, req)
+}
+
+// TestBegin_Crowd: users who begin at the same time at an instance without documents all leave for the
+// provider.
+func TestBegin_Crowd(t *testing.T) {
+	w := newWalk(t, oidctest.Config{}, nil)
+	w.host.Fetch = &crowd{walk: w, more: 20}
+	w.open()
+	if err := w.method.Begin(t.Context(), w.session); err != nil {
+		t.Error(err)
+	}
+	if n := w.provider.Count(oidctest.DiscoveryPath); n != 21 {
+		t.Errorf("asked %d times, want 21: no request had a document", n)
+	}
+}

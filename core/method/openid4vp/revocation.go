@@ -15,9 +15,10 @@ import (
 	"github.com/verge-id/verge/core/internal/weburl"
 )
 
-// listPolicy is how often a list is asked for: once a minute. Up to four requests ask at the same time while
-// no list is at hand.
-var listPolicy = fetchcache.Policy{Window: time.Minute, Burst: 4, Failure: time.Minute, Renewal: time.Minute}
+// listPolicy is how often a list is asked for: once a minute. Up to 16 requests ask at the same time while no
+// list is at hand.
+var listPolicy = fetchcache.Policy{Window: time.Minute, Burst: 16, Retries: 4, Failure: time.Minute,
+	Renewal: time.Minute}
 
 // Limits of the lists of a method.
 const (
