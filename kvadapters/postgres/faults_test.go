@@ -171,6 +171,30 @@ func TestCommit_NoReplica(t *testing.T) {
 	}
 }
 
+// A commit that finds an item which only the primary has is not rejected before a replica has the item.
+// Otherwise the second try of a caller would find its own item, and be granted.
+func TestCommitSurely_NoReplica(t *testing.T) {
+	t.Parallel()
+	server := stores.StartPostgres(t)
+	s := open(t, server.URL("verge"), postgres.Config{Timeout: time.Second})
+	server.Set("synchronous_standby_names", "nobody")
+	var conflict *kv.Conflict
+	for _, try := range []string{"alone", "alone", "other"} {
+		err := kv.CommitSurely(t.Context(), s, used(try))
+		if !errors.Is(err, kv.ErrUnknown) || errors.As(err, &conflict) {
+			t.Errorf("%s: %v, want only ErrUnknown", try, err)
+		}
+	}
+	it, err := s.Get(t.Context(), kv.Key{Partition: part, Name: "used"})
+	if err != nil || it.Tx != "alone" {
+		t.Errorf("%v, %v: the primary has not committed, so the test is void", it, err)
+	}
+	server.Set("synchronous_standby_names", "")
+	if err := s.Commit(t.Context(), used("other")); !errors.As(err, &conflict) {
+		t.Errorf("with no replica required: %v, want a conflict", err)
+	}
+}
+
 func TestCommit_LostReply(t *testing.T) {
 	t.Parallel()
 	server := stores.StartPostgres(t)

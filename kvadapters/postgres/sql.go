@@ -30,6 +30,9 @@ ORDER BY name LIMIT $6::bigint`),
 		lockTasks: in.Replace(`
 SELECT FROM {schema}.tasks WHERE partition = $1 AND id = ANY($2::text[]) FOR UPDATE`),
 
+		// A rejected commit writes a row as well, which has expired already, so that it waits for the
+		// synchronous replica. If the wait of an earlier commit was cancelled, only the primary has the item
+		// that it found.
 		commit: in.Replace(`
 WITH failed AS MATERIALIZED (
 	SELECT c.name, i.tx, i.expires, i.value
@@ -43,6 +46,11 @@ WITH failed AS MATERIALIZED (
 	WHERE t.id IS NULL
 ), allowed AS MATERIALIZED (
 	SELECT WHERE NOT EXISTS (SELECT FROM failed) AND NOT EXISTS (SELECT FROM lost)
+), confirmed AS (
+	INSERT INTO {schema}.items (partition, name, tx, expires, value)
+	SELECT $1, '~' || encode($2::bytea, 'hex'), $2::bytea, $3::bigint, ''
+	WHERE EXISTS (SELECT FROM failed) AND current_setting('synchronous_standby_names') <> ''
+	ON CONFLICT (partition, name) DO UPDATE SET expires = excluded.expires
 ), put AS (
 	INSERT INTO {schema}.items (partition, name, tx, expires, value)
 	SELECT $1, p.name, $2::bytea, p.expires, p.value

@@ -242,9 +242,9 @@ func (s *Store) pipeline(node *redis.Client, waits bool, commands []*command) {
 		c.cmd = redis.NewCmd(ctx, c.command(c.shared, false, &c.reached)...)
 		pipe.Process(ctx, c.cmd)
 	}
-	var waited *redis.IntCmd
+	var replicas confirmation
 	if waits {
-		waited = s.wait(ctx, pipe)
+		replicas = s.confirm(ctx, pipe, commands[0].base)
 	}
 	pipe.Exec(ctx)
 	for _, c := range commands {
@@ -257,7 +257,7 @@ func (s *Store) pipeline(node *redis.Client, waits bool, commands []*command) {
 				p.reply, parts = parts[:n:n], parts[n:]
 			}
 			if waits {
-				p.reply, p.err = s.waited(p.request, p.reply, p.err, waited)
+				p.reply, p.err = s.confirmed(p.request, p.reply, p.err, replicas)
 			}
 		}
 	}

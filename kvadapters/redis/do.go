@@ -174,14 +174,14 @@ func (s *Store) send(
 		pipe.Process(ctx, redis.NewCmd(ctx, "asking"))
 	}
 	pipe.Process(ctx, cmd)
-	var waited *redis.IntCmd
+	var replicas confirmation
 	if waits {
-		waited = s.wait(ctx, pipe)
+		replicas = s.confirm(ctx, pipe, r.base)
 	}
 	pipe.Exec(ctx)
 	reply, err = cmd.Result()
 	if waits {
-		reply, err = s.waited(r, reply, err, waited)
+		reply, err = s.confirmed(r, reply, err, replicas)
 	}
 	return reply, reached.Load(), err
 }
@@ -217,19 +217,35 @@ func (r request) command(shared run, load bool, reached *atomic.Bool) []any {
 	return args
 }
 
-// wait adds a WAIT to a pipeline: until the replicas have the previous commands.
-func (s *Store) wait(ctx context.Context, pipe redis.Pipeliner) *redis.IntCmd {
-	cmd := redis.NewIntCmd(ctx, "wait", s.config.Replicas, s.config.WaitTimeout.Milliseconds())
-	pipe.Process(ctx, cmd)
-	return cmd
+// confirmation has the replies of a pipeline's last commands, which wait for the replicas.
+type confirmation struct {
+	mark *redis.Cmd
+	wait *redis.IntCmd
 }
 
-// waited returns the reply to a commit after the wait for replicas.
-func (s *Store) waited(r request, reply any, err error, wait *redis.IntCmd) (any, error) {
-	if err != nil || !accepted(reply) {
+// confirm adds commands to a pipeline that wait until the replicas have the data that its commands read or
+// wrote. WAIT alone waits for the writes of its own connection, and a rejected commit has read those of
+// others. So there is always a write before it.
+func (s *Store) confirm(ctx context.Context, pipe redis.Pipeliner, base string) confirmation {
+	c := confirmation{
+		mark: redis.NewCmd(ctx, "set", base+"w", "1", "px", "1000"),
+		wait: redis.NewIntCmd(ctx, "wait", s.config.Replicas, s.config.WaitTimeout.Milliseconds()),
+	}
+	pipe.Process(ctx, c.mark)
+	pipe.Process(ctx, c.wait)
+	return c
+}
+
+// confirmed returns the reply to a commit after the wait for replicas. A conflict waits as well: its item may
+// be what the caller wrote with a first try, or the record of an earlier response.
+func (s *Store) confirmed(r request, reply any, err error, c confirmation) (any, error) {
+	if err != nil {
 		return reply, err
 	}
-	replicas, err := wait.Result()
+	replicas, err := c.wait.Result()
+	if err == nil && !accepted(reply) {
+		err = c.mark.Err()
+	}
 	if err == nil && replicas >= int64(s.config.Replicas) {
 		return reply, nil
 	}
@@ -237,8 +253,8 @@ func (s *Store) waited(r request, reply any, err error, wait *redis.IntCmd) (any
 		err = fmt.Errorf("%d of %d replicas have confirmed it after %v",
 			replicas, s.config.Replicas, s.config.WaitTimeout)
 	}
-	return nil, s.unknown(r, fmt.Errorf("the primary has the commit, but not enough replicas have "+
-		"confirmed it: %w", err))
+	return nil, s.unknown(r, fmt.Errorf("the primary has responded to the commit, but not enough replicas "+
+		"have its data: %w", err))
 }
 
 func (s *Store) cluster() *redis.ClusterClient {

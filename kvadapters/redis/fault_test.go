@@ -149,9 +149,18 @@ func TestCommit_MissingReplicas(t *testing.T) {
 		if !errors.Is(err, kv.ErrUnknown) || !strings.Contains(err.Error(), "0 of 1 replicas") {
 			t.Fatalf("got %v, want ErrUnknown: no replica has it", err)
 		}
-		var conflict *kv.Conflict
-		if err := store.Commit(t.Context(), mark("2", "a")); !errors.As(err, &conflict) {
-			t.Errorf("got %v, want a conflict, because the primary has it", err)
+		for rule, commit := range map[string]func() error{
+			"another commit is rejected by data that no replica has": func() error {
+				return store.Commit(t.Context(), mark("2", "a"))
+			},
+			"the second try finds its own item, which no replica has": func() error {
+				return kv.CommitSurely(t.Context(), store, mark("1", "a"))
+			},
+		} {
+			var conflict *kv.Conflict
+			if err := commit(); !errors.Is(err, kv.ErrUnknown) || errors.As(err, &conflict) {
+				t.Errorf("%s: got %v, want ErrUnknown", rule, err)
+			}
 		}
 		stores.StartRedis(t, "--replicaof", "127.0.0.1 "+fmt.Sprint(primary.Port))
 		for range 500 {
@@ -163,6 +172,10 @@ func TestCommit_MissingReplicas(t *testing.T) {
 		}
 		if err != nil {
 			t.Errorf("with a replica: %v", err)
+		}
+		var conflict *kv.Conflict
+		if err := store.Commit(t.Context(), mark("2", "a")); !errors.As(err, &conflict) {
+			t.Errorf("got %v, want a conflict, because the replica has the data", err)
 		}
 	})
 	t.Run("Replicas, on a Cluster: the node that owns the slot is asked", func(t *testing.T) {

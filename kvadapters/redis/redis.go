@@ -15,10 +15,11 @@
 // snapshot.
 //
 // Replication is asynchronous. A failover to a replica that lags behind loses commits that had returned: a
-// token used in those moments can be used again. With Config.Replicas every commit waits for that many
-// replicas and returns kv.ErrUnknown if they do not confirm it. Together with min-replicas-to-write this
-// limits the loss to a failover that promotes a replica without the commit. No setting of Redis rules that
-// out. Operators who cannot accept this loss need PostgreSQL with a synchronous replica.
+// token used in those moments can be used again. With Config.Replicas every commit, including a rejected
+// one, waits for that many replicas and returns kv.ErrUnknown if they do not confirm the data. Together with
+// min-replicas-to-write this limits the loss to a failover that promotes a replica without the commit. No
+// setting of Redis rules that out. Operators who cannot accept this loss need PostgreSQL with a synchronous
+// replica.
 //
 // Leases are on the server, so they outlive the process that holds them. Items expire by the clock of the
 // primary. Tasks are due by the time that is passed to Claim. Times have milliseconds; expiries and due
@@ -61,6 +62,7 @@
 //	{verge:p}d          zset:   task IDs by the time when they can be claimed
 //	{verge:p}t          hash:   =<id> due time and payload, @<id> the latest lease
 //	{verge:p}r:<name>   string: a rate counter in microseconds; with a TTL
+//	{verge:p}w          string: written before a WAIT for replicas; with a TTL
 //
 // On a Cluster, the tag of a rate counter also has the number of a shard, as in {verge:p%s17}r:<name>.
 // verge is Config.Prefix and p is the partition, with "}" and "%" escaped. Commits and claims remove
@@ -92,9 +94,9 @@ type Config struct {
 	// "-", "_" and ".". Empty: "verge".
 	Prefix string
 
-	// Replicas is the number of replicas that must have a commit before it returns nil. If fewer confirm it
-	// within WaitTimeout, the commit returns kv.ErrUnknown, though the primary has it. Zero: the commit
-	// waits only for the primary.
+	// Replicas is the number of replicas that must have a commit before it returns nil, or the data by which
+	// it is rejected. If fewer confirm it within WaitTimeout, the commit returns kv.ErrUnknown, though the
+	// primary has it. Zero: the commit waits only for the primary.
 	Replicas int
 
 	// WaitTimeout is how long a commit waits for Replicas. Zero: one second. A client given to New
