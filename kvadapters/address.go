@@ -5,12 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/verge-id/verge/kvadapters/internal/network"
 	"github.com/verge-id/verge/kvadapters/postgres"
 	"github.com/verge-id/verge/kvadapters/redis"
 )
@@ -84,64 +85,85 @@ func (a Address) Shared() bool { return a.Kind == Redis || a.Kind == Postgres }
 // Partitions returns the default number of partitions for sessions: 16 for a Cluster, which spreads them
 // over its nodes, else 1.
 func (a Address) Partitions() int {
-	if scheme, _ := a.scheme(); a.Kind == Redis && strings.HasSuffix(scheme, "+cluster") {
+	if a.Kind == Redis && strings.HasSuffix(a.parts().scheme, "+cluster") {
 		return 16
 	}
 	return 1
 }
 
-// String returns the store's name without passwords.
+// String returns the scheme, the hosts and the path of a URL, and the kind of another store: no user, no
+// password and no options.
 func (a Address) String() string {
 	if a.URL == "" {
 		return string(a.Kind)
 	}
-	scheme, rest := a.scheme()
-	if i := strings.LastIndexByte(rest, '@'); i >= 0 {
-		rest = rest[i+1:]
+	u := a.parts()
+	// A password with one of the characters /?# that are not escaped ends the hosts early.
+	if strings.Contains(u.path(), "@") ||
+		u.user == "" && strings.Contains(u.rest, "@") && !namesHosts(u.hosts) {
+		return u.scheme + "://"
 	}
-	rest, _, _ = strings.Cut(rest, "?") // options can contain passwords as well
-	return scheme + "://" + rest
+	return u.scheme + "://" + u.hosts + u.path()
 }
 
-// scheme splits the URL at "://".
-func (a Address) scheme() (scheme, rest string) {
-	scheme, rest, _ = strings.Cut(a.URL, "://")
-	return scheme, rest
+// parts are the parts of a URL, without the characters between them.
+type parts struct {
+	scheme, user, hosts string // user may contain a password
+	rest                string // from the path on
+}
+
+func (a Address) parts() (u parts) {
+	scheme, rest, _ := strings.Cut(a.URL, "://")
+	end := strings.IndexAny(rest, "/?#")
+	if end < 0 {
+		end = len(rest)
+	}
+	u = parts{scheme: scheme, hosts: rest[:end], rest: rest[end:]}
+	if at := strings.LastIndexByte(u.hosts, '@'); at >= 0 {
+		u.user, u.hosts = u.hosts[:at], u.hosts[at+1:]
+	}
+	return u
+}
+
+func (u parts) path() string {
+	path, _, _ := strings.Cut(u.rest, "?")
+	return path
+}
+
+// namesHosts reports whether each host in a list has a name, and a number for its port if it has one.
+func namesHosts(list string) bool {
+	return !slices.ContainsFunc(strings.Split(list, ","), func(host string) bool {
+		if name, port, err := net.SplitHostPort(host); err == nil {
+			_, err = strconv.ParseUint(port, 10, 16)
+			return name == "" || err != nil
+		}
+		return host == "" || strings.HasSuffix(host, ":")
+	})
 }
 
 // WithPassword adds a password to the URL, for the user in the URL. A Sentinel URL has the Sentinels' own
 // password at this place, so the servers' password becomes an option.
 func (a Address) WithPassword(password string) (Address, error) {
-	scheme, rest := a.scheme()
-	sentinel := strings.HasSuffix(scheme, "+sentinel")
+	u := a.parts()
+	sentinel := strings.HasSuffix(u.scheme, "+sentinel")
 	if a.hasServersPassword() || !sentinel && a.HasPassword() {
 		return a, errors.New("the kv URL has a password already")
 	}
 	if sentinel {
 		separator := "?"
-		if strings.Contains(rest, "?") {
+		if strings.Contains(u.rest, "?") {
 			separator = "&"
 		}
 		a.URL += separator + "password=" + url.QueryEscape(password)
 		return a, nil
 	}
-	end := strings.IndexAny(rest, "/?")
-	if end < 0 {
-		end = len(rest)
-	}
-	user, hosts, found := strings.Cut(rest[:end], "@")
-	if !found {
-		user, hosts = "", rest[:end]
-	}
-	a.URL = scheme + "://" + user + url.UserPassword("", password).String() + "@" + hosts + rest[end:]
+	a.URL = u.scheme + "://" + u.user + url.UserPassword("", password).String() + "@" + u.hosts + u.rest
 	return a, nil
 }
 
 // HasPassword reports whether the URL contains a password. In a Sentinel URL it may be the Sentinels' own.
 func (a Address) HasPassword() bool {
-	_, rest := a.scheme()
-	userinfo, _, found := strings.Cut(rest, "@")
-	return found && strings.Contains(userinfo, ":") || a.hasServersPassword()
+	return strings.Contains(a.parts().user, ":") || a.hasServersPassword()
 }
 
 func (a Address) hasServersPassword() bool { return a.options().Has("password") }
@@ -157,16 +179,14 @@ func (a Address) options() url.Values {
 // password. A URL whose hosts are all this machine uses no network. Exposed does not know the servers that
 // a Cluster or a Sentinel names later.
 func (a Address) Exposed() string {
-	scheme, rest := a.scheme()
-	if !a.Shared() || scheme == "unix" || !slices.ContainsFunc(a.hosts(), isElsewhere) {
+	scheme := a.parts().scheme
+	isRemote := func(host string) bool { return !network.IsLocal(host) }
+	if !a.Shared() || scheme == "unix" || !slices.ContainsFunc(a.hosts(), isRemote) {
 		return ""
 	}
 	base, kind, _ := strings.Cut(scheme, "+")
 	secure := a.TLS != nil || base == "rediss"
 	if a.Kind == Postgres {
-		if strings.HasPrefix(rest, "/") {
-			return "" // the server's socket
-		}
 		mode := a.options().Get("sslmode") // its default in package postgres is verify-full
 		secure = a.TLS != nil || mode == "" || strings.HasPrefix(mode, "verify-")
 	}
@@ -189,8 +209,7 @@ func (a Address) AskForTLS() string {
 		return "sslmode=verify-full"
 	}
 	base := "rediss"
-	scheme, _ := a.scheme()
-	if _, kind, found := strings.Cut(scheme, "+"); found {
+	if _, kind, found := strings.Cut(a.parts().scheme, "+"); found {
 		base += "+" + kind
 	}
 	return base + "://"
@@ -198,29 +217,14 @@ func (a Address) AskForTLS() string {
 
 // hosts returns the hosts in the URL.
 func (a Address) hosts() []string {
-	_, rest := a.scheme()
-	rest, _, _ = strings.Cut(rest, "?")
-	rest = rest[strings.LastIndexByte(rest, '@')+1:]
-	rest, _, _ = strings.Cut(rest, "/")
-	return append(strings.Split(rest, ","), a.options()["addr"]...)
-}
-
-// isElsewhere reports whether a host, with or without a port, may be another machine.
-func isElsewhere(host string) bool {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	} else {
-		host = strings.Trim(host, "[]")
-	}
-	ip, err := netip.ParseAddr(host)
-	return host != "localhost" && (err != nil || !ip.Unmap().IsLoopback())
+	return append(strings.Split(a.parts().hosts, ","), a.options()["addr"]...)
 }
 
 // Valid checks an address without connecting to a server.
 func (a Address) Valid() error {
 	switch a.Kind {
 	case Redis:
-		if scheme, _ := a.scheme(); a.TLS != nil && !strings.HasPrefix(scheme, "rediss") {
+		if a.TLS != nil && !strings.HasPrefix(a.parts().scheme, "rediss") {
 			return errors.New("there are certificates, but the URL is without TLS: " +
 				"write rediss:// instead of redis://")
 		}

@@ -35,6 +35,15 @@ func TestParseAddress(t *testing.T) {
 			shown: "postgres://a:1,b:2/verge", shared: true, partitions: 1},
 		{kv: "postgresql://h/verge", kind: Postgres, shown: "postgresql://h/verge", shared: true,
 			partitions: 1},
+		{kv: "redis+sentinel://s1:26379/0?master_name=m&password=canary7@canary7", kind: Redis,
+			shown: "redis+sentinel://s1:26379/0", shared: true, partitions: 1},
+		{kv: "redis://10.0.0.5:6379/0?client_name=verge@a", kind: Redis,
+			shown: "redis://10.0.0.5:6379/0", shared: true, partitions: 1},
+		{kv: "redis://u:c@canary7@h:1/0", kind: Redis, shown: "redis://h:1/0", shared: true, partitions: 1},
+		{kv: "redis://u:canary7?c@h:1/0", kind: Redis, shown: "redis://", shared: true, partitions: 1},
+		{kv: "redis://:7?canary7@h", kind: Redis, shown: "redis://", shared: true, partitions: 1},
+		{kv: "redis://u:canary7/c@h", kind: Redis, shown: "redis://", shared: true, partitions: 1},
+		{kv: "redis://u:canary7#c@h", kind: Redis, shown: "redis://", shared: true, partitions: 1},
 		{kv: "bolt:", err: "it needs a file"},
 		{kv: "bolt", err: "it needs a file"},
 		{kv: "", err: "want bolt:FILE"},
@@ -58,7 +67,7 @@ func TestParseAddress(t *testing.T) {
 			t.Errorf("%s: %s, shown as %s, shared %v, %d partitions",
 				c.kv, at.Kind, at, at.Shared(), at.Partitions())
 		}
-		if err == nil && at.HasPassword() != strings.Contains(c.kv, "canary7") {
+		if err == nil && c.shown != "redis://" && at.HasPassword() != strings.Contains(c.kv, "canary7") {
 			t.Errorf("%s: has a password: %v", c.kv, at.HasPassword())
 		}
 	}
@@ -75,6 +84,7 @@ func TestAddress_WithPassword(t *testing.T) {
 		"postgres://verge@a,b:2/verge?x=1":   "postgres://verge:p%40%2F+%3A@a,b:2/verge?x=1",
 		"postgres://verge:other@h/verge":     "",
 		"redis://verge:other@h":              "",
+		"redis://h?client_name=verge:@a":     "redis://:p%40%2F+%3A@h?client_name=verge:@a",
 		"redis+sentinel://s/?password=other": "",
 	} {
 		at, err := ParseAddress(kv)
@@ -123,7 +133,12 @@ func TestExposed(t *testing.T) {
 		{"redis://[::1]", "", nil},
 		{"redis://redis.internal", noTLS, nil},
 		{"redis://10.0.0.5:6379", noTLS, nil},
-		{"redis://:6379", noTLS, nil},
+		{"redis://:6379", "", nil},
+		{"redis:///0", "", nil},
+		{"redis://u:p@10.0.0.5?client_name=a@localhost", noTLS, nil},
+		{"rediss://10.0.0.5?client_name=verge:@a", noPassword, nil},
+		{"postgres://verge@/verge?host=/run/postgresql", "", nil},
+		{"postgres://verge:p@/verge?host=/run/postgresql&sslmode=disable", "", nil},
 		{"redis://localhost.evil.example", noTLS, nil},
 		{"redis://127.0.0.1@10.0.0.5", noTLS, nil},
 		{"redis://u:p@10.0.0.5", noTLS, nil},

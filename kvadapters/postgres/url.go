@@ -5,8 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"net"
-	"net/netip"
 	"net/url"
 	"slices"
 	"strconv"
@@ -16,6 +14,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/verge-id/verge/kvadapters/internal/network"
 )
 
 // address is a parsed URL.
@@ -49,7 +49,7 @@ func parseURL(s string, certificates *tls.Config) (*address, error) {
 	}
 	if certificates != nil { // they replace it
 		query.Set("sslmode", "disable")
-	} else if err := readTLS(query, elsewhere(u.Host)); err != nil {
+	} else if err := readTLS(query, slices.ContainsFunc(strings.Split(u.Host, ","), isRemote)); err != nil {
 		return nil, err
 	}
 	u.RawQuery = query.Encode()
@@ -210,20 +210,10 @@ func forHost(c *tls.Config, host string) *tls.Config {
 	return c
 }
 
+func isRemote(host string) bool { return !network.IsLocal(host) }
+
 func validSchema(s string) bool {
 	return len(s) <= 48 && !strings.HasPrefix(s, "pg_") && !strings.ContainsFunc(s, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '_' && r != '-'
-	})
-}
-
-// elsewhere reports whether one of the hosts may be another machine. An empty list means a socket.
-func elsewhere(hosts string) bool {
-	return hosts != "" && slices.ContainsFunc(strings.Split(hosts, ","), func(host string) bool {
-		if name, _, err := net.SplitHostPort(host); err == nil {
-			host = name
-		}
-		host = strings.Trim(host, "[]")
-		ip, err := netip.ParseAddr(host)
-		return host != "localhost" && (err != nil || !ip.Unmap().IsLoopback())
 	})
 }
