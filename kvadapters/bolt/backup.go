@@ -29,18 +29,26 @@ type Copy struct {
 //
 // Other calls continue during the backup, with one exception: a checkpoint for which the file outgrows its
 // memory mapping waits until the copy is complete, and all later calls wait, too. The mapping doubles as
-// the file grows, so this is rare.
+// the file grows, so this is rare. A backup ends with an error if the Store opens its file again after a
+// failed write.
 func (s *Store) Backup(ctx context.Context, path string) (Copy, error) {
-	var c Copy
-	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
-		return c, fmt.Errorf("bolt: backup: %s already exists and was not changed", path)
-	}
-	err := written(path, func(temporary string) (err error) {
-		err = s.snapshot(func(st state) error {
-			c, err = copyTo(ctx, st, temporary, s.now())
-			return err
+	return newBackup(path, func(temporary string) (Copy, error) {
+		return copyTo(temporary, s.now(), func(copy func(context.Context, state) error) error {
+			return s.snapshot(ctx, copy)
 		})
-		if err != nil {
+	})
+}
+
+// newBackup calls write with the name of a new file next to path, and gives the file its name afterwards.
+func newBackup(path string, write func(temporary string) (Copy, error)) (c Copy, err error) {
+	switch _, err := os.Lstat(path); {
+	case err == nil:
+		return c, fmt.Errorf("bolt: backup: %s already exists and was not changed", path)
+	case !errors.Is(err, os.ErrNotExist):
+		return c, fmt.Errorf("bolt: backup: %w", err)
+	}
+	err = written(path, func(temporary string) error {
+		if c, err = write(temporary); err != nil {
 			return err
 		}
 		return os.Rename(temporary, path)
@@ -59,14 +67,19 @@ type Restored struct {
 
 // Restore replaces a Store's file with the copy of a backup. The backup is read and checked completely
 // before anything changes, and is not modified. The previous file is kept next to it under a new name, even
-// if it is damaged. The copy has the owner and the permissions of the previous file. Restore fails if another
-// process has one of the two files open.
+// if it is damaged. The copy has the owner and the permissions of the previous file. A link stays one: the
+// copy replaces the file behind it. Restore fails if another process has one of the two files open.
 //
 // The Store loses the commits since the backup. The caller must handle the consequences for tokens and
 // keys.
 func Restore(ctx context.Context, backup, path string, now time.Time) (Restored, error) {
 	var r Restored
 	err := func() error {
+		names, err := namesOf(path)
+		if err != nil {
+			return err
+		}
+		path := names[0]
 		release, err := unused(path)
 		if err != nil {
 			return fmt.Errorf("%s: %w", path, err)
@@ -81,14 +94,16 @@ func Restore(ctx context.Context, backup, path string, now time.Time) (Restored,
 					return err
 				}
 			}
-			replaced := path + ".replaced-" + now.UTC().Format("20060102T150405Z")
+			suffix := ".replaced-" + now.UTC().Format("20060102T150405Z")
 			// Both names exist for a moment, so that after a crash no start finds the file missing and
 			// creates an empty store.
-			if r.Replaced, err = keep(path, replaced); err != nil {
+			if r.Replaced, err = keep(path, path+suffix); err != nil {
 				return err
 			}
-			if _, err := keep(path+logSuffix, replaced+logSuffix); err != nil {
-				return err
+			for _, name := range names {
+				if _, err := keep(name+logSuffix, name+suffix+logSuffix); err != nil {
+					return err
+				}
 			}
 			if runtime.GOOS == "windows" {
 				release() // Windows cannot replace an open file
@@ -96,7 +111,7 @@ func Restore(ctx context.Context, backup, path string, now time.Time) (Restored,
 			if err := os.Rename(temporary, path); err != nil {
 				return err
 			}
-			return remove(path + logSuffix)
+			return removeLogs(names)
 		})
 	}()
 	if err != nil {
@@ -105,10 +120,35 @@ func Restore(ctx context.Context, backup, path string, now time.Time) (Restored,
 	return r, nil
 }
 
+// namesOf returns the name of the file behind path, which may be a link or a missing file, and then path
+// itself if it is another name. A Store's log is next to the name that the Store had.
+func namesOf(path string) ([]string, error) {
+	file, err := filepath.EvalSymlinks(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return []string{path}, nil
+	case err != nil:
+		return nil, err
+	case file == path:
+		return []string{path}, nil
+	}
+	return []string{file, path}, nil
+}
+
+func removeLogs(names []string) (err error) {
+	for _, name := range names {
+		err = errors.Join(err, remove(name+logSuffix))
+	}
+	return err
+}
+
 // keep gives a file a second name and returns it, or "" if the file is missing.
 func keep(path, name string) (string, error) {
-	if _, err := os.Lstat(path); err != nil {
+	switch _, err := os.Lstat(path); {
+	case errors.Is(err, os.ErrNotExist):
 		return "", nil
+	case err != nil:
+		return "", err
 	}
 	if err := os.Link(path, name); err != nil {
 		return "", fmt.Errorf("the file that is there cannot be kept: %w; move it away, and try again", err)
@@ -189,12 +229,15 @@ func copyFile(ctx context.Context, from, to string) (c Copy, err error) {
 		return c, err
 	}
 	defer db.Close()
-	err = view(db, func(st state, taken time.Time) error {
-		// A Store in use is not a backup, so its file contains no time of a backup.
-		c, err = copyTo(ctx, st, to, time.Time{})
-		c.Taken = taken
-		return err
+	var taken time.Time
+	// A Store in use is not a backup, so its file contains no time of a backup.
+	c, err = copyTo(to, time.Time{}, func(copy func(context.Context, state) error) error {
+		return view(db, func(st state, at time.Time) error {
+			taken = at
+			return copy(ctx, st)
+		})
 	})
+	c.Taken = taken
 	return c, err
 }
 
@@ -236,48 +279,55 @@ func view(db *bbolt.DB, read func(st state, taken time.Time) error) (err error) 
 // copyStep is the number of bytes of keys and values per transaction of a copy.
 const copyStep = 4 << 20
 
-// copyTo writes every record of a state to the file, and checks the file. It stores taken in the file
-// unless it is zero.
-func copyTo(ctx context.Context, st state, path string, taken time.Time) (c Copy, err error) {
+// copyTo calls read, which passes a state to copy, and writes every record of the state to a new file. It
+// stores taken in the file unless it is zero. read has returned when the file is synced and checked.
+func copyTo(path string, taken time.Time,
+	read func(copy func(context.Context, state) error) error) (c Copy, err error) {
 	c.Taken = taken
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{NoSync: true, FreelistType: bbolt.FreelistMapType})
-	if err != nil {
-		return c, err
-	}
-	defer db.Close() // a damaged page may panic
-	w := copier{ctx: ctx, db: db}
-	err = func() error {
-		if err := w.begin(st.tx.Bucket(bucketVerge), taken); err != nil {
-			return err
-		}
-		for t, name := range tableBuckets {
-			if st.tx.Bucket(name) == nil {
-				return damaged(fmt.Sprintf("bucket %q is missing", name))
-			}
-			n, err := w.table(table(t), st)
-			if err != nil {
+	c.Bytes, err = newFile(path, func(db *bbolt.DB) error {
+		return read(func(ctx context.Context, st state) error {
+			w := copier{ctx: ctx, db: db}
+			if err := w.begin(st.tx.Bucket(bucketVerge), taken); err != nil {
 				return err
 			}
-			switch table(t) {
-			case itemTable:
-				c.Items = n
-			case taskTable:
-				c.Tasks = n
+			var rows [tables]int
+			for t, name := range tableBuckets {
+				if st.tx.Bucket(name) == nil {
+					return damaged(fmt.Sprintf("bucket %q is missing", name))
+				}
+				if rows[t], err = w.table(table(t), st); err != nil {
+					return err
+				}
 			}
-		}
-		return db.Sync()
-	}()
+			c.Items, c.Tasks = rows[itemTable], rows[taskTable]
+			return nil
+		})
+	})
+	return c, err
+}
+
+// newFile writes a file by fill, syncs and checks it, and returns its size. The file is missing or empty
+// before.
+func newFile(path string, fill func(*bbolt.DB) error) (int64, error) {
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{NoSync: true, FreelistType: bbolt.FreelistMapType})
+	if err != nil {
+		return 0, err
+	}
+	defer db.Close() // fill may panic
+	if err = fill(db); err == nil {
+		err = db.Sync()
+	}
 	if err = errors.Join(err, db.Close()); err != nil {
-		return c, err
+		return 0, err
 	}
 	if err := checkFile(path); err != nil {
-		return c, err
+		return 0, err
 	}
 	info, err := os.Stat(path)
-	if err == nil {
-		c.Bytes = info.Size()
+	if err != nil {
+		return 0, err
 	}
-	return c, err
+	return info.Size(), nil
 }
 
 // copier writes to a file that is not in use yet.

@@ -5,12 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -307,6 +309,9 @@ func TestBackup_Errors(t *testing.T) {
 	if b, err := os.ReadFile(there); err != nil || string(b) != "mine" {
 		t.Errorf("the file has become %q (%v)", b, err)
 	}
+	if _, err := s.Backup(t.Context(), filepath.Join(there, "backup")); !errors.Is(err, syscall.ENOTDIR) {
+		t.Errorf("below a file: %v", err)
+	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("the server stops"))
 	path := filepath.Join(dir, "backup")
@@ -342,5 +347,36 @@ func TestRestore_WithLog(t *testing.T) {
 		return nil
 	}); err != nil || items != 2 {
 		t.Errorf("ReadBackup returns %d items, %v", items, err)
+	}
+}
+
+// A link stays one: the data stay on the disk that the operator chose.
+func TestRestore_SymbolicLink(t *testing.T) {
+	backup := filepath.Join(t.TempDir(), "backup")
+	writing(filled(t))(t, backup)
+	file, log := logged(t)
+	for _, opened := range []string{"link", "file"} {
+		dir := t.TempDir()
+		path, link := filepath.Join(dir, "file"), filepath.Join(dir, "link")
+		writing(file)(t, path)
+		writing(log)(t, filepath.Join(dir, opened)+logSuffix)
+		if err := os.Symlink(path, link); err != nil {
+			t.Skipf("this system has no symbolic links: %v", err)
+		}
+		r, err := Restore(t.Context(), backup, link, time.Now())
+		if err != nil || filepath.Dir(r.Replaced) != dir {
+			t.Errorf("opened by the %s: %+v, %v", opened, r, err)
+			continue
+		}
+		if to, err := os.Readlink(link); err != nil || to != path {
+			t.Errorf("opened by the %s: the link has become %q, %v", opened, to, err)
+		}
+		if !maps.Equal(content(t, path), content(t, backup)) {
+			t.Errorf("opened by the %s: the file behind the link is not the backup", opened)
+		}
+		if logs, err := filepath.Glob(filepath.Join(dir, "*"+logSuffix)); err != nil || len(logs) != 1 ||
+			!strings.Contains(logs[0], opened+".replaced-") {
+			t.Errorf("opened by the %s: the logs are %v, %v", opened, logs, err)
+		}
 	}
 }

@@ -88,6 +88,8 @@ type Store struct {
 	active *layer // changes in the half of the log that is written; all are on disk
 	frozen *layer // changes in the other half, if a checkpoint has not yet written them to the file; or nil
 
+	snapshots []context.CancelCauseFunc // since the file was opened, including those that have ended
+
 	log        *commitLog
 	checkpoint checkpoint
 	doubt      atomic.Bool // the log has a record that may not be on disk
@@ -239,14 +241,20 @@ func (s *Store) read(newer *layer, f func(state) error) (err error) {
 	})
 }
 
-// snapshot calls f with the current data, which stays the same while the Store changes.
-func (s *Store) snapshot(f func(state) error) (err error) {
+// errReopening is the reason why a snapshot ends early.
+var errReopening = errors.New("the store opens its file again after a failed write; try again")
+
+// snapshot calls f with the current data, which stays the same while the Store changes. bbolt cannot close
+// a file that is read, so f must end soon after its context.
+func (s *Store) snapshot(ctx context.Context, f func(context.Context, state) error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if r := recover(); r != nil {
 			err = damaged(r)
 		}
 	}()
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
 	var st state
 	err = func() (err error) {
 		if err := s.readable(); err != nil {
@@ -264,13 +272,22 @@ func (s *Store) snapshot(f func(state) error) (err error) {
 		if s.frozen != nil {
 			st.layers = append(st.layers, s.frozen) // it does not change
 		}
+		s.snapshots = append(s.snapshots, end)
 		return nil
 	}()
 	if err != nil {
 		return err
 	}
 	defer st.tx.Rollback()
-	return f(st)
+	return f(ctx, st)
+}
+
+// endSnapshots ends all snapshots, without waiting for them. The caller holds opened.
+func (s *Store) endSnapshots() {
+	for _, end := range s.snapshots {
+		end(errReopening)
+	}
+	s.snapshots = nil
 }
 
 // Close finishes the commits in progress, rejects later ones, writes the log's changes to the file, removes

@@ -35,11 +35,11 @@ func Compact(ctx context.Context, path string) (Compacted, error) {
 }
 
 func compact(ctx context.Context, path string) (c Compacted, err error) {
-	// A link stays one: the copy replaces the file behind it. The log is next to the name that the Store had.
-	name := path
-	if path, err = filepath.EvalSymlinks(path); err != nil {
+	names, err := namesOf(path) // a link stays one: the copy replaces the file behind it
+	if err != nil {
 		return c, err
 	}
+	path = names[0]
 	info, err := os.Stat(path)
 	if err != nil {
 		return c, err
@@ -50,8 +50,8 @@ func compact(ctx context.Context, path string) (c Compacted, err error) {
 	if err := precheck(path); err != nil {
 		return c, err
 	}
-	for _, used := range []string{name, path} {
-		if err := absorbLog(used); err != nil {
+	for _, name := range names {
+		if err := absorbLog(name); err != nil {
 			return c, err
 		}
 	}
@@ -115,12 +115,10 @@ func openExclusively(path string) (db *bbolt.DB, err error) {
 }
 
 // compactTo copies all records to a new file.
-func compactTo(ctx context.Context, db *bbolt.DB, to string) (c Copy, err error) {
-	err = view(db, func(st state, _ time.Time) error {
-		c, err = copyTo(ctx, st, to, time.Time{})
-		return err
+func compactTo(ctx context.Context, db *bbolt.DB, to string) (Copy, error) {
+	return copyTo(to, time.Time{}, func(copy func(context.Context, state) error) error {
+		return view(db, func(st state, _ time.Time) error { return copy(ctx, st) })
 	})
-	return c, err
 }
 
 // sameAccess gives a file the permissions and the owner of another one, and syncs it.

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -29,34 +28,21 @@ type Records struct {
 // if it exists after WriteBackup has returned, it is complete, on disk and checked.
 func WriteBackup(
 	ctx context.Context, path string, next func() (*Records, error), now func() time.Time,
-) (c Copy, err error) {
-	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
-		return c, fmt.Errorf("bolt: backup: %s already exists and was not changed", path)
-	}
-	err = written(path, func(temporary string) error {
-		if err := os.Remove(temporary); err != nil { // bbolt creates it
-			return err
-		}
-		if c, err = writeRecords(ctx, temporary, next, now); err != nil {
-			return err
-		}
-		return os.Rename(temporary, path)
+) (Copy, error) {
+	return newBackup(path, func(temporary string) (c Copy, err error) {
+		c.Bytes, err = newFile(temporary, func(db *bbolt.DB) error {
+			return c.fill(ctx, db, next, now)
+		})
+		return c, err
 	})
-	if err != nil {
-		return Copy{}, fmt.Errorf("bolt: backup to %s: %w", path, err)
-	}
-	return c, nil
 }
 
-func writeRecords(
-	ctx context.Context, path string, next func() (*Records, error), now func() time.Time,
-) (c Copy, err error) {
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{NoSync: true, FreelistType: bbolt.FreelistMapType})
-	if err != nil {
-		return c, err
-	}
-	err = db.Update(func(tx *bbolt.Tx) error {
-		for _, name := range [][]byte{bucketVerge, bucketItems, bucketExpiry, bucketTasks, bucketDue} {
+// fill writes the rows to a new file, and counts them.
+func (c *Copy) fill(
+	ctx context.Context, db *bbolt.DB, next func() (*Records, error), now func() time.Time,
+) error {
+	err := db.Update(func(tx *bbolt.Tx) error {
+		for _, name := range append([][]byte{bucketVerge}, tableBuckets[:]...) {
 			if _, err := tx.CreateBucket(name); err != nil {
 				return err
 			}
@@ -72,28 +58,15 @@ func writeRecords(
 			err = db.Update(r.write)
 		}
 	}
-	if err == nil {
-		c.Taken = now()
-		err = db.Update(func(tx *bbolt.Tx) error {
-			taken := binary.BigEndian.AppendUint64(nil, sortable(c.Taken))
-			c.Items, c.Tasks = tx.Bucket(bucketItems).Stats().KeyN, tx.Bucket(bucketTasks).Stats().KeyN
-			return tx.Bucket(bucketVerge).Put(keyTaken, taken)
-		})
+	if err != nil {
+		return err
 	}
-	if err == nil {
-		err = db.Sync()
-	}
-	if err = errors.Join(err, db.Close()); err != nil {
-		return c, err
-	}
-	if err := checkFile(path); err != nil {
-		return c, err
-	}
-	info, err := os.Stat(path)
-	if err == nil {
-		c.Bytes = info.Size()
-	}
-	return c, err
+	c.Taken = now()
+	return db.Update(func(tx *bbolt.Tx) error {
+		taken := binary.BigEndian.AppendUint64(nil, sortable(c.Taken))
+		c.Items, c.Tasks = tx.Bucket(bucketItems).Stats().KeyN, tx.Bucket(bucketTasks).Stats().KeyN
+		return tx.Bucket(bucketVerge).Put(keyTaken, taken)
+	})
 }
 
 func (r *Records) write(tx *bbolt.Tx) error {

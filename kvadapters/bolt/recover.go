@@ -222,6 +222,7 @@ func (r *recovery) reopenLog() error {
 func (r *recovery) openAnew() error {
 	r.opened.Lock()
 	defer r.opened.Unlock()
+	r.endSnapshots()
 	if r.db != nil {
 		_ = r.db.Close() // opening the file reports any fault
 		r.db = nil

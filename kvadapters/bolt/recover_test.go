@@ -3,6 +3,7 @@ package bolt
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -227,6 +228,31 @@ func TestRecovery_ImmediateResult(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A backup that takes long must not keep the Store from opening its file again: all calls wait for that.
+func TestRecovery_EndsBackup(t *testing.T) {
+	d := &fakeDisk{}
+	s, _ := onDisk(t, d)
+	copying, ended := make(chan struct{}), make(chan error)
+	go func() {
+		ended <- s.snapshot(t.Context(), func(ctx context.Context, _ state) error {
+			close(copying)
+			<-ctx.Done()
+			return context.Cause(ctx)
+		})
+	}()
+	<-copying
+	d.once(notAppended)
+	if err := s.Commit(t.Context(), putTx("failed", "failed")); !errors.Is(err, kv.ErrUnavailable) {
+		t.Errorf("the commit: %v", err)
+	}
+	if err := get(t, s, "before"); err != nil {
+		t.Error(err)
+	}
+	if err := <-ended; !errors.Is(err, errReopening) {
+		t.Errorf("the backup: %v, want %v", err, errReopening)
 	}
 }
 
