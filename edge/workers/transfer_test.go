@@ -200,7 +200,9 @@ func TestStoreRoute_Rejections(t *testing.T) {
 		})
 	}
 	s.t = t
-	s.want(s.action("p0", "lock", ""), http.StatusOK, "")
+	// RFC 9110, 11.1: the case of the scheme does not matter.
+	s.want(s.do("POST", get(""), http.Header{"Authorization": {"bearer  " + operatorToken}},
+		[]byte(`{"action":"lock","partition":"p0"}`)), http.StatusOK, "")
 	for name, rows := range map[string]string{
 		"no base64":        `"items":[{"name":"x","value":"!","tx":"t"}]`,
 		"no name":          `"items":[{"name":"a b","value":"","tx":"t"}]`,

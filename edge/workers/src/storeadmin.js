@@ -63,7 +63,7 @@ async function carryOut(on, partition, what, input) {
   }
 }
 
-const configured = "configured";
+const configured = "configuration"; // as the audit names it
 
 // authorize returns the id of the token that may create a backup, or the guest's response. The guest checks
 // every token, because it counts the wrong ones. The configured token is accepted even if the guest fails,
@@ -84,10 +84,12 @@ async function authorize(header, client, { ask, token }) {
   return { operator: JSON.parse(abi.textOf(response.body)).id };
 }
 
-// hasToken compares hashes, as the core does with the same token.
+// hasToken compares hashes, as the core does with the same token. The case of the scheme does not matter (RFC 9110,
+// 11.1).
 async function hasToken(header, token) {
   const value = header.Authorization?.length === 1 ? header.Authorization[0] : "";
-  if (token === "" || !value.startsWith("Bearer ")) return false;
+  const given = /^bearer +(.*)$/i.exec(value)?.[1];
+  if (token === "" || given === undefined) return false;
   const hash = (s) => crypto.subtle.digest("SHA-256", abi.bytesOf(s));
-  return crypto.subtle.timingSafeEqual(await hash(value.slice("Bearer ".length)), await hash(token));
+  return crypto.subtle.timingSafeEqual(await hash(given), await hash(token));
 }
