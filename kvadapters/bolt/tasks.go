@@ -75,26 +75,9 @@ func (s *Store) Claim(
 	var taken []*knownTask
 	frontier := t.frontier
 	err = s.view(ctx, func(st state) error {
-		prefix := partitionKey(p)
-		cursor := st.seek(dueTable, frontier)
-		key, _ := cursor.next()
-		known := t.order.Iter()
-		defer known.Release()
-		more := known.First()
-		for {
-			// first is the earlier of the first task after the frontier and the first known one.
-			var first *knownTask
-			onDisk := key != nil && bytes.HasPrefix(key, prefix)
-			if onDisk {
-				first = &knownTask{id: string(key[len(prefix)+8:]),
-					ready: binary.BigEndian.Uint64(key[len(prefix):])}
-			}
-			if more && (!onDisk || t.order.Less(known.Item(), first)) {
-				first, onDisk = known.Item(), false
-			}
-			if first == nil {
-				return nil
-			}
+		due := t.walk(st, partitionKey(p))
+		defer due.known.Release()
+		for first := due.first(); first != nil; first = due.first() {
 			if len(taken) >= n || first.ready > sortable(now) {
 				next = fromSortable(first.ready)
 				return nil
@@ -103,20 +86,16 @@ func (s *Store) Claim(
 			if body == nil {
 				return fmt.Errorf("task %q has a due time but no body: %w", first.id, damaged("index"))
 			}
-			due, payload := decodeTask(body)
+			at, payload := decodeTask(body)
 			claimed = append(claimed, kv.Task{
 				ID:      first.id,
-				Due:     fromSortable(due),
+				Due:     fromSortable(at),
 				Payload: append([]byte{}, payload...),
 			})
 			taken = append(taken, first)
-			if onDisk {
-				frontier = append(bytes.Clone(key), 0) // the next possible key
-				key, _ = cursor.next()
-			} else {
-				more = known.Next()
-			}
+			frontier = due.skip(frontier)
 		}
+		return nil
 	})
 	if err != nil {
 		return nil, time.Time{}, err
@@ -131,6 +110,50 @@ func (s *Store) Claim(
 		claimed[i].Lease = k.lease
 	}
 	return claimed, next, nil
+}
+
+// dueTasks walks the tasks of a partition by the time when they are ready: those after the frontier in the
+// file, and the known ones.
+type dueTasks struct {
+	prefix []byte
+	file   *cursor
+	key    []byte // of the next task in the file; nil at the end
+	known  btree.IterG[*knownTask]
+	less   func(a, b *knownTask) bool
+	more   bool // known has an item
+	inFile bool // the first task is in the file
+}
+
+// walk returns the tasks. The caller releases known.
+func (t *tasks) walk(st state, prefix []byte) *dueTasks {
+	d := &dueTasks{prefix: prefix, file: st.seek(dueTable, t.frontier), known: t.order.Iter(),
+		less: t.order.Less}
+	d.key, _ = d.file.next()
+	d.more = d.known.First()
+	return d
+}
+
+// first returns the first task, or nil at the end.
+func (d *dueTasks) first() (first *knownTask) {
+	if d.inFile = d.key != nil && bytes.HasPrefix(d.key, d.prefix); d.inFile {
+		first = &knownTask{id: string(d.key[len(d.prefix)+8:]),
+			ready: binary.BigEndian.Uint64(d.key[len(d.prefix):])}
+	}
+	if d.more && (!d.inFile || d.less(d.known.Item(), first)) {
+		first, d.inFile = d.known.Item(), false
+	}
+	return first
+}
+
+// skip continues after the first task, and returns the frontier after it.
+func (d *dueTasks) skip(frontier []byte) []byte {
+	if !d.inFile {
+		d.more = d.known.Next()
+		return frontier
+	}
+	frontier = append(bytes.Clone(d.key), 0) // the next possible key
+	d.key, _ = d.file.next()
+	return frontier
 }
 
 // holds reports whether the task's latest claim has this lease.
