@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -78,10 +79,9 @@ const (
 	defaultWait = time.Second
 )
 
-// connect creates a client. It does not connect yet.
-func connect(rawURL string, c Config) (redis.UniversalClient, error) {
-	u, err := url.Parse(rawURL)
-	if err != nil {
+// parseURL returns the URL of a store for the client, and the kind of client: "", "cluster" or "sentinel".
+func parseURL(text string) (u *url.URL, kind string, err error) {
+	if u, err = url.Parse(text); err != nil {
 		var detail *url.Error // contains the whole URL, with its password
 		if errors.As(err, &detail) {
 			err = detail.Err
@@ -92,12 +92,16 @@ func connect(rawURL string, c Config) (redis.UniversalClient, error) {
 			err = errors.New("the part between // and / is not user:password@host:port; " +
 				"escape special characters of the password")
 		}
-		return nil, fmt.Errorf("redis: the URL cannot be read: %w", err)
+		return nil, "", fmt.Errorf("redis: the URL cannot be read: %w", err)
 	}
 	scheme, kind, _ := strings.Cut(u.Scheme, "+")
-	if scheme != "redis" && scheme != "rediss" && (scheme != "unix" || kind != "") {
-		return nil, fmt.Errorf("redis: scheme %q: want redis or rediss, "+
+	switch {
+	case scheme != "redis" && scheme != "rediss" && (scheme != "unix" || kind != ""):
+		return nil, "", fmt.Errorf("redis: scheme %q: want redis or rediss, "+
 			"alone or with +cluster or +sentinel, or unix", u.Scheme)
+	case !slices.Contains([]string{"", "cluster", "sentinel"}, kind):
+		return nil, "", fmt.Errorf("redis: scheme %s: want %s, %s+cluster or %s+sentinel",
+			u.Scheme, scheme, scheme, scheme)
 	}
 	u.Scheme = scheme
 	for _, fixed := range []string{
@@ -109,20 +113,20 @@ func connect(rawURL string, c Config) (redis.UniversalClient, error) {
 		"replica_only",
 	} {
 		if u.Query().Has(fixed) {
-			return nil, fmt.Errorf("redis: remove option %s from the URL: with another value "+
+			return nil, "", fmt.Errorf("redis: remove option %s from the URL: with another value "+
 				"the store cannot keep its promises", fixed)
 		}
 	}
+	return u, kind, nil
+}
+
+// connect creates a client. It does not connect yet.
+func connect(rawURL string, c Config) (redis.UniversalClient, error) {
+	u, kind, err := parseURL(rawURL)
+	if err != nil {
+		return nil, err
+	}
 	switch kind {
-	case "":
-		o, err := redis.ParseURL(u.String())
-		if err != nil {
-			return nil, unreadable(err, u)
-		}
-		o.MaintNotificationsConfig = quiet
-		common{&o.TLSConfig, &o.ReadTimeout, &o.PoolSize, &o.DialerRetries, &o.MaxRetries, &o.Protocol,
-			&o.ContextTimeoutEnabled, &o.DisableIdentity}.set(u, c)
-		return redis.NewClient(o), nil
 	case "cluster":
 		o, err := redis.ParseClusterURL(u.String())
 		if err != nil {
@@ -147,9 +151,16 @@ func connect(rawURL string, c Config) (redis.UniversalClient, error) {
 		common{&o.TLSConfig, &o.ReadTimeout, &o.PoolSize, &o.DialerRetries, &o.MaxRetries, &o.Protocol,
 			&o.ContextTimeoutEnabled, &o.DisableIdentity}.set(u, c)
 		return redis.NewFailoverClient(o), nil
+	default:
+		o, err := redis.ParseURL(u.String())
+		if err != nil {
+			return nil, unreadable(err, u)
+		}
+		o.MaintNotificationsConfig = quiet
+		common{&o.TLSConfig, &o.ReadTimeout, &o.PoolSize, &o.DialerRetries, &o.MaxRetries, &o.Protocol,
+			&o.ContextTimeoutEnabled, &o.DisableIdentity}.set(u, c)
+		return redis.NewClient(o), nil
 	}
-	return nil, fmt.Errorf("redis: scheme %s+%s: want %s, %s+cluster or %s+sentinel",
-		scheme, kind, scheme, scheme, scheme)
 }
 
 // common has the options of all kinds of clients, which have a type per kind.

@@ -235,31 +235,9 @@ func (s *Store) List(ctx context.Context, prefix kv.Key, after string, n int) ([
 	for len(items) < n {
 		const most = 128 // names, and so values, in one request
 		want := min(max(n-len(items), 16), most)
-		reply, err := s.do(ctx, request{base: base, repeatable: true,
-			args: []any{"zrangebylex", base + "n", from, to, "limit", "0", strconv.Itoa(want)}})
+		names, values, err := s.page(ctx, base, from, to, want)
 		if err != nil {
 			return nil, err
-		}
-		names, ok := reply.([]any)
-		if !ok {
-			return nil, damaged("the reply of the index is a %T", reply)
-		}
-		if len(names) == 0 {
-			break
-		}
-		get := make([]any, 1, 1+len(names))
-		get[0] = "mget"
-		for _, name := range names {
-			get = append(get, base+"i:"+text(name))
-		}
-		reply, err = s.do(ctx, request{base: base, repeatable: true, args: get})
-		if err != nil {
-			return nil, err
-		}
-		values, ok := reply.([]any)
-		if !ok || len(values) != len(names) {
-			return nil, damaged("the reply to a request for the values of %d names is a %T", len(names),
-				reply)
 		}
 		expired := false
 		for i, value := range values {
@@ -287,6 +265,38 @@ func (s *Store) List(ctx context.Context, prefix kv.Key, after string, n int) ([
 		from = "(" + text(names[len(names)-1])
 	}
 	return items, nil
+}
+
+// page returns up to n names of the index from one bound to another, and the value of each: nil for an item
+// that has expired.
+func (s *Store) page(ctx context.Context, base, from, to string, n int) (names, values []any, err error) {
+	reply, err := s.do(ctx, request{base: base, repeatable: true,
+		args: []any{"zrangebylex", base + "n", from, to, "limit", "0", strconv.Itoa(n)}})
+	if err != nil {
+		return nil, nil, err
+	}
+	names, ok := reply.([]any)
+	if !ok {
+		return nil, nil, damaged("the reply of the index is a %T", reply)
+	}
+	if len(names) == 0 {
+		return nil, nil, nil
+	}
+	get := make([]any, 1, 1+len(names))
+	get[0] = "mget"
+	for _, name := range names {
+		get = append(get, base+"i:"+text(name))
+	}
+	reply, err = s.do(ctx, request{base: base, repeatable: true, args: get})
+	if err != nil {
+		return nil, nil, err
+	}
+	values, ok = reply.([]any)
+	if !ok || len(values) != len(names) {
+		return nil, nil, damaged("the reply to a request for the values of %d names is a %T", len(names),
+			reply)
+	}
+	return names, values, nil
 }
 
 // maxClaim is the maximum number of tasks per Claim, because the server is blocked during a claim. If more
