@@ -32,7 +32,7 @@ func TestZeroConfigIsTheContract(t *testing.T) {
 	if !reflect.DeepEqual(c, want) {
 		t.Errorf("spec, Limits; contract 21, 23, 26:\n%+v, want\n%+v", c, want)
 	}
-	if n := c.Schedule.Attempts(); n != 10 {
+	if n := len(c.Schedule.Waits()) + 1; n != 10 {
 		t.Errorf("contract 26: an event has %d attempts, want 10", n)
 	}
 }

@@ -22,7 +22,7 @@ type Schedule struct {
 	Delays []time.Duration `setting:"retries_ms"`
 
 	// JitterPercent spreads each delay evenly by so much up and down, so that events which failed together do
-	// not come back together. Zero is 20; // A negative value means none. Next uses 100 for larger values,
+	// not come back together. Zero is 20. A negative value means none. Next uses 100 for larger values,
 	// which Validate rejects.
 	JitterPercent int `setting:"jitter_percent"`
 }
@@ -68,9 +68,6 @@ func (s Schedule) Next(attempts int, rnd uint64) (delay time.Duration, more bool
 
 // Waits returns the delays before the second attempt, before the third, and so on, without jitter.
 func (s Schedule) Waits() []time.Duration { return append([]time.Duration(nil), s.delays()...) }
-
-// Attempts returns how many attempts an event has in all.
-func (s Schedule) Attempts() int { return len(s.delays()) + 1 }
 
 func (s Schedule) delays() []time.Duration {
 	if s.Delays == nil {

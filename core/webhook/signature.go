@@ -72,7 +72,7 @@ func (e *VerifyError) Error() string {
 // Verify returns nil if the request was signed with secret and is recent. Otherwise it returns a
 // *VerifyError, and the receiver must return 401 (step 7). header is an http.Header; the case of its names is
 // ignored, so the map of any framework works. body is the unchanged raw body. A tolerance of zero or less is
-// DefaultTolerance.
+// 5 minutes.
 //
 // The steps, in order; the first to fail is reported:
 //

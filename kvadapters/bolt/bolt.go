@@ -141,7 +141,7 @@ func (s storeStats) Mean() float64 {
 	return float64(s.Commits) / float64(s.Transactions)
 }
 
-// storeStats returns the current counters.
+// Stats returns the current counters. Tests and benchmarks use them.
 func (s *Store) Stats() storeStats {
 	s.statsMu.Lock()
 	defer s.statsMu.Unlock()
