@@ -179,6 +179,10 @@ func aboutPostgres(s postgres.Server, on bool, seen error) About {
 	case s.Synchronous < 0:
 		failover += "Commits wait for a replica. Which one cannot be seen: " +
 			"GRANT pg_read_all_stats TO the user to see it. Promote only that one."
+	case s.Synchronous == 0:
+		const missing = "none of the connected replicas is synchronous, so writes are rejected until one is"
+		failover += "Commits wait for a replica: " + missing + "."
+		warn(missing + "; compare synchronous_standby_names with the application_name of the replicas")
 	default:
 		failover += fmt.Sprintf("Commits wait for a replica, and %d of %d connected ones can be the one. "+
 			"If it is promoted, it has all acknowledged writes. Promote no other.", s.Synchronous,

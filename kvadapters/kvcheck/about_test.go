@@ -88,6 +88,7 @@ func TestAboutPostgres(t *testing.T) {
 		{"remote_write", postgres.Server{Replicas: 1, Settings: with("*", "remote_write")}, "both lose power",
 			0},
 		{"synchronous", postgres.Server{Replicas: 2, Synchronous: 1, Settings: with("*", "on")}, "1 of 2", 0},
+		{"none synchronous", postgres.Server{Replicas: 2, Settings: with("db2", "on")}, "is synchronous", 1},
 		{"hidden", postgres.Server{Replicas: 2, Synchronous: -1, Settings: with("*", "on")}, "cannot be seen",
 			0},
 		{"no fsync", postgres.Server{Settings: map[string]string{"fsync": "off"}}, "destroy the whole", 1},
