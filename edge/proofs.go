@@ -17,10 +17,10 @@ import (
 )
 
 // ProofVerifier returns a function that verifies zero-knowledge proofs of Longfellow with the circuits of a
-// folder. It opens a circuit at its first use, and verifies so many proofs at a time; other calls wait. A
-// proof takes half a second of a processor, and up to 100 MB.
-func ProofVerifier(circuits fs.FS, concurrent int) host.VerifyProofFunc {
-	return verifierOf(longfellow.NewSet(longfellow.Folder(circuits), concurrent))
+// folder. It opens a circuit at its first use, and uses so many processors at most; other calls wait. A proof
+// takes half a second of a processor, and up to 100 MB.
+func ProofVerifier(circuits fs.FS, processors int) host.VerifyProofFunc {
+	return verifierOf(longfellow.NewSet(longfellow.Folder(circuits), processors))
 }
 
 func verifierOf(set *longfellow.Set) host.VerifyProofFunc {

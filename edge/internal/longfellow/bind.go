@@ -14,7 +14,7 @@ type binding[E any] struct {
 }
 
 // boundTerms returns the sum over a layer's terms.
-func boundTerms[E element[E]](f *field[E], l *layer, b *binding[E]) E {
+func boundTerms[E element[E]](f *field[E], l *layer, b *binding[E], slots chan struct{}) E {
 	sums := [2]E{}
 	half := func(h int) func() {
 		return func() {
@@ -23,28 +23,33 @@ func boundTerms[E element[E]](f *field[E], l *layer, b *binding[E]) E {
 			}
 		}
 	}
-	both(len(l.chunks) > 1, half(0), half(1))
+	both(slots, len(l.chunks) > 1, half(0), half(1))
 	return sums[0].add(sums[1])
 }
 
-// both calls two functions, at the same time if they have enough to do. A verification uses two processors at
-// most, so that others remain for requests.
-func both(large bool, a, b func()) {
-	if !large {
-		a()
-		b()
-		return
+// both calls two functions. It calls them at the same time if they have enough to do and a slot is free. The
+// caller holds one slot for its own processor, and both takes another one.
+func both(slots chan struct{}, large bool, a, b func()) {
+	if large {
+		select {
+		case slots <- struct{}{}:
+			var wait sync.WaitGroup
+			wait.Go(a)
+			b()
+			wait.Wait()
+			<-slots
+			return
+		default:
+		}
 	}
-	var wait sync.WaitGroup
-	wait.Go(a)
+	a()
 	b()
-	wait.Wait()
 }
 
 // selectors sets both tables of a layer.
-func selectors[E element[E]](f *field[E], tables, challenges *[2][]E) {
+func selectors[E element[E]](f *field[E], tables, challenges *[2][]E, slots chan struct{}) {
 	side := func(i int) func() { return func() { selector(f, tables[i], challenges[i]) } }
-	both(len(tables[0]) > 1<<14, side(0), side(1))
+	both(slots, len(tables[0]) > 1<<14, side(0), side(1))
 }
 
 // bindEach is a field's bind without an own loop. Terms with the same inputs follow each other.

@@ -33,6 +33,9 @@ type circuit[E element[E]] struct {
 	layers  []layer
 	// constants are the factors of terms. Zero is the factor of a term that must be zero itself.
 	constants []E
+
+	// slots has a place for each processor that may verify proofs. A nil channel allows one processor.
+	slots chan struct{}
 }
 
 // layer computes its outputs by quadratic terms: out[g] is the sum of constant * in[h0] * in[h1].

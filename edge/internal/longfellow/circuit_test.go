@@ -129,12 +129,12 @@ func TestReadCircuit_Chunks(t *testing.T) {
 	for _, t := range terms {
 		want = want.add(c.constants[t.constant].mul(b.out[t.g]).mul(b.in[0][t.h0]).mul(b.in[1][t.h1]))
 	}
-	if sum := boundTerms(f, &got.layers[0], b); sum != want {
+	if sum := boundTerms(f, &got.layers[0], b, make(chan struct{}, 1)); sum != want {
 		t.Errorf("sum %x, want %x", sum, want)
 	}
 	slow := *f
 	slow.bind = bindEach[gf]
-	if sum := boundTerms(&slow, &got.layers[0], b); sum != want {
+	if sum := boundTerms(&slow, &got.layers[0], b, nil); sum != want {
 		t.Errorf("sum %x, want %x without an own loop", sum, want)
 	}
 }

@@ -26,11 +26,11 @@
 // A proof comes from anyone. Verify rejects more than [host.MaxProof] bytes before it reads them. The circuit
 // determines every other size, so neither the time nor the memory depends on the proof's content. A proof
 // whose columns are not in its commitment is rejected after some milliseconds. Any other takes the full time,
-// about 0.6 s of a processor, and 60 MB. [Set] limits the number of verifications at a time.
+// about 0.6 s of a processor, and 60 MB. [Set] limits the processors of all verifications together.
 //
 // # Processors
 //
 // GF(2^128) is multiplied by the instruction PCLMULQDQ on amd64, if the processor has it. The build tag
-// purego leaves that out; a verification then takes three times as long. Two processors at
-// most work for one verification.
+// purego leaves that out; a verification then takes three times as long. A verification uses one processor,
+// and a second one while a slot of its [Set] is free.
 package longfellow

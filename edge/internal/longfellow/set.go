@@ -12,11 +12,11 @@ import (
 	"github.com/verge-id/verge/core/host"
 )
 
-// Set opens each circuit at its first use and keeps it. It limits the number of verifications at a time, so
+// Set opens each circuit at its first use and keeps it. It limits the processors that verifications use, so
 // that proofs leave memory and processors for other requests. Its methods may be called concurrently.
 type Set struct {
 	read  Source
-	slots chan struct{} // verifications, and circuits that are opened
+	slots chan struct{} // processors of verifications, and of circuits that are opened
 	queue chan struct{} // verifications in progress or waiting
 
 	mu      sync.Mutex
@@ -37,7 +37,7 @@ type circuitEntry struct {
 // retryAfter is how long the error of a circuit is returned before its source is read again.
 const retryAfter = time.Minute
 
-// waitingPerSlot is the maximum number of verifications that wait for one in progress.
+// waitingPerSlot is the maximum number of verifications that wait for one processor.
 const waitingPerSlot = 4
 
 var (
@@ -48,11 +48,12 @@ var (
 	ErrBusy = errors.New("longfellow: too many proofs are waiting for their verification")
 )
 
-// NewSet returns a Set with at most so many verifications at a time. Four times as many may wait.
-func NewSet(read Source, concurrent int) *Set {
-	concurrent = max(concurrent, 1)
-	return &Set{read: read, slots: make(chan struct{}, concurrent),
-		queue: make(chan struct{}, concurrent*(1+waitingPerSlot)), circuit: map[string]*circuitEntry{}}
+// NewSet returns a Set that uses at most so many processors, and one at least. A verification uses one, and a
+// second one while it is free. Four verifications for each processor may wait.
+func NewSet(read Source, processors int) *Set {
+	processors = max(processors, 1)
+	return &Set{read: read, slots: make(chan struct{}, processors),
+		queue: make(chan struct{}, processors*(1+waitingPerSlot)), circuit: map[string]*circuitEntry{}}
 }
 
 // Folder is a Source. A file has the circuit's name, with or without the ending .circuit.zst.
@@ -149,5 +150,10 @@ func (s *Set) open(ctx context.Context, name string) (*Circuit, error) {
 		return nil, err
 	}
 	defer end()
-	return Open(name, file)
+	c, err := Open(name, file)
+	if err != nil {
+		return nil, err
+	}
+	c.hash.circuit.slots, c.signature.circuit.slots = s.slots, s.slots
+	return c, nil
 }

@@ -106,4 +106,46 @@ func TestSet_Published(t *testing.T) {
 	if err := s.Verify(t.Context(), p.circuit, &p.statement, p.proof[:1000]); err != Malformed {
 		t.Error(err)
 	}
+	c, err := s.Open(t.Context(), p.circuit)
+	if err != nil || c.hash.circuit.slots != s.slots || c.signature.circuit.slots != s.slots {
+		t.Errorf("contract 56: the circuit has not the slots of the set: %v", err)
+	}
+}
+
+// TestBoth_Slots checks that the second function takes a processor only if one is free (contract 56).
+func TestBoth_Slots(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		taken, slots int
+		large        bool
+		together     bool
+	}{
+		{"one free", 1, 2, true, true},
+		{"none free", 2, 2, true, false},
+		{"one processor", 1, 1, true, false},
+		{"small", 1, 2, false, false},
+	} {
+		slots := make(chan struct{}, c.slots)
+		for range c.taken {
+			slots <- struct{}{}
+		}
+		met, finished := make(chan struct{}), false
+		first := func() {
+			if c.together {
+				wait.For(met)
+				return
+			}
+			time.Sleep(10 * time.Millisecond)
+			finished = true
+		}
+		both(slots, c.large, first, func() {
+			if !c.together && !finished {
+				t.Errorf("%s: both at the same time", c.name)
+			}
+			close(met)
+		})
+		if len(slots) != c.taken {
+			t.Errorf("%s: %d slots are taken, want %d", c.name, len(slots), c.taken)
+		}
+	}
 }

@@ -79,8 +79,8 @@ func sumcheckEquations[E element[E]](f *field[E], c *circuit[E], public []E, pro
 		for side := range b.in {
 			b.in[side] = tables.take(l.wires)
 		}
-		selectors(f, &b.in, &challenge.rounds)
-		bound := boundTerms(f, l, &b)
+		selectors(f, &b.in, &challenge.rounds, c.slots)
+		bound := boundTerms(f, l, &b, c.slots)
 		tables.give(out)
 
 		// claim is coefficient * claims[0] + alpha * coefficient * claims[1] + known + the pads so far.
