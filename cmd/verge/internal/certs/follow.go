@@ -22,7 +22,7 @@ const ExpiresSoon = 14 * 24 * time.Hour
 
 // Files is a certificate that follows its files.
 type Files struct {
-	load func() (tls.Certificate, error) // reads and checks the files
+	load func() (tls.Certificate, error) // reads and checks the files; an error may have the certificate, too
 	now  func() time.Time
 	used atomic.Pointer[tls.Certificate]
 	asks chan struct{}
@@ -73,11 +73,14 @@ func (c *Files) Follow(ctx context.Context, log *slog.Logger, m *edge.Metrics) {
 }
 
 // look loads the files, if they are valid. A renewal writes one file before the other, so a rejection is
-// logged only if a second check has the same result, or if the check was requested.
+// logged only if a second check has the same result, or if the check was requested. The certificate in use is
+// no new one, even if it has expired.
 func (c *Files) look(asked bool, log *slog.Logger, m *edge.Metrics) {
 	next, err := c.load()
-	switch used := c.used.Load(); {
-	case err != nil:
+	used := c.used.Load()
+	isUsed := slices.EqualFunc(used.Certificate, next.Certificate, bytes.Equal)
+	switch {
+	case err != nil && !isUsed:
 		if (asked || c.rejected == err.Error()) && c.said != err.Error() {
 			c.said = err.Error()
 			m.CertificateRejected(true)
@@ -88,7 +91,7 @@ func (c *Files) look(asked bool, log *slog.Logger, m *edge.Metrics) {
 	default:
 		c.rejected, c.said = "", ""
 		m.CertificateRejected(false)
-		if !slices.EqualFunc(used.Certificate, next.Certificate, bytes.Equal) {
+		if !isUsed {
 			c.used.Store(&next)
 			c.warned = time.Time{}
 			log.Info("certificate replaced", "names", NamesOf(next.Leaf),

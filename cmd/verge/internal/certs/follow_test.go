@@ -72,6 +72,10 @@ func TestCertificateLook(t *testing.T) {
 	now = now.Add(time.Hour)
 	look(false, 2, "expires soon", 2)
 	now = now.Add(9 * 24 * time.Hour)
+	err = errors.New("verify.pem expired")
+	for range 3 {
+		look(true, 2, "certificate rejected", 2) // the files have the certificate in use
+	}
 	look(false, 2, "expired: clients reject it", 1)
 	next, err = made(3, 90*24*time.Hour)
 	look(false, 3, "expires soon", 2)

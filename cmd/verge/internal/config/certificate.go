@@ -63,7 +63,8 @@ const tlsKeyVariable = "VERGE_TLS_KEY"
 // belong together, a key that other users can read, a certificate that is not valid now. It does not check
 // the validity of the other certificates of the chain: some are sent after they expired, for old clients.
 //
-// variable is the environment variable that may have the key itself.
+// The same fault has the same text at any time: [certs.Files] compares the texts. variable is the environment
+// variable that may have the key itself.
 func loadPair(sys *System, cert, key, variable string) (tls.Certificate, error) {
 	certPEM, err := afero.ReadFile(sys.FS, sys.Locate(cert))
 	keyPEM, key, keyErr := sys.readFileOr(variable, key)
@@ -83,11 +84,10 @@ func loadPair(sys *System, cert, key, variable string) (tls.Certificate, error) 
 	now := sys.Now()
 	switch from, until := pair.Leaf.NotBefore, pair.Leaf.NotAfter; {
 	case now.After(until):
-		return pair, fmt.Errorf("%s expired at %s, %s ago: install a new certificate",
-			cert, words.When(until), words.Roughly(now.Sub(until)))
+		return pair, fmt.Errorf("%s expired at %s: install a new certificate", cert, words.When(until))
 	case now.Before(from):
-		return pair, fmt.Errorf("%s is not valid before %s, in %s: wait, use the previous certificate, "+
-			"or set this machine's clock", cert, words.When(from), words.Roughly(from.Sub(now)))
+		return pair, fmt.Errorf("%s is not valid before %s: wait, use the previous certificate, "+
+			"or set this machine's clock", cert, words.When(from))
 	}
 	return pair, nil
 }
