@@ -13,6 +13,7 @@ import (
 	"text/template"
 
 	"github.com/google/uuid"
+	"github.com/spf13/afero"
 
 	"github.com/verge-id/verge/cmd/verge/internal/config"
 	"github.com/verge-id/verge/core"
@@ -160,7 +161,7 @@ func (c *initCmd) write(p *program, files []firstFile, gid int) (err error) {
 				"%w: run it as root, or choose your own directory, as in `verge init ./first`", err)
 		}
 	}()
-	if err := p.FS.MkdirAll(c.Dir, 0o755); err != nil {
+	if err := makeDir(p.FS, c.Dir, 0o755); err != nil {
 		return err
 	}
 	mode := os.FileMode(0o600)
@@ -187,13 +188,30 @@ func (c *initCmd) write(p *program, files []firstFile, gid int) (err error) {
 	if gid >= 0 {
 		dataMode = 0o770
 	}
-	if err := p.FS.MkdirAll(c.Data, dataMode); err != nil {
+	if err := makeDir(p.FS, c.Data, dataMode); err != nil {
 		return err
 	}
 	if gid >= 0 {
-		return errors.Join(p.FS.Chown(c.Data, os.Getuid(), gid), p.FS.Chmod(c.Data, dataMode))
+		return p.FS.Chown(c.Data, os.Getuid(), gid)
 	}
 	return nil
+}
+
+// makeDir creates a directory that does not exist, with this mode. Missing parent directories get mode 0755.
+// The umask does not matter, because the server's user must be able to enter all of them.
+func makeDir(fsys afero.Fs, dir string, mode os.FileMode) error {
+	if _, err := fsys.Stat(dir); err == nil {
+		return nil
+	}
+	if parent := filepath.Dir(dir); parent != dir {
+		if err := makeDir(fsys, parent, 0o755); err != nil {
+			return err
+		}
+	}
+	if err := fsys.Mkdir(dir, mode); err != nil && !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	return fsys.Chmod(dir, mode)
 }
 
 // say prints the created files and the next steps.

@@ -85,6 +85,11 @@ func syncDir(fsys afero.Fs, dir string) error {
 func ReadPrivate(fsys afero.Fs, path string) ([]byte, error) {
 	f, err := fsys.Open(path)
 	if errors.Is(err, fs.ErrPermission) {
+		if dir := closedDir(fsys, path); dir != "" {
+			return nil, fmt.Errorf("%w: the user that verge runs as cannot enter %s; "+
+				"for a user of the group verge, run `chown root:verge %s && chmod 750 %s`",
+				err, dir, dir, dir)
+		}
 		return nil, fmt.Errorf("%w: the user that verge runs as must be able to read it; "+
 			"for a user of the group verge, run `chown root:verge %s && chmod 640 %s`", err, path, path)
 	}
@@ -105,6 +110,16 @@ func ReadPrivate(fsys afero.Fs, path string) ([]byte, error) {
 			path, info.Mode().Perm(), path)
 	}
 	return io.ReadAll(f)
+}
+
+// closedDir returns the directory of path that this process cannot enter, or "".
+func closedDir(fsys afero.Fs, path string) (closed string) {
+	for dir := path; ; dir = filepath.Dir(dir) {
+		if _, err := fsys.Stat(dir); !errors.Is(err, fs.ErrPermission) || dir == filepath.Dir(dir) {
+			return closed
+		}
+		closed = filepath.Dir(dir)
+	}
 }
 
 // tooOpen is the rule for files with secrets. The owner may read such a file. Others may read it in two
