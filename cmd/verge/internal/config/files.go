@@ -18,8 +18,14 @@ import (
 
 // WritePrivate writes b to path atomically: a reader gets the old file or the new one. Only the owner can
 // read a new file. A replaced file keeps its owner, group and mode, up to 0640, because a server of another
-// user must still be able to read it.
+// user must still be able to read it. A symbolic link stays one, and its file is replaced: the server may
+// read that file by its own path.
 func WritePrivate(fsys afero.Fs, path string, b []byte) (err error) {
+	if _, onDisk := fsys.(*afero.OsFs); onDisk {
+		if file, err := filepath.EvalSymlinks(path); err == nil {
+			path = file
+		}
+	}
 	old, err := fsys.Stat(path)
 	if err != nil && !isMissing(err) {
 		return err

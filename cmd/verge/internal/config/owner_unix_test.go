@@ -3,6 +3,7 @@
 package config
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -86,6 +87,50 @@ func TestWritePrivate_KeepsOwner(t *testing.T) {
 		if names, err := os.ReadDir(dir); err != nil || len(names) != 1 {
 			t.Errorf("%s: %d files are left, %v", c.rule, len(names), err)
 		}
+	}
+}
+
+// TestWritePrivate_Link replaces the file behind a symbolic link (contract 16).
+func TestWritePrivate_Link(t *testing.T) {
+	dir := t.TempDir()
+	file, link := filepath.Join(dir, "secrets", "ring"), filepath.Join(dir, "ring")
+	err := errors.Join(os.Mkdir(filepath.Dir(file), 0o700), os.WriteFile(file, []byte("old"), 0o600),
+		os.Symlink(file, link), WritePrivate(afero.NewOsFs(), link, []byte("new")))
+	b, readErr := os.ReadFile(file)
+	info, linkErr := os.Lstat(link)
+	if err := errors.Join(err, readErr, linkErr); err != nil {
+		t.Fatal(err)
+	}
+	if string(b) != "new" || info.Mode().Type() != os.ModeSymlink {
+		t.Errorf("the file has %q, and the link is %v", b, info.Mode())
+	}
+}
+
+// closed is a file system with a directory that this process cannot enter.
+type closed struct{ afero.Fs }
+
+func (c closed) Open(name string) (afero.File, error) {
+	if strings.HasPrefix(name, "/etc/verge/") {
+		return nil, os.ErrPermission
+	}
+	return c.Fs.Open(name)
+}
+
+func (c closed) Stat(name string) (os.FileInfo, error) {
+	if strings.HasPrefix(name, "/etc/verge/") {
+		return nil, os.ErrPermission
+	}
+	return c.Fs.Stat(name)
+}
+
+func TestReadPrivate_ClosedDirectory(t *testing.T) {
+	fsys := afero.NewMemMapFs()
+	if err := fsys.MkdirAll("/etc/verge/keys", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	_, err := ReadPrivate(closed{fsys}, "/etc/verge/keys/ring.json")
+	if err == nil || !strings.Contains(err.Error(), "cannot enter /etc/verge; ") {
+		t.Errorf("%v", err)
 	}
 }
 
