@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -41,5 +42,20 @@ func TestKeyring_KeyOfPendingEvents(t *testing.T) {
 			t.Errorf("after %d days with outcomes of %s: exit code %d, want %d: %s%s", at.day, at.life, code,
 				at.want, stdout, stderr)
 		}
+	}
+}
+
+// TestKeyringAdopt_Flags gives the ring by a flag, as serve takes it.
+func TestKeyringAdopt_Flags(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "verge.db")
+	text := configFor("test", "bolt:"+path, "https://shop.example.com/hooks", "HOOK")
+	p := serveFiles(t, map[string]string{
+		"/verge.toml": strings.Replace(text, "keyring = \"/ring.json\"\n", "", 1)})
+	args := []string{"keyring", "adopt", "--config", "/verge.toml"}
+	if code := run(t.Context(), args, p); code != exitUsage {
+		t.Errorf("without a ring: exit code %d: %s", code, p.stderr)
+	}
+	if code := run(t.Context(), append(args, "--keyring", "/ring.json"), p); code != exitOK {
+		t.Errorf("exit code %d: %s", code, p.stderr)
 	}
 }

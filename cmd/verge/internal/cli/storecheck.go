@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/verge-id/verge/cmd/verge/internal/config"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/keyset"
@@ -168,15 +167,14 @@ func (pl *plan) storeRing(ctx context.Context) (kv.KV, *keyset.Ring, func() erro
 	return store, ring, closeStore, nil
 }
 
-type keyringAdoptCmd struct {
-	Config string `type:"path" required:"" placeholder:"FILE" env:"VERGE_CONFIG" help:"The configuration of the service, as for serve."`
-}
+type keyringAdoptCmd struct{ configFlags }
 
 // Help is shown by `verge keyring adopt --help`.
 func (keyringAdoptCmd) Help() string {
 	return `The store remembers the keys of its instances, and an instance with another ring
 does not start. If the ring is lost, this command makes the store accept a new one.
-Stop every instance first.
+Stop every instance first. Give the configuration of the service, with the same
+flags and variables as for serve.
 
 All data that the old ring encrypted or signed is lost: active sessions, waiting
 events, outcomes, and API keys, which must be created again. Publishers,
@@ -189,7 +187,7 @@ Example:
 }
 
 func (c *keyringAdoptCmd) Run(ctx context.Context, p *program) error {
-	pl, _, err := (&configFlags{config.Flags{Config: c.Config}}).plan(p)
+	pl, _, err := c.plan(p)
 	if err != nil {
 		return err
 	}
