@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/internal/token"
+	"github.com/verge-id/verge/core/pemfile"
 )
 
 // File is the key ring in the form of its file:
@@ -60,8 +61,12 @@ func Generate(random io.Reader, now time.Time) (File, error) {
 	return kr, err
 }
 
-// Parse parses the file's bytes. Its errors never contain a secret.
+// Parse parses the file's bytes, which may begin with a byte order mark. Its errors never contain a secret.
 func Parse(b []byte) (File, error) {
+	b, err := pemfile.Text(b)
+	if err != nil {
+		return File{}, fmt.Errorf("key ring: %w", err)
+	}
 	var f keyringFile
 	if err := json.Unmarshal(b, &f); err != nil {
 		var syntax *json.SyntaxError

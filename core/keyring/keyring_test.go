@@ -182,11 +182,20 @@ func TestRotate_ReplacedTime(t *testing.T) {
 	}
 }
 
+func TestParse_ByteOrderMark(t *testing.T) {
+	f, err := Parse([]byte("\ufeff" + `{"version":1,"keys":[{"id":"9f02ab31",` +
+		`"secret":"AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8","created":"2026-11-20T22:10:00Z"}]}`))
+	if err != nil || len(f.Keys) != 1 {
+		t.Errorf("contract 13: %v", err)
+	}
+}
+
 func TestParse_Errors(t *testing.T) {
 	const secret = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8"
 	key := `{"id":"9f02ab31","secret":"` + secret + `","created":"2026-11-20T22:10:00Z"}`
 	for _, c := range []struct{ name, file, want string }{
 		{"contract 16: empty", ``, "not JSON"},
+		{"contract 13: UTF-16", "\xff\xfe{\x00", "UTF-16"},
 		{"contract 16: cut off", `{"version":1,"keys":[` + key, "not JSON"},
 		{"contract 16: data behind", `{"version":1,"keys":[` + key + `]} x`, "not JSON"},
 		{"contract 16: no version", `{"keys":[` + key + `]}`, "version 0"},

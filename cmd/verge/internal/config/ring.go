@@ -6,7 +6,6 @@ import (
 	"github.com/spf13/afero"
 
 	"github.com/verge-id/verge/core/keyring"
-	"github.com/verge-id/verge/core/pemfile"
 )
 
 // ReadKeyring reads the key ring in a file that only its owner can read.
@@ -23,9 +22,6 @@ func parseKeyring(b []byte, path string, err error) (keyring.File, error) {
 	}
 	if err != nil {
 		return keyring.File{}, fmt.Errorf("key ring: %w", err)
-	}
-	if b, err = pemfile.Text(b); err != nil {
-		return keyring.File{}, fmt.Errorf("%s: %w", path, err)
 	}
 	ring, err := keyring.Parse(b)
 	if err != nil {
