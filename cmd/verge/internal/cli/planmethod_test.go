@@ -109,7 +109,7 @@ func methodFilesFor(t *testing.T, methods, integration string) *program {
 	head, tail, _ := strings.Cut(base, "[[publishers]]")
 	p := serveFiles(t, map[string]string{
 		"/verge.toml": head + methods + "\n[[publishers]]" + tail,
-		"/secret":     canary, "/open": canary, "/empty": "\n", "/notes": "no key",
+		"/secret":     canary, "/open": canary, "/empty": "\n", "/empty.pem": "", "/notes": "no key",
 		"/ec.pem": pemKey(t, newECKey(t)), "/rsa.pem": pemKey(t, anRSAKey(t)),
 		"/open.pem": pemKey(t, newECKey(t)), "/anchor.pem": anAnchor(),
 		"/certificate.pem": certificateOf(t, newECKey(t), "verge.example"),
@@ -198,6 +198,8 @@ func TestMethodsOfAConfiguration(t *testing.T) {
 		{in(aCamera, `url = "https://ages.example/estimate"`, ``),
 			"methods.camera.estimator.url: it is missing"},
 		{in(aWallet, `["/anchor.pem"]`, `["/none.pem"]`), "methods.wallet.openid4vp.trust_anchors: open /none.pem"},
+		{in(aWallet, `["/anchor.pem"]`, `["/anchor.pem", "/empty.pem"]`),
+			"methods.wallet.openid4vp.trust_anchors: there is no certificate in it"},
 		{in(aWallet, `["/anchor.pem"]`, `"/anchor.pem"`), "methods.wallet: trust_anchors must be a list of files"},
 		{in(aWallet, `["/anchor.pem"]`, `[1]`), "methods.wallet.openid4vp.trust_anchors: it must be a list of files"},
 		{in(aWallet, `["/anchor.pem"]`, `[]`), "methods.wallet.openid4vp.trust_anchors: there is no trust anchor"},

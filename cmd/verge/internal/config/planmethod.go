@@ -335,18 +335,18 @@ func (t *methodTable) nestedFiles(sys *System, list any, about, name string) {
 // file replaces the name of a public file in the table with its content: name_file is one file, and name is a
 // list of files.
 func (t *methodTable) file(sys *System, table map[string]any, about, name string) {
-	read := func(setting, path string) string {
+	read := func(setting, path string) (text string, ok bool) {
 		b, err := afero.ReadFile(sys.FS, path)
 		if err != nil {
 			t.ps.add("%s.%s: %v", about, setting, err)
 		}
-		return string(b)
+		return string(b), err == nil
 	}
 	if path := taken[string](t, table, name+"_file", "a text in quotes"); path != "" {
 		if _, both := table[name]; both {
 			t.ps.add("%s: %s and %s_file are both set; choose one", about, name, name)
 		}
-		table[name] = read(name+"_file", path)
+		table[name], _ = read(name+"_file", path)
 		return
 	}
 	if _, has := table[name]; !has {
@@ -359,7 +359,7 @@ func (t *methodTable) file(sys *System, table map[string]any, about, name string
 			t.ps.add("%s.%s: it must be a list of files", about, name)
 			return
 		}
-		if text := read(name, path); text != "" {
+		if text, ok := read(name, path); ok {
 			texts = append(texts, text)
 		}
 	}
