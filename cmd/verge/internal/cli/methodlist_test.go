@@ -35,7 +35,9 @@ func newListProgram(t *testing.T) *listProgram {
 	l.write("/signer.pem", l.signer.PEM())
 	const list = "[[methods.openid4vp.trust_lists]]\nformat = \"etsi-ts-119602\"\n" +
 		"signers = [\"/signer.pem\"]\n"
-	l.write("/verge.toml", []byte("[[methods]]\nname = \"bank\"\nkind = \"oidc\"\n[methods.oidc]\n"+
+	l.write("/verge.toml", []byte("[oidc_provider]\nprivate_key_files = [\"/is-not-here\"]\n"+
+		"[report]\nprivate_key_file = \"/is-not-here\"\n"+
+		"[[methods]]\nname = \"bank\"\nkind = \"oidc\"\n[methods.oidc]\n"+
 		"client_secret_file = \"/is-not-here\"\n"+
 		"[[methods]]\nname = \"wallet\"\nkind = \"openid4vp\"\n[methods.openid4vp]\nprofile = \"eu-av\"\n"+
 		list+"name = \"eu\"\nfile = \"/eu.jwt\"\n"+list+"file = \"/2.jwt\"\n"))

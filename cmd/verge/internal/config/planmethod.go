@@ -91,6 +91,8 @@ func ReadMethod(sys *System, path, name string) (Plan, error) {
 		return pl, fmt.Errorf("configuration: %w", err)
 	}
 	c.Methods = slices.DeleteFunc(c.Methods, func(m map[string]any) bool { return m["name"] != name })
+	var other File
+	c.OIDCProvider, c.Report = other.OIDCProvider, other.Report // the service's keys are not read
 	if len(c.Methods) == 0 {
 		ps.add("methods: there is no method %q", name)
 		return pl, ps.err(path)
