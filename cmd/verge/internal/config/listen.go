@@ -8,7 +8,7 @@ import (
 )
 
 func (c *File) checkListeners(sys *System, pl *Plan, ps *problems) {
-	taken := map[string]string{}
+	var taken []listener
 	for _, l := range []struct {
 		name, given, standard string
 		Plan                  *string
@@ -28,10 +28,16 @@ func (c *File) checkListeners(sys *System, pl *Plan, ps *problems) {
 			ps.add("%s: %v", l.name, err)
 			continue
 		}
-		if other := taken[addr]; other != "" && !strings.HasSuffix(addr, ":0") {
-			ps.add("%s: %s is already %s; give it another port", l.name, addr, other)
+		for _, other := range taken {
+			if other.addr == addr && sharePort(other.addr, addr) {
+				ps.add("%s: %s is already %s; give it another port", l.name, addr, other.name)
+			} else if sharePort(other.addr, addr) {
+				ps.add("%s: %s and %s of %s have the same port; give it another port", l.name, addr,
+					other.addr, other.name)
+			}
 		}
-		taken[addr], *l.Plan = l.name, addr
+		taken = append(taken, listener{l.name, addr})
+		*l.Plan = addr
 	}
 	if addr := pl.Listen.Ops; addr != "" && isPublic(addr) {
 		pl.warn("listen.ops: %s may be reachable from the Internet, and metrics and health need no "+
@@ -54,6 +60,36 @@ func (c *File) checkListeners(sys *System, pl *Plan, ps *problems) {
 			"operator token would be sent unencrypted; use a loopback address, or set tls.cert and "+
 			"tls.key, or tls.acme", pl.Listen.Admin)
 	}
+}
+
+// listener is a setting with an address.
+type listener struct{ name, addr string }
+
+// sharePort reports whether two listeners cannot have both addresses: the ports are equal, and the hosts are
+// equal or one of them stands for all addresses. Names are not looked up, except localhost.
+func sharePort(a, b string) bool {
+	hostA, portA := hostPort(a)
+	hostB, portB := hostPort(b)
+	if portA != portB || portA == 0 {
+		return false
+	}
+	return hostA == hostB || hostA == "" || hostB == ""
+}
+
+// hostPort returns the parts of a valid address. The host of all addresses is "".
+func hostPort(addr string) (host string, port int) {
+	host, name, _ := net.SplitHostPort(addr)
+	port, _ = net.LookupPort("tcp", name)
+	host = strings.ToLower(host)
+	if host == "localhost" {
+		host = "127.0.0.1" // net.Listen prefers it
+	}
+	if ip, err := netip.ParseAddr(host); err == nil {
+		if host = ip.Unmap().String(); ip.Unmap().IsUnspecified() {
+			host = ""
+		}
+	}
+	return host, port
 }
 
 // CheckAddress returns an error unless addr has the form HOST:PORT. The port is a number, or a name such as
