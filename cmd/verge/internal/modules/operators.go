@@ -60,11 +60,11 @@ func (s *Switch) answer(ctx context.Context, c *edge.Call) (any, *web.Error) {
 	if err != nil {
 		return nil, rejection(err)
 	}
+	event := "active module sent again"
 	if changed {
-		c.Changed = next.Digest
+		event, c.Changed = "module activated by an operator", next.Digest
 	}
-	s.log.Info("active module sent again", "digest", next.Digest, "operator", c.Operator,
-		"request_id", c.ID)
+	s.log.Info(event, "digest", next.Digest, "operator", c.Operator, "request_id", c.ID)
 	return admin.ModuleActivated{ModuleInUse: *s.State().Active, Changed: changed}, nil
 }
 
