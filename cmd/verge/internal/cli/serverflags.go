@@ -11,7 +11,7 @@ import (
 // serverFlags have the address of the admin listener. Each of the operators' commands embeds them.
 type serverFlags struct {
 	AdminURL  string `group:"server" placeholder:"URL" env:"VERGE_ADMIN_URL" help:"URL of the admin listener. Default: the \"verge dev\" that runs here."`
-	TokenFile string `group:"server" placeholder:"FILE" env:"VERGE_OPERATOR_TOKEN_FILE" help:"File with the operator token. Or set $$VERGE_OPERATOR_TOKEN."`
+	TokenFile string `group:"server" placeholder:"FILE" env:"VERGE_OPERATOR_TOKEN_FILE" help:"File with the operator token. Or set $$VERGE_OPERATOR_TOKEN, which overrides the variable with the file."`
 	ReadyFile string `group:"server" default:".verge/ready.json" type:"path" env:"VERGE_READY_FILE" help:"Ready file of the \"verge dev\" to use if no URL is given."`
 }
 
@@ -53,14 +53,22 @@ func noDev(readyFile, flag string) error {
 		statusFile, flag)
 }
 
-// token returns the operator token that was given, or "".
+// token returns the operator token that was given, or "". As in a server, the token in the environment
+// overrides a file that the environment names.
 func (f serverFlags) token(p *program) (string, error) {
-	if f.TokenFile == "" {
-		token, _, err := p.SecretIn(config.OperatorTokenVariable)
-		if err != nil {
-			return "", usagef("%s: %w", config.OperatorTokenVariable, err)
-		}
-		return token, nil
+	file, _ := p.Getenv(tokenFileVariable)
+	if byFlag := f.TokenFile != file; f.TokenFile != "" && byFlag {
+		return p.ownSecret("--token-file", f.TokenFile)
 	}
-	return p.ownSecret("--token-file", f.TokenFile)
+	token, isSet, err := p.SecretIn(config.OperatorTokenVariable)
+	switch {
+	case err != nil:
+		return "", usagef("%s: %w", config.OperatorTokenVariable, err)
+	case !isSet && f.TokenFile != "":
+		return p.ownSecret(tokenFileVariable, f.TokenFile)
+	}
+	return token, nil
 }
+
+// tokenFileVariable has the default of --token-file.
+const tokenFileVariable = "VERGE_OPERATOR_TOKEN_FILE"
