@@ -93,11 +93,15 @@ type Error struct {
 	Code      string           `json:"code"` // like NOT_FOUND
 	Details   []web.FieldError `json:"details"`
 	Message   string           `json:"error"`
-	RequestID string           `json:"request_id"` // finds the request in the server's log
+	RequestID string           `json:"request_id"` // finds the request in the server's log; "": no request
 }
 
 func (e *Error) Error() string {
-	text := fmt.Sprintf("%s (%s, request %s)", strings.TrimSuffix(e.Message, "."), e.Code, e.RequestID)
+	request := ""
+	if e.RequestID != "" {
+		request = ", request " + e.RequestID
+	}
+	text := fmt.Sprintf("%s (%s%s)", strings.TrimSuffix(e.Message, "."), e.Code, request)
 	for _, d := range e.Details {
 		text += "\n  " + d.Field + ": " + d.Message
 	}

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/verge-id/verge/cmd/verge/internal/adminclient"
 	"github.com/verge-id/verge/cmd/verge/internal/words"
 	"github.com/verge-id/verge/core/operate"
+	"github.com/verge-id/verge/core/web"
 )
 
 // ofIntegration lists one page of the events of an integration.
@@ -170,10 +172,16 @@ func findDelivery(ctx context.Context, client *adminclient.Client, integration, 
 			}
 		}
 		if page.Next == "" {
-			return nil, fmt.Errorf("%s has no event %s of the last 7 days", integration, id)
+			return nil, notFound("%s has no event %s of the last 7 days", integration, id)
 		}
 		after = page.Next
 	}
-	return nil, fmt.Errorf("%s is not among the latest %d events: find it with `verge delivery list --json` "+
+	return nil, notFound("%s is not among the latest %d events: find it with `verge delivery list --json` "+
 		"and give its place", id, pagesToSearch*50)
+}
+
+// notFound returns the error of an event that is not found, like that of a server.
+func notFound(format string, args ...any) error {
+	return &adminclient.Error{Status: http.StatusNotFound, Code: string(web.NotFound),
+		Message: fmt.Sprintf(format, args...)}
 }
