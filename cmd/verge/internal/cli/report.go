@@ -29,18 +29,28 @@ failure codes, retention, and the version of the service. It contains no persona
 data. The service signs it with the key of [report] in its configuration.
 
 The directory gets report.json, report.html for print, a signature for each, and the
-public key. Verify them with OpenSSL:
+public key. No file is replaced. Verify them with OpenSSL:
 
     openssl dgst -sha256 -verify report.pub -signature report.json.sig report.json
     openssl dgst -sha256 -verify report.pub -signature report.html.sig report.html
 
 Examples:
 
-    verge report --from 2026-11-01 --to 2026-11-30
+    verge report --from 2026-11-01 --to 2026-11-30 --dir report-2026-11
     verge report --publisher pub_example --dir evidence`
 }
 
+// reportNames are the names of the files, in the order in which they are written.
+var reportNames = []string{"report.json", "report.json.sig", "report.html", "report.html.sig", "report.pub"}
+
 func (c *reportCmd) Run(ctx context.Context, p *program) error {
+	for _, name := range reportNames {
+		path := filepath.Join(c.Dir, name)
+		if _, err := p.FS.Stat(path); err == nil && !c.JSON {
+			return fmt.Errorf("%s already exists and was not changed: choose another directory with --dir",
+				path)
+		}
+	}
 	client, err := c.client(p)
 	if err != nil {
 		return err
@@ -63,16 +73,10 @@ func (c *reportCmd) Run(ctx context.Context, p *program) error {
 	if err := p.FS.MkdirAll(c.Dir, 0o755); err != nil {
 		return err
 	}
-	for _, f := range []struct {
-		name    string
-		content []byte
-	}{
-		{"report.json", []byte(r.Document)}, {"report.json.sig", document},
-		{"report.html", []byte(r.Page)}, {"report.html.sig", page},
-		{"report.pub", []byte(r.PublicKey)},
-	} {
-		path := filepath.Join(c.Dir, f.name)
-		if err := afero.WriteFile(p.FS, path, f.content, fs.FileMode(0o644)); err != nil {
+	content := [][]byte{[]byte(r.Document), document, []byte(r.Page), page, []byte(r.PublicKey)}
+	for i, name := range reportNames {
+		path := filepath.Join(c.Dir, name)
+		if err := afero.WriteFile(p.FS, path, content[i], fs.FileMode(0o644)); err != nil {
 			return err
 		}
 		fmt.Fprintln(p.stdout, path)

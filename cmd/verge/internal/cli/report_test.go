@@ -164,3 +164,15 @@ func reportFiles(t *testing.T, openssl, dir string) (document []byte) {
 	}
 	return document
 }
+
+// TestReport_ExistingFile keeps an earlier report. No server is asked.
+func TestReport_ExistingFile(t *testing.T) {
+	p, _, stderr := testProgram()
+	if err := afero.WriteFile(p.FS, "/evidence/report.html.sig", []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code := run(t.Context(), []string{"report", "--dir", "/evidence"}, p)
+	if code != exitFailed || !strings.Contains(stderr.String(), "/evidence/report.html.sig already exists") {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
+}
