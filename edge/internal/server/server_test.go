@@ -957,3 +957,12 @@ func (l *lockedBuffer) String() string {
 	defer l.mu.Unlock()
 	return l.b.String()
 }
+
+// TestOpsServer_Idle: connections that send nothing end, so that they do not use up the files of the process.
+func TestOpsServer_Idle(t *testing.T) {
+	ops := New(Config{Public: listen(t), Engine: fake{}, Routes: core.Routes(core.Config{}),
+		IdleTimeout: time.Second, ReadTimeout: 2 * time.Second}).opsServer()
+	if ops.IdleTimeout != time.Second || ops.ReadTimeout != 2*time.Second {
+		t.Errorf("idle %s, read %s", ops.IdleTimeout, ops.ReadTimeout)
+	}
+}
