@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/verge-id/verge/cmd/verge/internal/config"
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/admin"
 	"github.com/verge-id/verge/core/operate"
@@ -98,9 +97,7 @@ func (c *kvBackupCmd) Run(ctx context.Context, p *program) error {
 
 type kvRestoreCmd struct {
 	Backup string `arg:"" type:"path" help:"The backup's file. It is not changed."`
-	Store  string `arg:"" optional:"" name:"url" env:"VERGE_KV" help:"bolt:FILE, the store to replace. Default: the configuration's kv."`
-
-	Config string `type:"path" placeholder:"FILE" env:"VERGE_CONFIG" help:"A server's configuration file; its kv is used."`
+	boltStore
 }
 
 // Help is shown by "verge kv restore --help".
@@ -121,22 +118,17 @@ Example:
 }
 
 func (c *kvRestoreCmd) Run(ctx context.Context, p *program) error {
-	if c.Store == "" && c.Config == "" {
-		return usagef("name the store to replace, as in bolt:/var/lib/verge/verge.db, or a --config file")
-	}
-	at, err := (&config.StoreFlags{URL: c.Store, Config: c.Config}).Read(&p.System)
-	if err != nil {
-		return usageError{err}
-	}
-	if at.Kind != kvadapters.Bolt {
-		return usagef("the store is %s, not bolt: restore it with its own tools", at.Kind)
-	}
-	now := p.Now()
-	r, err := bolt.Restore(ctx, c.Backup, at.Path, now)
+	path, err := c.path(p, "verge kv restore BACKUP bolt:/var/lib/verge/verge.db",
+		"restore it with its own tools")
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(p.stdout, "%s holds what %s has: %d items and %d tasks", at.Path, c.Backup, r.Items, r.Tasks)
+	now := p.Now()
+	r, err := bolt.Restore(ctx, c.Backup, path, now)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(p.stdout, "%s holds what %s has: %d items and %d tasks", path, c.Backup, r.Items, r.Tasks)
 	if !r.Taken.IsZero() {
 		fmt.Fprintf(p.stdout, ", as of %s, %s ago", r.Taken.UTC().Format(time.RFC3339),
 			now.Sub(r.Taken).Round(time.Second))

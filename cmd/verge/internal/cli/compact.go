@@ -4,16 +4,13 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/verge-id/verge/cmd/verge/internal/config"
-	"github.com/verge-id/verge/kvadapters"
 	"github.com/verge-id/verge/kvadapters/bolt"
 )
 
 type kvCompactCmd struct {
-	Store string `arg:"" optional:"" name:"url" env:"VERGE_KV" help:"bolt:FILE, the store to compact. Default: the configuration's kv."`
+	boltStore
 
-	Config string `type:"path" placeholder:"FILE" env:"VERGE_CONFIG" help:"A server's configuration file; its kv is used."`
-	JSON   bool   `name:"json" help:"Print JSON."`
+	JSON bool `name:"json" help:"Print JSON."`
 }
 
 // Help is shown by "verge kv compact --help".
@@ -38,17 +35,12 @@ Example:
 }
 
 func (c *kvCompactCmd) Run(ctx context.Context, p *program) error {
-	if c.Store == "" && c.Config == "" {
-		return usagef("name the store to compact, as in bolt:/var/lib/verge/verge.db, or a --config file")
-	}
-	at, err := (&config.StoreFlags{URL: c.Store, Config: c.Config}).Read(&p.System)
+	path, err := c.path(p, "verge kv compact bolt:/var/lib/verge/verge.db",
+		"its server manages its own space")
 	if err != nil {
-		return usageError{err}
+		return err
 	}
-	if at.Kind != kvadapters.Bolt {
-		return usagef("the store is %s, not bolt: its server manages its own space", at.Kind)
-	}
-	done, err := bolt.Compact(ctx, at.Path)
+	done, err := bolt.Compact(ctx, path)
 	if err != nil {
 		return err
 	}
@@ -59,9 +51,9 @@ func (c *kvCompactCmd) Run(ctx context.Context, p *program) error {
 			After  int64  `json:"bytes_after"`
 			Items  int    `json:"items"`
 			Tasks  int    `json:"tasks"`
-		}{at.Path, done.Before, done.Bytes, done.Items, done.Tasks})
+		}{path, done.Before, done.Bytes, done.Items, done.Tasks})
 	}
-	fmt.Fprintf(p.stdout, "%s has %d bytes now, %d before: %d items and %d tasks.\n", at.Path, done.Bytes,
+	fmt.Fprintf(p.stdout, "%s has %d bytes now, %d before: %d items and %d tasks.\n", path, done.Bytes,
 		done.Before, done.Items, done.Tasks)
 	return nil
 }

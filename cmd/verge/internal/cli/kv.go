@@ -7,6 +7,7 @@ import (
 
 	"github.com/verge-id/verge/cmd/verge/internal/config"
 	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/kvadapters"
 	"github.com/verge-id/verge/kvadapters/kvcheck"
 )
 
@@ -19,6 +20,26 @@ type kvCommands struct {
 	Export  kvExportCmd  `cmd:"" help:"Write the store of a Cloudflare Worker to a backup file."`
 	Import  kvImportCmd  `cmd:"" help:"Replace the store of a Cloudflare Worker with a backup."`
 	Unlock  kvUnlockCmd  `cmd:"" help:"End the lock of a Cloudflare Worker's store."`
+}
+
+// boltStore selects the file of a bolt store that no server uses.
+type boltStore struct {
+	Store string `arg:"" optional:"" name:"url" env:"VERGE_KV" help:"bolt:FILE, the store of a server. Default: the configuration's kv."`
+
+	Config string `type:"path" placeholder:"FILE" env:"VERGE_CONFIG" help:"A server's configuration file; its kv is used."`
+}
+
+// path returns the path of the store's file. example is a command line with a store. instead is the advice
+// for a store of another kind.
+func (b *boltStore) path(p *program, example, instead string) (string, error) {
+	at, err := (&config.StoreFlags{URL: b.Store, Config: b.Config}).Read(&p.System, example)
+	if err != nil {
+		return "", usageError{err}
+	}
+	if at.Kind != kvadapters.Bolt {
+		return "", usagef("the store is %s, not bolt: %s", at.Kind, instead)
+	}
+	return at.Path, nil
 }
 
 type kvCheckCmd struct {
@@ -52,7 +73,7 @@ Examples:
 }
 
 func (c *kvCheckCmd) Run(ctx context.Context, p *program) error {
-	at, err := c.Read(&p.System)
+	at, err := c.Read(&p.System, "verge kv check redis://10.0.0.5:6379")
 	if err != nil {
 		return usageError{err}
 	}

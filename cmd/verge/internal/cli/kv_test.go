@@ -36,7 +36,7 @@ func TestKVCheckRejections(t *testing.T) {
 		code      int
 		wants     string
 	}{
-		{"no store named", "", exitUsage, "give the store to check"},
+		{"no store named", "", exitUsage, "name the store, as in `verge kv check redis://"},
 		{"a store of Verge's own", "memory", exitUsage, "it is part of Verge"},
 		{"another store of Verge's own", "miniredis", exitUsage, "it is part of Verge"},
 		{"a scheme mistyped", "reddis://verge:wr0ng@" + m.Addr(), exitUsage,

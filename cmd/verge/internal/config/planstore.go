@@ -1,7 +1,6 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 	"path/filepath"
 
@@ -145,11 +144,12 @@ type StoreFlags struct {
 	Replicas     int    `placeholder:"N" help:"Redis: number of replicas that must confirm a write."`
 }
 
-// Read returns the store of the flags and the configuration.
-func (c *StoreFlags) Read(sys *System) (kvadapters.Address, error) {
+// Read returns the store of the flags and the configuration. example is a command line with a store, for the
+// error without a store.
+func (c *StoreFlags) Read(sys *System, example string) (kvadapters.Address, error) {
 	var conf File
 	var ps problems
-	source := "kv check"
+	source := "store"
 	if c.Config != "" {
 		source = c.Config
 		if err := readConfig(sys.FS, c.Config, &conf, &ps); err != nil {
@@ -173,12 +173,11 @@ func (c *StoreFlags) Read(sys *System) (kvadapters.Address, error) {
 	conf.KV = sys.readKV(c.URL, conf.KV, &ps)
 	switch conf.KV {
 	case "":
-		return kvadapters.Address{}, errors.New("give the store to check, " +
-			"as in `verge kv check redis://10.0.0.5:6379`, or a --config file")
+		return kvadapters.Address{}, fmt.Errorf("name the store, as in `%s`, or a --config file with kv",
+			example)
 	case "memory", "miniredis":
-		return kvadapters.Address{},
-			fmt.Errorf("kv %s: it is part of Verge and needs no "+
-				"check; give a redis:// or postgres:// URL or bolt:FILE", conf.KV)
+		return kvadapters.Address{}, fmt.Errorf("kv %s: it is part of Verge and has no data on disk; "+
+			"name another store, as in `%s`", conf.KV, example)
 	}
 	var pl Plan
 	conf.checkStore(sys, &pl, &ps)
