@@ -78,7 +78,7 @@ func (c *File) check(sys *System, ps *problems) Plan {
 	c.checkConsole(&pl, ps)
 	token := c.readOperatorToken(sys, &pl, ps)
 	c.checkKeyring(sys, &pl, ps)
-	c.checkStore(sys, &pl, ps)
+	c.checkStore(sys, &StoreFlags{}, &pl, ps)
 	pl.Engine = c.checkEngine(sys, ps)
 	if at := pl.Engine; at.Module != "" && at.Trust.SHA256 == "" && at.Trust.Key == nil {
 		pl.warn("engine.module: not pinned, so anyone who can write %s or has the operator token decides "+

@@ -8,7 +8,8 @@ import (
 	"github.com/verge-id/verge/kvadapters"
 )
 
-func (c *File) checkStore(sys *System, pl *Plan, ps *problems) {
+// checkStore checks the store. The settings of flags are in c already, and override the environment.
+func (c *File) checkStore(sys *System, flags *StoreFlags, pl *Plan, ps *problems) {
 	if c.KV == "" {
 		ps.add("kv: not set; for example \"bolt:/var/lib/verge/verge.db\"")
 		return
@@ -34,7 +35,7 @@ func (c *File) checkStore(sys *System, pl *Plan, ps *problems) {
 			ps.add("kv: %s cannot be written: %v", filepath.Dir(at.Path), err)
 		}
 	}
-	c.checkStoreOptions(sys, at, pl, ps)
+	c.checkStoreOptions(sys, flags, at, pl, ps)
 }
 
 // These variables replace kv, store.password_file and store.key.
@@ -45,10 +46,13 @@ const (
 )
 
 // checkStoreOptions checks the settings of the store other than its URL.
-func (c *File) checkStoreOptions(sys *System, at kvadapters.Address, pl *Plan, ps *problems) {
+func (c *File) checkStoreOptions(
+	sys *System, flags *StoreFlags, at kvadapters.Address, pl *Plan, ps *problems,
+) {
 	s := c.Store
 	held, isHeld, heldErr := sys.SecretIn(kvPasswordVariable)
-	if key, _ := sys.Getenv(kvKeyVariable); key != "" && at.Shared() {
+	isHeld = isHeld && flags.PasswordFile == ""
+	if key, _ := sys.Getenv(kvKeyVariable); key != "" && flags.Key == "" && at.Shared() {
 		s.Key = key
 	}
 	if !at.Shared() && (s.PasswordFile != "" || s.CA != "" || s.Cert != "" || s.Key != "") {
@@ -180,6 +184,6 @@ func (c *StoreFlags) Read(sys *System, example string) (kvadapters.Address, erro
 			"name another store, as in `%s`", conf.KV, example)
 	}
 	var pl Plan
-	conf.checkStore(sys, &pl, &ps)
+	conf.checkStore(sys, c, &pl, &ps)
 	return pl.Store, ps.err(source)
 }
