@@ -4,10 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"time"
 
+	"github.com/spf13/afero"
+
 	"github.com/verge-id/verge/cmd/verge/internal/adminclient"
+	"github.com/verge-id/verge/cmd/verge/internal/config"
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/kvadapters/bolt"
@@ -44,6 +48,9 @@ Examples:
 }
 
 func (c *kvExportCmd) Run(ctx context.Context, p *program) error {
+	if err := canCreate(p.FS, c.File); err != nil {
+		return err
+	}
 	client, _, partitions, err := c.store(ctx, p)
 	if err != nil {
 		return err
@@ -55,23 +62,10 @@ func (c *kvExportCmd) Run(ctx context.Context, p *program) error {
 			}
 		}
 	}
-	after := ""
-	next := func() (*bolt.Records, error) {
-		if len(partitions) == 0 {
-			return nil, nil
-		}
-		of := partitions[0]
-		page, err := client.ReadStore(ctx, of, after)
-		if err != nil {
-			return nil, fmt.Errorf("partition %s: %w", of, err)
-		}
-		if after = page.Next; after == "" {
-			partitions = partitions[1:]
-		}
-		return &bolt.Records{Partition: of, Items: page.KVItems(of), Tasks: page.KVTasks(),
-			RemovedItems: page.RemovedItems, RemovedTasks: page.RemovedTasks}, nil
+	made, err := c.export(ctx, p, client, partitions)
+	if err != nil && c.Lock {
+		return fmt.Errorf("%w\nThe Worker is locked; `verge kv unlock` ends that", err)
 	}
-	made, err := bolt.WriteBackup(ctx, c.File, next, p.Now)
 	if err != nil {
 		return err
 	}
@@ -97,6 +91,40 @@ func (c *kvExportCmd) Run(ctx context.Context, p *program) error {
 		fmt.Fprintln(p.stdout, "The Worker is locked. `verge kv unlock` lets it continue.")
 	}
 	return nil
+}
+
+// canCreate returns an error if path exists, or if its directory cannot be written.
+func canCreate(fsys afero.Fs, path string) error {
+	if _, err := fsys.Stat(path); err == nil {
+		return fmt.Errorf("%s already exists and was not changed", path)
+	}
+	f, err := afero.TempFile(fsys, filepath.Dir(path), ".verge-check-*")
+	if err != nil {
+		return config.WithAdvice(err)
+	}
+	return errors.Join(f.Close(), fsys.Remove(f.Name()))
+}
+
+// export writes the rows of the partitions to the file.
+func (c *kvExportCmd) export(ctx context.Context, p *program, client *adminclient.Client,
+	partitions []kv.Partition) (bolt.Copy, error) {
+	after := ""
+	next := func() (*bolt.Records, error) {
+		if len(partitions) == 0 {
+			return nil, nil
+		}
+		of := partitions[0]
+		page, err := client.ReadStore(ctx, of, after)
+		if err != nil {
+			return nil, fmt.Errorf("partition %s: %w", of, err)
+		}
+		if after = page.Next; after == "" {
+			partitions = partitions[1:]
+		}
+		return &bolt.Records{Partition: of, Items: page.KVItems(of), Tasks: page.KVTasks(),
+			RemovedItems: page.RemovedItems, RemovedTasks: page.RemovedTasks}, nil
+	}
+	return bolt.WriteBackup(ctx, c.File, next, p.Now)
 }
 
 type kvImportCmd struct {
