@@ -172,7 +172,8 @@ func (c *kvImportCmd) Run(ctx context.Context, p *program) error {
 	items, tasks := 0, 0
 	for _, of := range partitions {
 		if _, err := client.ChangeStore(ctx, of, adminclient.StoreFinish); err != nil {
-			return fmt.Errorf("%w\nA part of the Worker stays locked. Run the command again", err)
+			return fmt.Errorf("%w\nA part of the Worker stays locked. Run the command again with --replace",
+				err)
 		}
 		items, tasks = items+counts[of].Items, tasks+counts[of].Tasks
 	}
@@ -214,23 +215,34 @@ func (c *kvImportCmd) count(ctx context.Context, now time.Time, partitions []kv.
 // lock stops the Worker. If it has data that an import would lose, and the user has not allowed that, lock
 // ends the lock again.
 func (c *kvImportCmd) lock(ctx context.Context, client *adminclient.Client, partitions []kv.Partition) error {
-	used, interrupted := kv.Partition(""), false
+	var used kv.Partition
+	var serve []kv.Partition // before this command
 	for _, of := range partitions {
 		state, err := client.ChangeStore(ctx, of, adminclient.StoreLock)
 		if err != nil {
 			return fmt.Errorf("%w\nNothing was replaced. `verge kv unlock` ends the lock", err)
 		}
-		interrupted = interrupted || state.Interrupted
+		if state.Interrupted {
+			continue
+		}
+		serve = append(serve, of)
 		// The Worker's configuration writes publishers into the first partition.
 		if !state.Empty && of != partitions[0] {
 			used = of
 		}
 	}
-	if used == "" || c.Replace || interrupted {
+	if len(serve) < len(partitions) && slices.Contains(serve, partitions[0]) {
+		used = partitions[0] // an earlier import has finished it
+	}
+	if used == "" || c.Replace {
 		return nil
 	}
-	if err := unlock(ctx, client, partitions); err != nil {
+	if err := unlock(ctx, client, serve); err != nil {
 		return err
+	}
+	if len(serve) < len(partitions) {
+		return usagef("an earlier import has finished only a part of the Worker, and the partition %s "+
+			"serves. Add --replace to import again: this removes its new rows", used)
 	}
 	return usagef(
 		"the Worker's store is in use: its partition %s has rows. Export it first, and then add --replace",

@@ -1,12 +1,20 @@
 package cli
 
 import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/verge-id/verge/cmd/verge/internal/adminclient"
 	"github.com/verge-id/verge/cmd/verge/internal/config"
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/kv"
@@ -162,5 +170,103 @@ func onePartition(p kv.Partition) func() (*bolt.Records, error) {
 		r := rows[0]
 		rows = rows[1:]
 		return r, nil
+	}
+}
+
+// fakeStore is the store route of a Worker with partitions in these states. Its pages fail.
+type fakeStore struct {
+	states  map[string]adminclient.StoreState
+	actions []string
+}
+
+func (f *fakeStore) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	if r.Method == "GET" && r.URL.Query().Get("partition") != "" {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		fmt.Fprint(w, `{"code":"UNAVAILABLE","error":"away"}`)
+		return
+	}
+	if r.Method == "GET" {
+		fmt.Fprint(w, `{"partitions":2}`)
+		return
+	}
+	var in struct{ Action, Partition string }
+	_ = json.NewDecoder(r.Body).Decode(&in)
+	f.actions = append(f.actions, in.Action+" "+in.Partition)
+	_ = json.NewEncoder(w).Encode(f.states[in.Partition])
+}
+
+// kv runs a command of `verge kv` against the store.
+func (f *fakeStore) kv(t *testing.T, args ...string) (code int, out string) {
+	t.Helper()
+	server := httptest.NewServer(f)
+	defer server.Close()
+	p := onDisk()
+	p.Getenv = func(name string) (string, bool) { return testToken, name == config.OperatorTokenVariable }
+	return asOperator(p, serving{Admin: server.Listener.Addr().String()}, append([]string{"kv"}, args...)...)
+}
+
+func TestKVExport_Lock(t *testing.T) {
+	dir := t.TempDir()
+	there := filepath.Join(dir, "there.db")
+	if err := os.WriteFile(there, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, file string
+		locked     bool
+		says       string
+	}{
+		{"an existing file", there, false, "already exists and was not changed"},
+		{"no directory", filepath.Join(dir, "none", "move.db"), false, "no such file or directory"},
+		{"a page fails", filepath.Join(dir, "move.db"), true, "`verge kv unlock` ends that"},
+	} {
+		f := &fakeStore{}
+		code, out := f.kv(t, "export", "--lock", c.file)
+		if code != exitFailed || !strings.Contains(out, c.says) || len(f.actions) > 0 != c.locked {
+			t.Errorf("contract 60: %s: exit code %d after %q: %s", c.name, code, f.actions, out)
+		}
+	}
+	if names, err := os.ReadDir(dir); err != nil || len(names) != 1 {
+		t.Errorf("%d files are left, %v", len(names), err)
+	}
+}
+
+// TestKVImport_Again repeats an import that has finished some partitions, which serve since.
+func TestKVImport_Again(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "one.db")
+	if _, err := bolt.WriteBackup(t.Context(), file, onePartition("p0"), time.Now); err != nil {
+		t.Fatal(err)
+	}
+	type states = map[string]adminclient.StoreState
+	all := core.StorePartitions(2)
+	first, second := string(all[0]), string(all[1])
+	interrupted := states{}
+	for _, of := range all {
+		interrupted[string(of)] = adminclient.StoreState{Interrupted: true}
+	}
+	with := func(of string) states {
+		s := maps.Clone(interrupted)
+		s[of] = adminclient.StoreState{}
+		return s
+	}
+	for _, c := range []struct {
+		name     string
+		states   states
+		rejected bool
+	}{
+		{"nothing is finished", interrupted, false},
+		{"the first partition serves", with(first), true},
+		{"another partition serves", with(second), true},
+	} {
+		f := &fakeStore{states: c.states}
+		code, out := f.kv(t, "import", file)
+		if c.rejected != (code == exitUsage && strings.Contains(out, "Add --replace")) ||
+			c.rejected == slices.Contains(f.actions, "clear "+first) {
+			t.Errorf("contract 60: %s: exit code %d after %q: %s", c.name, code, f.actions, out)
+		}
+		if got := len(f.actions) - len(all); c.rejected && got != 1 {
+			t.Errorf("contract 60: %s: %d partitions were unlocked, want one", c.name, got)
+		}
 	}
 }
