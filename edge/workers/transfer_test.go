@@ -136,6 +136,8 @@ func TestImport_Lock(t *testing.T) {
 	server.Restart(t)
 	s.want(s.askForStart(integrationID), http.StatusServiceUnavailable, "UNAVAILABLE")
 	s.want(s.action("p0", "unlock", ""), http.StatusConflict, "BACKUP_REFUSED")
+	s.want(s.do("GET", s.base+admin.StorePath+"?partition=p0&after=", bearer(operatorToken), nil),
+		http.StatusConflict, "BACKUP_REFUSED")
 	if a := s.action("p0", "lock", ""); !strings.Contains(string(a.body), `"interrupted":true`) {
 		t.Errorf("lock: %d %s", a.status, a.body)
 	}

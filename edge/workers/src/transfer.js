@@ -20,13 +20,15 @@ const forgotten = 600_000_000_000n; // ns after the last page until an export en
 // whether an import of it was interrupted.
 function lock(store) {
   endExport(store);
-  const interrupted = store.fact("locked") === incomplete;
-  if (!interrupted) store.setFact("locked", "1");
+  const isIncomplete = store.fact("locked") === incomplete;
+  if (!isIncomplete) store.setFact("locked", "1");
   store.locked = true;
-  return { empty: isEmpty(store), interrupted };
+  return { empty: isEmpty(store), interrupted: isIncomplete };
 }
 
 const incomplete = "incomplete";
+
+const interrupted = "The import of this partition was interrupted, so its store is incomplete. Run the import again.";
 
 // clear begins an import: it removes all rows of a locked partition.
 function clear(store) {
@@ -60,9 +62,7 @@ function count({ sql }) {
 
 // unlock ends the lock of a partition whose import has not started.
 function unlock(store) {
-  if (store.fact("locked") === incomplete) {
-    throw new Rejected("The import of this partition was interrupted, so its store is incomplete. Run the import again.");
-  }
+  if (store.fact("locked") === incomplete) throw new Rejected(interrupted);
   return finish(store);
 }
 
@@ -96,6 +96,7 @@ export function transfer(store, action, input) {
 // page returns a page of rows and the cursor of the next page, "" for the last one. after is the cursor of
 // this page, "" for the first one.
 function page(store, after) {
+  if (store.fact("locked") === incomplete) throw new Rejected(interrupted);
   const [id, table, ...rest] = after === "" ? [begin(store), "items", ""] : after.split("/");
   const from = rest.join("/");
   if (after !== "" && store.fact("export") !== id) {
