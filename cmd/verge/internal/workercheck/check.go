@@ -5,10 +5,15 @@ package workercheck
 
 import (
 	"cmp"
+	"crypto/ecdh"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"net/netip"
 	"net/url"
 	"regexp"
 	"slices"
@@ -18,6 +23,7 @@ import (
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/problem"
+	"github.com/verge-id/verge/edge/egress"
 	"github.com/verge-id/verge/edge/workers"
 	"github.com/verge-id/verge/wasm/settings"
 )
@@ -325,9 +331,21 @@ func (c *checker) secret(at, name string) {
 // placeholder stands for a secret whose value only the Worker has.
 const placeholder = "9f4c1be07d2a8653a1d04ce2"
 
-// placeholderKey stands for a public P-256 key: the generator of the curve.
-const placeholderKey = "MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEaxfR8uEsQkf4vOblY6RA8ncDfY" +
-	"Et6zOg9KE5RdiYwpZP40Li/hp/m47n60p8D54WK84zV2sxXs7LtkBoN79R9Q=="
+// placeholderKey returns a public P-256 key that stands for the n-th key, from 1. Keys of different numbers
+// are different.
+func placeholderKey(n int) string {
+	secret := make([]byte, 32)
+	binary.BigEndian.PutUint32(secret[28:], uint32(n))
+	private, err := ecdh.P256().NewPrivateKey(secret)
+	if err != nil {
+		return ""
+	}
+	spki, err := x509.MarshalPKIXPublicKey(private.PublicKey())
+	if err != nil {
+		return ""
+	}
+	return base64.StdEncoding.EncodeToString(spki)
+}
 
 // config checks VERGE_CONFIG as the guest does, with placeholders for secrets. It returns the host of
 // base_url, the methods, and dev. ok is false if the methods are not known.
@@ -425,12 +443,14 @@ func (c *checker) keys(at string, object map[string]json.RawMessage) {
 		if json.Unmarshal(raw, &of) != nil || len(of.Keys) == 0 {
 			c.add(at+".oidc_provider", `must be like { "keys_env": ["OIDC_KEY"] }`)
 		}
+		var keys []string
 		for i, name := range of.Keys {
 			c.secret(fmt.Sprintf("%s.oidc_provider.keys_env.%d", at, i), name)
+			keys = append(keys, placeholderKey(1+slices.Index(of.Keys, name)))
 		}
 		delete(object, "oidc_provider")
-		if len(of.Keys) > 0 {
-			object["oidc_provider_keys"], _ = json.Marshal([]string{placeholderKey})
+		if len(keys) > 0 {
+			object["oidc_provider_keys"], _ = json.Marshal(keys)
 		}
 	}
 	if raw := object["report"]; raw != nil {
@@ -441,7 +461,7 @@ func (c *checker) keys(at string, object map[string]json.RawMessage) {
 			c.add(at+".report", `must be like { "key_env": "REPORT_KEY" }`)
 		} else {
 			c.secret(at+".report.key_env", of.Key)
-			object["report_key"], _ = json.Marshal(placeholderKey)
+			object["report_key"], _ = json.Marshal(placeholderKey(1))
 		}
 		delete(object, "report")
 	}
@@ -490,6 +510,7 @@ func (c *checker) site(methods method.Catalog, dev, known bool) {
 		c.add("vars.VERGE_SITE", "%v", err)
 		return
 	}
+	reported := map[string]bool{}
 	for _, p := range site.Problems(methods, dev, misread) {
 		parts := strings.SplitN(p.Member, ".", 3)
 		path := "vars.VERGE_SITE." + p.Member
@@ -497,7 +518,45 @@ func (c *checker) site(methods method.Catalog, dev, known bool) {
 			path = strings.Join(append([]string{paths[parts[0]+"."+parts[1]]}, parts[2:]...), ".")
 		}
 		c.add(path, "%s", p.Text)
+		reported[path] = true
 	}
+	for i, entry := range all["integrations"] {
+		for _, setting := range []string{"webhook_url", "alert_url"} {
+			path := paths[fmt.Sprintf("integrations.%d", i)] + "." + setting
+			var url string
+			if json.Unmarshal(entry[setting], &url) != nil || url == "" || reported[path] {
+				continue
+			}
+			if why := offLimits(url, dev); why != "" {
+				c.add(path, "events cannot reach it: %s. The Worker rejects the configuration", why)
+			}
+		}
+	}
+}
+
+// offLimits returns the reason why a Worker sends no events to a valid URL, or "". It is the rule of
+// offLimits in edge/workers/src/egress.js.
+func offLimits(raw string, dev bool) string {
+	if err := egress.New(egress.Config{Dev: dev}).Check(raw); err != nil {
+		return "the address is not public"
+	}
+	u, err := url.Parse(raw)
+	if err != nil {
+		return "the URL is malformed"
+	}
+	host := strings.ToLower(u.Hostname())
+	if _, err := netip.ParseAddr(host); err == nil || dev && host == "localhost" {
+		return ""
+	}
+	for _, end := range []string{".internal", ".local", ".home.arpa"} {
+		if strings.HasSuffix(host, end) {
+			return "the name is not public"
+		}
+	}
+	if !strings.Contains(host, ".") {
+		return "the name is not public"
+	}
+	return ""
 }
 
 // webhookSecret replaces the name of an integration's secret.
