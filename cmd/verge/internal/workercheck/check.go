@@ -4,6 +4,7 @@
 package workercheck
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/ecdh"
 	"crypto/x509"
@@ -237,11 +238,11 @@ func (c *checker) variables() {
 		default:
 			c.add(at, "the Worker has no such variable")
 		}
-		if len(value) > maxVariable {
+		if n := size(value); n > maxVariable {
 			c.add(
 				at,
 				"it has %d bytes, and a variable holds %d: put more integrations into VERGE_SITE_2 and so on",
-				len(value),
+				n,
 				maxVariable,
 			)
 		}
@@ -267,6 +268,20 @@ func (c *checker) variables() {
 			)
 		}
 	}
+}
+
+// size returns the number of bytes of a variable as wrangler sends it: the text of a string, or JSON without
+// white space.
+func size(value json.RawMessage) int {
+	var text string
+	if json.Unmarshal(value, &text) == nil {
+		return len(text)
+	}
+	var b bytes.Buffer
+	if json.Compact(&b, value) != nil {
+		return len(value)
+	}
+	return b.Len()
 }
 
 func (c *checker) oneOf(at string, value json.RawMessage, list []string) {
