@@ -65,7 +65,8 @@ var (
 	variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 )
 
-// Check reads a wrangler.jsonc as the Worker and the platform do, and returns all errors.
+// Check reads a wrangler.jsonc as the Worker and the platform do, and returns all errors, those of named
+// environments included.
 func Check(text []byte) Checked {
 	c := checker{secrets: map[string]bool{"VERGE_KEYRING": true, "VERGE_OPERATOR_TOKEN": true}}
 	var err error
@@ -76,12 +77,7 @@ func Check(text []byte) Checked {
 		text := strings.TrimPrefix(err.Error(), "hujson: ")
 		return Checked{Problems: []*Problem{{Text: "not JSON with comments: " + text}}}
 	}
-	if err := json.Unmarshal(c.plain, &c.file); err != nil {
-		c.add("", "%v", err)
-	} else {
-		c.deployment()
-		c.variables()
-	}
+	c.deployments()
 	slices.SortStableFunc(c.problems, func(a, b *Problem) int { return cmp.Compare(a.Line, b.Line) })
 	return Checked{c.problems, slices.Sorted(maps.Keys(c.secrets))}
 }
@@ -89,9 +85,66 @@ func Check(text []byte) Checked {
 type checker struct {
 	plain    []byte
 	lines    map[string]int
-	file     wrangler
-	secrets  map[string]bool
+	secrets  map[string]bool // of all deployments
 	problems []*Problem
+
+	// Of the deployment that is checked.
+	file   wrangler
+	prefix string          // "env.NAME."; "": the deployment without a named environment
+	own    map[string]bool // top-level keys that are below prefix
+	needs  map[string]bool // names of secrets
+}
+
+// notInherited are the keys that a named environment does not take from the top level.
+var notInherited = []string{"vars", "durable_objects", "analytics_engine_datasets"}
+
+// deployments checks the deployment of the top level, and those of the named environments (env). With named
+// environments, the top level is a deployment only if it has vars.
+func (c *checker) deployments() {
+	var top map[string]json.RawMessage
+	if err := json.Unmarshal(c.plain, &top); err != nil {
+		c.add("", "%v", err)
+		return
+	}
+	var environments map[string]map[string]json.RawMessage
+	if raw := top["env"]; raw != nil && json.Unmarshal(raw, &environments) != nil {
+		c.add("env", "must be an object of objects")
+	}
+	if len(environments) == 0 || top["vars"] != nil {
+		c.check(top)
+	}
+	for _, name := range slices.Sorted(maps.Keys(environments)) {
+		c.prefix, c.own = "env."+name+".", map[string]bool{}
+		all := maps.Clone(top)
+		for _, key := range notInherited {
+			delete(all, key)
+			c.own[key] = true
+		}
+		for key, value := range environments[name] {
+			all[key], c.own[key] = value, true
+		}
+		c.check(all)
+	}
+}
+
+// check checks a deployment, from its top-level keys.
+func (c *checker) check(keys map[string]json.RawMessage) {
+	c.file, c.needs = wrangler{}, map[string]bool{}
+	text, err := json.Marshal(keys)
+	if err == nil {
+		err = json.Unmarshal(text, &c.file)
+	}
+	if err == nil && keys["vars"] != nil {
+		c.file.Vars = nil // Marshal escapes characters such as <, which counts as more bytes
+		err = json.Unmarshal(keys["vars"], &c.file.Vars)
+	}
+	if err != nil {
+		c.add("", "%v", err)
+		return
+	}
+	c.deployment()
+	c.variables()
+	maps.Copy(c.secrets, c.needs)
 }
 
 // wrangler has the fields of wrangler.jsonc that matter to Verge.
@@ -101,6 +154,7 @@ type wrangler struct {
 	Flags   []string          `json:"compatibility_flags"`
 	NoMerge bool              `json:"no_bundle"`
 	Routes  []json.RawMessage `json:"routes"`
+	Route   json.RawMessage   `json:"route"`
 	Vars    map[string]json.RawMessage
 	Objects struct {
 		Bindings []struct {
@@ -127,13 +181,20 @@ type wrangler struct {
 	} `json:"limits"`
 }
 
-// add adds a problem of the value at path, or of the nearest value that contains it.
+// add adds a problem of the value at path of the deployment, or of the nearest value that contains it.
 func (c *checker) add(path, format string, args ...any) {
+	if key, _, _ := strings.Cut(path, "."); c.own[key] {
+		path = c.prefix + path
+	}
 	line, known := 0, false
 	for at := path; at != "" && !known; at, _ = upper(at) {
 		line, known = c.lines[at]
 	}
-	c.problems = append(c.problems, &Problem{Line: line, Path: path, Text: fmt.Sprintf(format, args...)})
+	p := Problem{Line: line, Path: path, Text: fmt.Sprintf(format, args...)}
+	same := func(other *Problem) bool { return *other == p } // of a value that environments inherit
+	if !slices.ContainsFunc(c.problems, same) {
+		c.problems = append(c.problems, &p)
+	}
 }
 
 func upper(path string) (string, bool) {
@@ -259,7 +320,7 @@ func (c *checker) variables() {
 		}
 	}
 	c.site(methods, dev, ok)
-	for name := range c.secrets {
+	for name := range c.needs {
 		if _, is := c.file.Vars[name]; is && !strings.HasPrefix(name, "VERGE_") {
 			c.add(
 				"vars."+name,
@@ -291,19 +352,29 @@ func (c *checker) oneOf(at string, value json.RawMessage, list []string) {
 	}
 }
 
-// hosts returns the host names of the routes.
+// hosts returns the hosts of the routes. A host that begins with * stands for all that end in its rest.
 func (c *checker) hosts() (all []string) {
+	routes := map[string]json.RawMessage{}
 	for i, raw := range c.file.Routes {
+		routes[fmt.Sprintf("routes.%d", i)] = raw
+	}
+	if c.file.Route != nil {
+		routes["route"] = c.file.Route
+	}
+	for at, raw := range routes {
 		var pattern string
 		var route struct {
 			Pattern string `json:"pattern"`
 		}
 		if json.Unmarshal(raw, &pattern) != nil {
 			if json.Unmarshal(raw, &route) != nil || route.Pattern == "" {
-				c.add(fmt.Sprintf("routes.%d", i), "it has no pattern")
+				c.add(at, "it has no pattern")
 				continue
 			}
 			pattern = route.Pattern
+		}
+		if _, behind, found := strings.Cut(pattern, "://"); found {
+			pattern = behind
 		}
 		host, _, _ := strings.Cut(pattern, "/")
 		all = append(all, strings.ToLower(host))
@@ -312,7 +383,11 @@ func (c *checker) hosts() (all []string) {
 }
 
 func (c *checker) host(at, host string, hosts []string, dev bool) {
-	if host != "" && !dev && !slices.Contains(hosts, strings.ToLower(host)) {
+	routed := func(pattern string) bool {
+		end, many := strings.CutPrefix(pattern, "*")
+		return pattern == strings.ToLower(host) || many && strings.HasSuffix(strings.ToLower(host), end)
+	}
+	if host != "" && !dev && !slices.ContainsFunc(hosts, routed) {
 		c.add(at, "no route has the host %s: add it to routes, or correct one of the two", host)
 	}
 }
@@ -340,7 +415,7 @@ func (c *checker) secret(at, name string) {
 		c.add(at, "%q is no name of a secret: use letters, digits and _", name)
 		return
 	}
-	c.secrets[name] = true
+	c.needs[name] = true
 }
 
 // placeholder stands for a secret whose value only the Worker has.

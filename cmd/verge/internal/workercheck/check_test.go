@@ -30,6 +30,26 @@ func TestCheck_TheFirstConfiguration(t *testing.T) {
 	}
 }
 
+// TestCheck_Accepted changes the first configuration in ways that the Worker and the platform accept.
+func TestCheck_Accepted(t *testing.T) {
+	for name, change := range map[string]*strings.Replacer{
+		"a wildcard": strings.NewReplacer(`{ "pattern": "verify.example.com", "custom_domain": true },`,
+			`"*.example.com/*",`),
+		"one route": strings.NewReplacer(`{ "pattern": "verify.example.com", "custom_domain": true },`, ``,
+			`"workers_dev": false,`, `"workers_dev": false, "route": "https://verify.example.com/*",`),
+		"comments": strings.NewReplacer(`"VERGE_SITE": {`,
+			`"VERGE_SITE": { // `+strings.Repeat("x", maxVariable)+"\n"),
+		"an environment": strings.NewReplacer(`"vars": {`, `"env": {"eu": {"routes": ["eu.example.com/*"],
+			"durable_objects": {"bindings": [{"name": "PARTITION", "class_name": "Partition"},
+				{"name": "LIMITS", "class_name": "Limits"}]},
+			"vars": {"VERGE_CONFIG": {"base_url": "https://eu.example.com", "test": true}}}}, "vars": {`),
+	} {
+		for _, p := range Check([]byte(change.Replace(wranglerText(t)))).Problems {
+			t.Errorf("%s: %v", name, p)
+		}
+	}
+}
+
 // Each case replaces a part of the first configuration. The error names the place, its line and the fix.
 func TestCheck_Errors(t *testing.T) {
 	for _, c := range []struct{ name, from, to, at, path, text string }{
@@ -101,6 +121,25 @@ func TestCheck_Errors(t *testing.T) {
 			`"methods": [{"name": "a", "kind": "oidc", "secrets_env": ` +
 				`{"client_secret": "A-B"}, "settings": {"isuer": "x"}}]`, `"isuer"`,
 			"vars.VERGE_CONFIG.methods.a.oidc.isuer", "no such setting"},
+		{"contract 28: a private webhook", `https://shop.example.com/webhooks/verge`, `https://10.0.0.1/hook`,
+			"webhook_url", "vars.VERGE_SITE.integrations.0.webhook_url", "not public"},
+		{"contract 28: metadata", `https://shop.example.com/webhooks/verge`, `https://169.254.169.254/x`,
+			"webhook_url", "vars.VERGE_SITE.integrations.0.webhook_url", "not public"},
+		{"contract 28: localhost", `https://shop.example.com/webhooks/verge`, `https://localhost/hook`,
+			"webhook_url", "vars.VERGE_SITE.integrations.0.webhook_url", "not public"},
+		{"contract 28: a bare name", `https://shop.example.com/webhooks/verge`, `https://shop/hook`,
+			"webhook_url", "vars.VERGE_SITE.integrations.0.webhook_url", "not public"},
+		{"contract 61: an internal name", `"secret_env":`,
+			`"alert_url": "https://hook.internal/", "secret_env":`, "alert_url",
+			"vars.VERGE_SITE.integrations.0.alert_url", "not public"},
+		{"contract 50: one key twice", `"test": true`,
+			`"test": true, "oidc_provider": {"keys_env": ["A", "A"]}`, `"VERGE_CONFIG"`,
+			"vars.VERGE_CONFIG.oidc_provider_keys", "different keys"},
+		{"contract 48: a named environment", `"vars": {`,
+			`"env": {"production": {"vars": {"LOG_CLIENT": "all"}}}, "vars": {`, "LOG_CLIENT",
+			"env.production.vars.LOG_CLIENT", "off, cut, whole"},
+		{"an environment without objects", `"vars": {`, `"env": {"production": {}}, "vars": {`, `"production"`,
+			"env.production.durable_objects.bindings", "LIMITS"},
 		{"the name of a secret", `"test": true`, `"test": true, "report": {"key_env": "A-B"}`, "A-B",
 			"vars.VERGE_CONFIG.report.key_env", "letters"},
 	} {
