@@ -48,10 +48,13 @@ const (
 // badAnswer is the reason for an invalid response. It supplements the reasons of package passkey.
 const badAnswer passkey.Reason = "answer"
 
-// allowsPasskeys reports whether passkeys count in this session.
+// allowsPasskeys reports whether passkeys count in this session on this device. On a phone they do not: a
+// phone brings its verdict to the browser that waits, and a passkey would complete the session on the phone
+// (contract 40).
 func (v *visit) allowsPasskeys() bool {
 	on := v.session.Integration.Passkeys
-	return v.Passkeys != nil && (on == integration.PasskeysPublisher || on == integration.PasskeysService)
+	return v.Passkeys != nil && v.phone == nil &&
+		(on == integration.PasskeysPublisher || on == integration.PasskeysService)
 }
 
 // wants returns the requirements of the session for a passkey.

@@ -951,3 +951,34 @@ func TestPasskeysAndARotation(t *testing.T) {
 		t.Errorf("contract 16: a passkey from before: %+v", w.record(flow))
 	}
 }
+
+// Contract 40: a phone brings the verdict of its one method, and completes no session.
+func TestPasskey_OnPhone(t *testing.T) {
+	w := passkeyFixture(t)
+	w.has()
+	w.Partitions = 1
+	face := testhost.Kind("face", &camera{}, false)
+	face.Level, face.Estimates, face.Narrow = "L1", true, nil
+	w.Methods = w.Host.Opened(testhost.Catalog(face))
+	flow := w.session(session.L1, 25)
+	computer, phone := w.browser(t), w.browser(t)
+	page := computer.open("/verify?" + here(flow))
+	form := w.uses(page)
+	computer.submit(flow, page, "hand", "1")
+	handle := w.record(flow).HandOff
+	link := func(query string) *web.Response {
+		return w.ShowPhone(ctx, call(&web.Request{Method: "GET", Path: web.PhonePath + handle, Query: query,
+			Header: phone.header()}))
+	}
+	phone.keep(w.post(phonePrefix+handle, nil, "device", hidden(link(""), "device")))
+	for _, query := range []string{"", "show=cancelled"} {
+		if page := link(query); page.Status != 200 || bytes.Contains(page.Body, []byte("passkey")) {
+			t.Errorf("contract 40: %q on the phone offers a passkey: %d %s", query, page.Status, page.Body)
+		}
+	}
+	form.Set("flow", phonePrefix+handle)
+	resp := w.send(form, phone.header())
+	if r := w.record(flow); resp.Status != 303 || r.Terminal() || r.HandOff != handle {
+		t.Errorf("contract 40: a passkey on the phone: %d, %+v", resp.Status, r)
+	}
+}
