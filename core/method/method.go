@@ -273,6 +273,9 @@ const (
 	MaxKept = 16 << 10 // of the part that Receive returns
 )
 
+// MaxCode is the maximum length of a View's Code in bytes, which is what fits into a QR code.
+const MaxCode = 2953
+
 // ErrStep says that the method's page offers no such form at this point.
 var ErrStep = errors.New("method: no such step")
 
@@ -322,7 +325,7 @@ type View struct {
 
 	// For a page while a response is pending. It loads itself again after Poll, which is 3 s if it is 0.
 	Open string // address that opens an app on this device; "": none
-	Code string // what another device needs to respond; "": nothing
+	Code string // what another device needs to respond; "": nothing. The page omits it above MaxCode
 	Poll time.Duration
 
 	// Outdated means that another release has written the state, and no response to its request can be

@@ -2,6 +2,7 @@ package hosted
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -29,10 +30,11 @@ import (
 type post struct {
 	settings string
 	senders  []string
-	age      int   // that an approval proves; 0: the requested age
-	here     bool  // no phone does the step
-	outdated bool  // another release has written the states
-	unknown  error // if not nil, the trust in a sender is not known
+	age      int    // that an approval proves; 0: the requested age
+	here     bool   // no phone does the step
+	code     string // "": a short one
+	outdated bool   // another release has written the states
+	unknown  error  // if not nil, the trust in a sender is not known
 }
 
 func (*post) Begin(context.Context, method.Session) error { return nil }
@@ -44,7 +46,7 @@ func (p *post) Show(s method.Session, _ []byte) method.View {
 	if p.outdated {
 		return method.View{Outdated: true}
 	}
-	return method.View{Open: "post://a", Code: "post://a", Here: p.here}
+	return method.View{Open: "post://a", Code: cmp.Or(p.code, "post://a"), Here: p.here}
 }
 
 func (p *post) Act(_ context.Context, _ method.Session, step method.Step) (method.Decision, error) {

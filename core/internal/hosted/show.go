@@ -312,7 +312,9 @@ func (v *visit) waitForResponse(m method.Opened, s token.StepClaims, p lifecycle
 			view.Answered, view.RetryURL, view.Choices = true, v.url(), nil
 			return
 		}
-		view.Open, view.Code, view.CodeShown, view.ShowCodeURL = shows.Open, shows.Code, code, withCode
+		if view.Open = shows.Open; len(shows.Code) <= method.MaxCode {
+			view.Code, view.CodeShown, view.ShowCodeURL = shows.Code, code, withCode
+		}
 		view.Hand = v.phone == nil && shows.Open != "" && !shows.Here
 		// Its form goes by the flow token, which no phone has.
 		if len(shows.Credentials) > 0 && v.phone == nil {

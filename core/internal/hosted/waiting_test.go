@@ -69,6 +69,23 @@ func TestHead_CollectsNothing(t *testing.T) {
 	}
 }
 
+// Settings can make the request of a wallet longer than any QR code. The other ways to respond remain.
+func TestWaiting_LongCode(t *testing.T) {
+	for _, c := range []struct {
+		length int
+		shown  bool
+	}{{method.MaxCode, true}, {method.MaxCode + 1, false}} {
+		w := newPostFixture(t)
+		w.letters.code = strings.Repeat("a", c.length)
+		a := w.begins()
+		page := string(a.open(a.wait).Body)
+		if strings.Contains(page, "data-qr") != c.shown || !strings.Contains(page, `data-wallet href="post://a"`) ||
+			!strings.Contains(page, "data-hand") {
+			t.Errorf("contract 39: a code of %d bytes: %s", c.length, page)
+		}
+	}
+}
+
 // The page of a form whose instance ended logs the step once, whatever the form sent.
 func TestAsked_Interrupted(t *testing.T) {
 	w := newPostFixture(t)

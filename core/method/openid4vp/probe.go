@@ -10,6 +10,7 @@ import (
 
 	"github.com/verge-id/verge/core/internal/signature"
 	"github.com/verge-id/verge/core/method"
+	"github.com/verge-id/verge/core/web"
 )
 
 // soon is before which a certificate's end is worth a finding.
@@ -46,6 +47,12 @@ func Probe(ctx context.Context, c method.Config, h method.Host, returnURL string
 	}
 	r.Fact("wallets on other devices", map[bool]string{false: "excluded", true: "may answer"}[s.crossDevice])
 
+	if n := o.longestCode(returnURL); s.crossDevice && n > method.MaxCode {
+		r.Bad("the request has up to %d bytes, and a QR code holds %d, so the page shows no code for wallets"+
+			" on other devices; set request = %q, ask for fewer types or circuits, or set "+
+			"cross_device = false", n, method.MaxCode, signedRequest)
+	}
+
 	r.Fact("revocation", map[string]string{ifPresent: "checked where a list is available",
 		required: "checked always", off: "not checked"}[s.revocation])
 
@@ -71,6 +78,18 @@ func Probe(ctx context.Context, c method.Config, h method.Host, returnURL string
 		o.probeSigner(ctx, &r, s.reader, readerKeyName, readerCertificateName)
 	}
 	return r, nil
+}
+
+// longestCode returns the length of the longest link for another device. It depends on the age.
+func (o *openID) longestCode(returnURL string) (longest int) {
+	base, _, _ := strings.Cut(returnURL, web.ReturnPath)
+	q := pendingRequest{secret: make([]byte, secretSize)}
+	const handle = 24 // characters
+	s := method.Session{ResponseURI: base + web.PendingPath + strings.Repeat("a", handle)}
+	for s.MinimumAge = range method.MaxAge + 1 {
+		longest = max(longest, len(o.link(s, q, false)))
+	}
+	return longest
 }
 
 // probeSigner checks a certificate of requests, and whether the host has its key.

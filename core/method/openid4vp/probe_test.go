@@ -1,10 +1,12 @@
 package openid4vp_test
 
 import (
+	"maps"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/method/openid4vp"
 	edge "github.com/verge-id/verge/edge/signing"
@@ -12,6 +14,21 @@ import (
 
 func TestProbe(t *testing.T) {
 	_, other := newCertificate(serviceHost)
+	inLink := func(changes settings) method.Config {
+		c := config(t, "mdl", changes)
+		c.Keys = nil
+		return c
+	}
+	var circuits []settings
+	for _, c := range host.Circuits() {
+		if c.Elements == 1 {
+			circuits = append(circuits, settings{"hash": c.Name, "file": "/circuits/" + c.Name})
+		}
+	}
+	long := settings{"request": "value", "certificate": nil, "browser": []string{"org-iso-mdoc"},
+		"zero_knowledge": "accept", "circuits": circuits}
+	onDevice := maps.Clone(long)
+	onDevice["cross_device"] = false
 	for _, c := range []struct {
 		what    string
 		config  method.Config
@@ -29,6 +46,9 @@ func TestProbe(t *testing.T) {
 			"https://elsewhere.example/verify/return/a", "not for the host of base_url"},
 		{"a certificate for another key", config(t, "mdl", settings{"certificate": other}), -1, "",
 			"do not belong together"},
+		{"contract 39: a request that is too long for a QR code", inLink(long), 0, "",
+			"a QR code holds 2953"},
+		{"such a request for this device only", inLink(onDevice), 0, "", ""},
 		{"a certificate that expires", config(t, "mdl", nil), 20, "", "expires on 2026-12-22"},
 	} {
 		t.Run(c.what, func(t *testing.T) {
