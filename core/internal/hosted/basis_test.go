@@ -687,3 +687,69 @@ func TestTrust_Unknown(t *testing.T) {
 		}
 	})
 }
+
+// With none of the integration's methods, such as during a rolling change of the configuration, a session
+// waits (503), and an ended one shows its outcome.
+func TestMethods_NoneConfigured(t *testing.T) {
+	link := func(a *asked) *web.Response { return a.open("/verify?" + here(a.flow)) }
+	form := func(a *asked) *web.Response { return a.post(a.flow, nil) }
+	for _, c := range []struct {
+		name   string
+		before func(a *asked)
+		ask    func(a *asked) *web.Response
+		status int
+		kind   string // "": a redirect
+	}{
+		{"contract 5, 503: a link", func(*asked) {}, link, 503, "unavailable"},
+		{"contract 5, 503: a form", func(*asked) {}, form, 503, "unavailable"},
+		{"contract 17: completed", func(a *asked) {
+			a.answered("mint", false)
+			a.goes(a.wait)
+		}, link, 200, "completed"},
+		{"contract 18: a form after completion", func(a *asked) {
+			a.answered("mint", false)
+			a.goes(a.wait)
+		}, form, 303, ""},
+		{"contract 20: failed", func(a *asked) {
+			a.answered("no", false)
+			a.goes(a.wait)
+		}, link, 200, "failed"},
+		{"contract 24: expired", func(a *asked) { a.w.Clock.Advance(session.Life) }, link, 410, "expired"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a := newPostFixture(t).begins()
+			c.before(a)
+			a.w.Methods = map[string]method.Opened{}
+			if resp := c.ask(a); resp.Status != c.status || kind(resp) != c.kind {
+				t.Errorf("%d %s, want %d %s", resp.Status, kind(resp), c.status, c.kind)
+			}
+		})
+	}
+	// replace sets a method that this instance lacks, by another instance. The cache has the previous one.
+	replace := func(w *pkFixture) {
+		i, err := w.Directory.Integration(ctx, testUUID)
+		coretest.Must(t, err)
+		next := *i
+		next.Method, next.Methods = "new", nil
+		coretest.Must(t, integration.NewDirectory(w.Host.Host).PutIntegration(ctx, next, ""))
+	}
+	t.Run("contract 5, 503: a passkey", func(t *testing.T) {
+		w := passkeyFixture(t)
+		w.has()
+		form := w.uses(w.get(here(w.session(session.L1, 25))))
+		form.Set("credential", "{}")
+		replace(w)
+		if resp := w.send(form, nil); resp.Status != 503 {
+			t.Errorf("%d %s", resp.Status, kind(resp))
+		}
+	})
+	t.Run("contract 5, 503: a phone's verdict", func(t *testing.T) {
+		a := newPostFixture(t).begins()
+		p, waits := a.phone()
+		p.brings(a, "mint")
+		replace(a.w.pkFixture)
+		if resp := a.open(waits); resp.Status != 503 {
+			t.Errorf("%d %s", resp.Status, kind(resp))
+		}
+	})
+}

@@ -3,7 +3,9 @@ package hosted
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/internal/lifecycle"
@@ -51,15 +53,26 @@ func (v *visit) onlySandbox() bool {
 	return len(v.offers) > 0 && !slices.ContainsFunc(v.offers, isBound)
 }
 
+// checkOffers returns an error if the configuration has none of the integration's methods, because it was
+// changed, or because another instance has the newer configuration. For a phone, lookAt decides.
+func (v *visit) checkOffers() error {
+	if len(v.offers) > 0 || v.phone != nil {
+		return nil
+	}
+	return fmt.Errorf("hosted: this service has no method of integration %s: %s", v.session.Integration.ID,
+		strings.Join(v.session.Integration.Offers(), ", "))
+}
+
 // refresh reads the integration as it is now. An earlier verdict is compared with that, because the cache may
 // be as old as the verdict (contract 34).
 func (v *visit) refresh() error {
 	now, err := v.Directory.ReadIntegration(v.ctx, v.session.ID.Integration)
-	if err == nil {
-		v.session.Integration = &now.Value
-		v.findOffers()
+	if err != nil {
+		return err
 	}
-	return err
+	v.session.Integration = &now.Value
+	v.findOffers()
+	return v.checkOffers()
 }
 
 // requestInfo reports the session that a request is about.
@@ -68,10 +81,13 @@ func (h *Hosted) requestInfo(ctx context.Context, s lifecycle.Session) {
 		Publisher: s.Integration.PublisherID})
 }
 
-// load reads the session's record as it holds now.
+// load reads the session's record as it holds now. An ended session needs no method.
 func (v *visit) load() (err error) {
 	v.record, v.version, err = v.Lifecycle.Load(v.ctx, v.session.ID)
 	v.record = v.record.As(v.now, v.session.ID.Expires())
+	if err == nil && !v.record.Terminal() {
+		err = v.checkOffers()
+	}
 	if err == nil && v.phone == nil && v.record.HandOff != "" && v.acts() {
 		return v.settle()
 	}

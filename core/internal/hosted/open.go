@@ -3,7 +3,6 @@ package hosted
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/url"
 	"strconv"
 	"strings"
@@ -29,7 +28,7 @@ type visit struct {
 	flow    string // token text
 	claims  token.FlowClaims
 	session lifecycle.Session
-	offers  []method.Opened // the integration's methods, at least one
+	offers  []method.Opened // the integration's methods; after load at least one, if the session is active
 	lang    string
 
 	publisher pages.Publisher
@@ -84,11 +83,6 @@ func (h *Hosted) open(ctx context.Context, req *web.Request, flow string) (*visi
 		return nil, reject(plain(400, pages.Damaged, req))
 	case err != nil:
 		return nil, reject(v.unavailable(err))
-	case len(v.offers) == 0:
-		return nil, reject(
-			v.unavailable(fmt.Errorf("hosted: this service has no method of integration %s: %s",
-				v.session.Integration.ID, strings.Join(v.session.Integration.Offers(), ", "))),
-		)
 	}
 	return v, nil
 }
