@@ -9,9 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/coretest"
 	"github.com/verge-id/verge/core/internal/session"
+	"github.com/verge-id/verge/core/internal/token"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/kvadapters/kvtest"
@@ -179,6 +181,48 @@ func TestClaim_Form(t *testing.T) {
 		claim, err := w.Claim(ctx, s, Asking{}, claimLife)
 		coretest.Must(t, err)
 		coretest.Must(t, w.GiveBack(ctx, s, claim))
+	}
+	if err := ask(maxForms); !errors.Is(err, ErrRepeated) {
+		t.Errorf("contract 37: a form before one without a handle: %v", err)
+	}
+}
+
+// A claim stays its holder's while other tabs change the record.
+func TestClaim_OtherTabs(t *testing.T) {
+	step := session.Step{Method: "camera", Result: host.MethodUnavailable, Reason: host.FetchTimeout}
+	for _, c := range []struct {
+		rule  string
+		ends  func(w *fixture, s Session, claim string)
+		steps int
+	}{
+		{"contract 37: given back", func(w *fixture, s Session, claim string) {
+			coretest.Must(t, w.GiveBack(ctx, s, claim))
+		}, 0},
+		{"contract 48: a step that failed", func(w *fixture, s Session, claim string) {
+			w.Ended(ctx, s, claim, step, nil)
+		}, 1},
+	} {
+		w := newFixture(t)
+		s := w.session(t, integration.Webhook{Off: true})
+		claim, err := w.Claim(ctx, s, Asking{}, claimLife)
+		coretest.Must(t, err)
+		opened, err := w.OpenResponse(ctx, s, token.PendingClaims{Method: "wallet"})
+		coretest.Must(t, err)
+		_, err = w.Discard(ctx, s, opened)
+		coretest.Must(t, err)
+		c.ends(w, s, claim)
+		if steps := w.record(t, s).Steps.All(); len(steps) != c.steps {
+			t.Errorf("%s: the record has the steps %+v", c.rule, steps)
+		}
+		w.Clock.Advance(time.Second)
+		next, err := w.Claim(ctx, s, Asking{}, claimLife)
+		if err != nil || next == claim {
+			t.Errorf("%s: the next form: %q, %v", c.rule, next, err)
+		}
+		coretest.Must(t, w.GiveBack(ctx, s, claim))
+		if _, err := w.Claim(ctx, s, Asking{}, claimLife); !errors.Is(err, ErrAsked) {
+			t.Errorf("%s: an earlier claim ends the next one: %v", c.rule, err)
+		}
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"strings"
 	"time"
 
@@ -318,31 +319,43 @@ func (l *Lifecycle) Claim(ctx context.Context, s Session, a Asking, life time.Du
 			return "", method.ErrTooMany
 		}
 		r.AskedUntil, r.Forms = now.Add(life), r.Forms+a.Form
-		if over := len(r.Forms) - maxForms*len(a.Form); over > 0 {
+		if over := len(r.Forms) - maxForms*len(a.Form); a.Form != "" && over > 0 {
 			r.Forms = r.Forms[over:]
 		}
 		if a.Picture {
 			r.Pictures++
 		}
-		if claim, err := l.put(ctx, s, r, version, kv.Tx{}); !kv.IsConflict(err) {
-			return claim, err
+		if _, err := l.put(ctx, s, r, version, kv.Tx{}); !kv.IsConflict(err) {
+			return claimIn(r), err
 		}
 	}
 	return "", errRaces
 }
 
-// GiveBack ends a claim without a decision, so that another form can claim immediately. If the session has
-// changed since, it has no effect.
+// claimIn returns the claim in a record, or "". A claim is known by its end: the next one of the session ends
+// later. The version of the record does not identify it, because other tabs change the record, such as by a
+// pending response.
+func claimIn(r session.Record) string {
+	if r.AskedUntil.IsZero() {
+		return ""
+	}
+	return strconv.FormatInt(r.AskedUntil.UnixMilli(), 10)
+}
+
+// GiveBack ends a claim without a decision, so that another form can claim immediately. If the attempt was
+// decided or has another claim, it has no effect.
 func (l *Lifecycle) GiveBack(ctx context.Context, s Session, claim string) error {
-	r, version, err := l.Load(ctx, s.ID)
-	if err != nil || version != claim {
-		return err
+	for range maxRaces {
+		r, version, err := l.Load(ctx, s.ID)
+		if err != nil || r.Terminal() || claim == "" || claimIn(r) != claim {
+			return err
+		}
+		r.AskedUntil = time.Time{}
+		if _, err = l.put(ctx, s, r, version, kv.Tx{}); !kv.IsConflict(err) {
+			return err
+		}
 	}
-	r.AskedUntil = time.Time{}
-	if _, err = l.put(ctx, s, r, version, kv.Tx{}); kv.IsConflict(err) {
-		return nil
-	}
-	return err
+	return errRaces
 }
 
 // put replaces that version of the record of an active session, and commits tx with it. It returns the new

@@ -65,7 +65,7 @@ func stepAttrs(s Session, step session.Step, cause error) []slog.Attr {
 }
 
 // keep adds a step to the record of an active session, and ends the claim. While another request has claimed
-// the attempt, keep does not write: that request's claim depends on the version of the record.
+// the attempt, keep does not write: that request decides.
 func (l *Lifecycle) keep(ctx context.Context, s Session, claim string, step session.Step) error {
 	for range maxRaces {
 		r, version, err := l.Load(ctx, s.ID)
@@ -73,7 +73,7 @@ func (l *Lifecycle) keep(ctx context.Context, s Session, claim string, step sess
 			return err
 		}
 		now := l.Now()
-		own := claim != "" && version == claim
+		own := claim != "" && claimIn(r) == claim
 		if r = r.As(now, s.ID.Expires()); r.Terminal() || r.IsAsked(now) && !own {
 			return nil
 		}
