@@ -168,7 +168,6 @@ var (
 			"have 1 to 256 printable characters of ASCII."}
 	errMedia = &web.Error{Code: web.UnsupportedMediaType,
 		Message: "This Content-Type is not supported for a response."}
-	errLarge = &web.Error{Code: web.PayloadTooLarge, Message: "A response may have at most 64 KiB."}
 	errLater = &web.Error{Code: web.Unavailable, RetryAfter: 2,
 		Message: "The response could not be checked. Send it again."}
 )
@@ -183,8 +182,8 @@ type taken struct {
 func (h *Hosted) Receive(ctx context.Context, c *web.Call, handle session.PendingHandle, same bool) (
 	*web.Response, error) {
 	req := c.Request
-	if c.CheckSize() != nil {
-		return nil, errLarge
+	if err := c.CheckSize(); err != nil {
+		return nil, err
 	}
 	p, s, m, err := h.awaiting(ctx, handle)
 	if err != nil {

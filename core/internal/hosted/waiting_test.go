@@ -179,3 +179,15 @@ func TestPendingResponse_MethodNoLongerOffered(t *testing.T) {
 		}
 	}
 }
+
+// The limit of a response depends on the methods (contract 56), and the error names it.
+func TestReceive_TooLarge(t *testing.T) {
+	a := newPostFixture(t).begins()
+	handle, _ := session.ParsePendingHandle(a.w.record(a.flow).Response)
+	c := call(&web.Request{Method: "POST", Header: web.Header{}, Body: make([]byte, 1<<20+1)})
+	c.Route.MaxBody = 1 << 20
+	_, err := a.Receive(ctx, c, handle, false)
+	if e := web.AsError(err); e.Code != web.PayloadTooLarge || e.Message != web.LargerThan(1<<20) {
+		t.Errorf("contract 5, 413: %+v", e)
+	}
+}
