@@ -38,6 +38,7 @@ func (d *Directory) sealed(i Integration, old *Integration, s Secrets) (Integrat
 	if s.Staged != nil && i.Staged == nil {
 		return i, fmt.Errorf("integration %s: there is a staged secret but no staged webhook", i.ID)
 	}
+	i, s = d.followed(i, old, s)
 	url := i.Webhook.URL
 	var secret string
 	var err error
@@ -58,6 +59,29 @@ func (d *Directory) sealed(i Integration, old *Integration, s Secrets) (Integrat
 	staged, _, err = d.seal(i, staged, before, s.Staged, secret, true)
 	i.Staged = &staged
 	return i, err
+}
+
+// followed returns i and s with the parts of a staged webhook that it has from the active one. A staged
+// webhook with another URL has a copy of the secret, and one with another secret has a copy of the URL. The
+// copy changes with the original: otherwise the promotion would restore a secret that was replaced because it
+// had leaked.
+func (d *Directory) followed(i Integration, old *Integration, s Secrets) (Integration, Secrets) {
+	if i.Staged == nil || old.Staged == nil {
+		return i, s
+	}
+	if was := old.Webhook.URL; was != "" && i.Staged.URL == was && i.Webhook.URL != "" {
+		staged := *i.Staged
+		staged.URL, i.Staged = i.Webhook.URL, &staged
+	}
+	if s.Set == nil || s.Staged != nil {
+		return i, s
+	}
+	active, err := d.WebhookSecret(old)
+	staged, stagedErr := d.StagedSecret(old)
+	if err == nil && stagedErr == nil && staged == active {
+		s.Staged = s.Set
+	}
+	return i, s
 }
 
 // seal returns one webhook of i in its stored form, and its secret. The secret is given, or the secret of

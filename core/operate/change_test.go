@@ -213,6 +213,59 @@ func TestStagedChange_AddressOnly(t *testing.T) {
 	}
 }
 
+// A promotion restores no part of the webhook that was replaced after the staging.
+func TestStagedChange_ActiveReplaced(t *testing.T) {
+	const (
+		address    = "https://hooks.publisher.example/?token=canary"
+		newAddress = "https://new.publisher.example/"
+		other      = "https://other.publisher.example/"
+	)
+	for _, c := range []struct {
+		name      string
+		staged    WebhookInput
+		replace   func(w *fixture) (secret string)
+		url       string
+		newSecret bool // the staged one is active
+	}{
+		{"contract 25: a rotated secret", WebhookInput{URL: text(newAddress)}, func(w *fixture) string {
+			r, err := w.RotateSecret(ctx, operator, intA, "", false)
+			coretest.Must(t, err)
+			return r.Secret
+		}, newAddress, false},
+		{"contract 25: another address", WebhookInput{NewSecret: true}, func(w *fixture) string {
+			_, err := w.ChangeIntegration(ctx, operator, intA, "",
+				IntegrationInput{WebhookInput: &WebhookInput{URL: text(other)}})
+			coretest.Must(t, err)
+			return ""
+		}, other, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newFixture(t)
+			staged, err := w.StageWebhook(ctx, operator, intA, "", c.staged)
+			coretest.Must(t, err)
+			want := c.replace(w)
+			if c.newSecret {
+				want = staged.Secret
+			}
+			w.answer = w.verifying(secret)
+			if r, err := w.TestWebhook(ctx, operator, intA, true); err != nil || r.Promoted {
+				t.Errorf("a receiver with the old secret: %+v, %v", r, err)
+			}
+			w.answer = w.verifying(want)
+			if r, err := w.TestWebhook(ctx, operator, intA, true); err != nil || !r.Promoted {
+				t.Fatalf("a receiver with the new secret: %+v, %v", r, err)
+			}
+			i, err := w.Directory.ReadIntegration(ctx, intA)
+			coretest.Must(t, err)
+			now, err := w.Directory.WebhookSecret(&i.Value)
+			if err != nil || now != want || i.Value.Webhook.URL != c.url || i.Value.Webhook.URL == address {
+				t.Errorf("the active webhook is %q, with the new secret: %v, %v", i.Value.Webhook.URL,
+					now == want, err)
+			}
+		})
+	}
+}
+
 // Switching events off drops the staged webhook: its test would switch them on again.
 func TestStagedChange_EventsOff(t *testing.T) {
 	w := newFixture(t)
