@@ -554,18 +554,18 @@ func (d *Directory) findKey(ctx context.Context, id string) (name string, k Key,
 // RevokeKey ends a key by its id. It takes effect here immediately, and everywhere within 5 seconds. The
 // items in extra are written in the same commit, unless the key was revoked before.
 func (d *Directory) RevokeKey(ctx context.Context, id string, extra ...kv.Put) (Key, error) {
-	name, k, version, err := d.findKey(ctx, id)
-	if err != nil {
-		return Key{}, err
-	}
-	if k.Revoked == nil {
+	for range maxRaces {
+		name, k, version, err := d.findKey(ctx, id)
+		if err != nil || k.Revoked != nil {
+			return k, err
+		}
 		now := d.now().UTC().Truncate(time.Second)
 		k.Revoked = &now
-		if err := d.write(ctx, name, k, &version, extra...); err != nil {
-			return Key{}, err
+		if err := d.write(ctx, name, k, &version, extra...); !kv.IsConflict(err) {
+			return k, err
 		}
 	}
-	return k, nil
+	return Key{}, d.raced("key", id)
 }
 
 func trimKeyID(id string) (string, bool) {

@@ -418,6 +418,30 @@ func TestAudit_SameCommit(t *testing.T) {
 	}
 }
 
+// Contract 12: a key that another request revokes at the same time is revoked, and the audit has one entry.
+func TestRevokeKey_Concurrent(t *testing.T) {
+	w := newFixture(t)
+	k, err := w.CreateKey(ctx, operator, KeyInput{Publisher: pubA})
+	coretest.Must(t, err)
+	w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
+		if c.Method == "Commit" {
+			w.Store.Decide = nil
+			_, err := w.RevokeKey(ctx, operator, k.Info.ID)
+			coretest.Must(t, err)
+		}
+		return kvtest.Pass
+	}
+	got, err := w.RevokeKey(ctx, operator, k.Info.ID)
+	if err != nil || got.Revoked == nil {
+		t.Errorf("%+v, %v", got, err)
+	}
+	all, err := w.Audit(ctx, admin, pubA, Cursor{})
+	coretest.Must(t, err)
+	if len(all.Items) != 2 { // created, revoked
+		t.Errorf("the audit has %+v", all.Items)
+	}
+}
+
 // A publisher's first page lists the remaining steps and the completed ones.
 func TestOverview_GoLive(t *testing.T) {
 	w := newFixture(t)
