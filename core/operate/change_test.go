@@ -496,6 +496,36 @@ func TestOverview_GoLive(t *testing.T) {
 	}
 }
 
+// Revoked keys and archived integrations, which are never deleted, do not hide the active ones.
+func TestOverview_AfterManyEnded(t *testing.T) {
+	w := newFixture(t)
+	p, err := w.CreatePublisher(ctx, operator, PublisherInput{Name: text("New")})
+	coretest.Must(t, err)
+	for range 60 {
+		k, err := w.CreateKey(ctx, operator, KeyInput{Publisher: p.ID})
+		coretest.Must(t, err)
+		_, err = w.RevokeKey(ctx, operator, k.Info.ID)
+		coretest.Must(t, err)
+	}
+	for n := range overviewIntegrations + 5 {
+		i, err := w.CreateIntegration(ctx, operator, IntegrationInput{Publisher: p.ID, Name: text("Shop")})
+		coretest.Must(t, err)
+		if n > 0 {
+			_, err = w.ArchiveIntegration(ctx, operator, i.ID, "")
+			coretest.Must(t, err)
+		}
+	}
+	for range 5 { // keys are listed by their hash, in a random order
+		_, err = w.CreateKey(ctx, operator, KeyInput{Publisher: p.ID})
+		coretest.Must(t, err)
+		o, err := w.Overview(ctx, operator, p.ID)
+		coretest.Must(t, err)
+		if !o.Steps[0].Done || !o.Steps[2].Done || o.More {
+			t.Errorf("contract 44: %+v", o)
+		}
+	}
+}
+
 func TestOverview_UnknownPublisher(t *testing.T) {
 	w := newFixture(t)
 	if o, err := w.Overview(ctx, operator, "pub_nobody"); !errors.Is(err, web.ErrNotFound) {

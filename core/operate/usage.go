@@ -50,7 +50,56 @@ func (o *Operations) day(wrong *invalid, field, text string, standard host.Day) 
 const (
 	overviewIntegrations = 20
 	overviewEvents       = 100
+	overviewPages        = 5 // of integrations and of keys, some of which are archived or revoked
 )
+
+// activeIntegrations returns the first integrations of a publisher that are not archived, and whether there
+// may be more.
+func (o *Operations) activeIntegrations(ctx context.Context, who Actor, publisher string) (
+	active []Integration, more bool, err error) {
+	c := Search{Cursor: Cursor{Limit: overviewIntegrations}}
+	for range overviewPages {
+		page, err := o.Integrations(ctx, who, publisher, c)
+		if err != nil {
+			return nil, false, err
+		}
+		for _, i := range page.Items {
+			if i.Archived == nil {
+				active = append(active, i)
+			}
+		}
+		c.After, more = page.Next, page.Next != ""
+		if !more || len(active) >= overviewIntegrations {
+			break
+		}
+	}
+	if len(active) > overviewIntegrations {
+		active, more = active[:overviewIntegrations], true
+	}
+	return active, more, nil
+}
+
+// hasSecretKey reports whether a publisher has an active secret key. more reports that it has keys that were
+// not read.
+func (o *Operations) hasSecretKey(ctx context.Context, publisher string) (has, more bool, err error) {
+	after := ""
+	for range overviewPages {
+		keys, next, err := o.Directory.ListKeys(ctx, publisher, after, MaxLimit)
+		if err != nil {
+			return false, false, o.apiError(err)
+		}
+		for _, k := range keys {
+			if !k.Public() && k.Active(o.Now()) {
+				return true, false, nil
+			}
+		}
+		if next == "" {
+			return false, false, nil
+		}
+		after = next
+	}
+	return false, true, nil
+}
 
 // Overview returns the data of a publisher's first page. It reads only the first integrations and events, so
 // that its cost is the same for every publisher; More is true if there are others.
@@ -58,22 +107,19 @@ func (o *Operations) Overview(ctx context.Context, who Actor, publisher string) 
 	if _, err := o.Publisher(ctx, who, publisher); err != nil {
 		return Overview{}, err
 	}
-	page, err := o.Integrations(ctx, who, publisher, Search{Cursor: Cursor{Limit: overviewIntegrations}})
+	active, more, err := o.activeIntegrations(ctx, who, publisher)
 	if err != nil {
 		return Overview{}, err
 	}
-	keys, err := o.Keys(ctx, who, publisher, Cursor{})
+	hasSecretKey, moreKeys, err := o.hasSecretKey(ctx, publisher)
 	if err != nil {
 		return Overview{}, err
 	}
-	view := Overview{More: page.Next != "", Today: map[string]uint64{}}
+	view := Overview{More: more || moreKeys, Today: map[string]uint64{}}
 	var ids []string
 	names := map[string]string{}
-	testable, ready, hasSecretKey, verifies := "", false, false, false
-	for _, i := range page.Items {
-		if i.Archived != nil {
-			continue
-		}
+	testable, ready, verifies := "", false, false
+	for _, i := range active {
 		ids = append(ids, i.ID)
 		names[i.ID] = i.Name
 		ready = ready || i.Ready
@@ -81,9 +127,6 @@ func (o *Operations) Overview(ctx context.Context, who Actor, publisher string) 
 		if testable == "" && i.Sandbox {
 			testable = i.ID
 		}
-	}
-	for _, k := range keys.Items {
-		hasSecretKey = hasSecretKey || !k.Public() && k.Active(o.Now())
 	}
 	completed, err := o.countDays(ctx, ids, &view)
 	if err != nil {
