@@ -512,6 +512,63 @@ func TestIdempotentStart(t *testing.T) {
 	}
 }
 
+// A client that lost the first response gets it again, whatever has changed since.
+func TestIdempotentStart_IntegrationChanged(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(i *integration.Integration)
+		now    web.Code // for a start without the key
+	}{
+		{"contract 11: not ready", func(i *integration.Integration) {
+			i.Webhook = integration.Webhook{URL: "https://hooks.example/"}
+		}, web.IntegrationNotReady},
+		{"contract 11: another origin", func(i *integration.Integration) {
+			i.CallbackOrigins = []string{"https://elsewhere.example"}
+		}, web.InvalidRequest},
+		{"contract 11: archived", func(i *integration.Integration) {
+			now := time.Now()
+			i.Archived = &now
+		}, web.NotFound},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newFixture(t)
+			h := with(bearer(w.sk), "Idempotency-Key", "k")
+			first, e := w.ask((*API).Start, web.StartPath, h, startBody())
+			if e != nil {
+				t.Fatal(e)
+			}
+			i, err := w.Directory.ReadIntegration(ctx, testUUID)
+			coretest.Must(t, err)
+			c.change(&i.Value)
+			coretest.Must(t, w.Directory.PutIntegration(ctx, i.Value, strings.Repeat("secret ", 6)))
+			w.Clock.Advance(6 * time.Second)
+			again, e := w.ask((*API).Start, web.StartPath, h, startBody())
+			if e != nil || string(again) != string(first) {
+				t.Errorf("the same request: %v", e)
+			}
+			if _, e := w.ask((*API).Start, web.StartPath, bearer(w.sk), startBody()); code(e) != c.now {
+				t.Errorf("a new request: %v, want %s", e, c.now)
+			}
+		})
+	}
+}
+
+// The log and the record name the method that failed, not one that is no longer configured.
+func TestStart_InitiationNamesMethod(t *testing.T) {
+	w := newFixture(t)
+	i, err := w.Directory.ReadIntegration(ctx, testUUID)
+	coretest.Must(t, err)
+	i.Value.Method, i.Value.Methods = "gone", []string{"gone", "sandbox"}
+	coretest.Must(t, w.Directory.PutIntegration(ctx, i.Value, ""))
+	w.Clock.Advance(6 * time.Second)
+	_, e := w.ask((*API).Start, web.StartPath, bearer(w.sk), startBody(`"external_user_id":"sandbox:init_error"`))
+	log := w.Logged.String()
+	if code(e) != web.ProviderUnavailable || strings.Contains(log, "method=gone") ||
+		!strings.Contains(log, "method=sandbox") {
+		t.Errorf("contract 48: %v\n%s", e, log)
+	}
+}
+
 func TestIdempotentStartKeepsAFailedInitiation(t *testing.T) {
 	w := newFixture(t)
 	body := startBody(`"external_user_id":"` + "sandbox:init_error" + `"`)

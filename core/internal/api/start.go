@@ -67,24 +67,35 @@ func (c *call) start() (*web.Response, error) {
 	if err != nil && key == nil {
 		err = c.readable(err)
 	}
-	if err != nil {
-		return nil, err
-	}
-	if owned == nil {
-		return nil, &web.Error{Code: web.NotFound, Message: "There is no such integration."}
-	}
-	if public && key.IntegrationID != owned.ID {
-		return nil, &web.Error{Code: web.Forbidden,
-			Message: "This public key belongs to another integration."}
-	}
-	c.about.Integration = owned.ID
-	if err := c.checkReady(owned); err != nil {
-		return nil, err
+	begin := func(r *replay) (*web.Response, error) {
+		if err == nil {
+			err = c.mayStart(key, owned)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return c.begin(req, owned, r)
 	}
 	if idempotency == "" {
-		return c.begin(req, owned, nil)
+		return begin(nil)
 	}
-	return c.once(key, idempotency, func(r *replay) (*web.Response, error) { return c.begin(req, owned, r) })
+	if owned != nil {
+		c.about.Integration = owned.ID
+	}
+	// A change of the integration since the first request does not hide the response to it.
+	return c.once(key, idempotency, begin)
+}
+
+// mayStart returns an error if a key cannot start sessions of an integration. A missing integration is nil.
+func (c *call) mayStart(key *integration.Key, i *integration.Integration) error {
+	if i == nil {
+		return &web.Error{Code: web.NotFound, Message: "There is no such integration."}
+	}
+	if key.Public() && key.IntegrationID != i.ID {
+		return &web.Error{Code: web.Forbidden, Message: "This public key belongs to another integration."}
+	}
+	c.about.Integration = i.ID
+	return c.checkReady(i)
 }
 
 // checkReady returns an error if the integration must not start sessions yet.
@@ -172,7 +183,7 @@ func (c *call) begin(req startRequest, i *integration.Integration, r *replay) (*
 	}
 	c.about.Session = text
 	s := lifecycle.Session{ID: id, Text: text, Integration: i, User: req.user, State: req.state}
-	initiation := c.initiate(s, req.language)
+	name, initiation := c.initiate(s, req.language)
 	resp, rejection, err := c.startAnswer(req, id, text, initiation)
 	if err != nil {
 		return nil, err
@@ -184,7 +195,7 @@ func (c *call) begin(req startRequest, i *integration.Integration, r *replay) (*
 	var failed *session.Step
 	if initiation != nil {
 		_, reason := method.WhyOf(initiation)
-		failed = &session.Step{Method: i.Offers()[0], Result: host.MethodUnavailable, Reason: reason}
+		failed = &session.Step{Method: name, Result: host.MethodUnavailable, Reason: reason}
 	}
 	if err := c.Lifecycle.Begin(c.ctx, s, failed, checks, puts); err != nil {
 		return nil, err
@@ -198,10 +209,11 @@ func (c *call) begin(req startRequest, i *integration.Integration, r *replay) (*
 	return resp, nil
 }
 
-// initiate begins the integration's only method, and returns its error. If there are several methods, the
-// user chooses one later, and initiate does nothing (contract 33). Methods that are no longer configured are
-// ignored. If none remains, the integration's users cannot be verified.
-func (c *call) initiate(s lifecycle.Session, language string) error {
+// initiate begins the integration's only method, and returns its name and its error. If there are several
+// methods, the user chooses one later, and initiate does nothing (contract 33). Methods that are no longer
+// configured are ignored. If none remains, the integration's users cannot be verified, and the error is the
+// first one's.
+func (c *call) initiate(s lifecycle.Session, language string) (name string, err error) {
 	known, only := 0, ""
 	for _, name := range s.Integration.Offers() {
 		if _, ok := c.Methods[name]; ok {
@@ -210,11 +222,12 @@ func (c *call) initiate(s lifecycle.Session, language string) error {
 	}
 	switch known {
 	case 0:
-		return &method.Rejection{Reason: "not_configured"}
+		return s.Integration.Offers()[0], &method.Rejection{Reason: "not_configured"}
 	case 1:
-		return c.Methods[only].Begin(c.ctx, s.ForMethod(only, language, 0, c.BaseURL+web.ReturnPath+only))
+		return only, c.Methods[only].Begin(c.ctx,
+			s.ForMethod(only, language, 0, c.BaseURL+web.ReturnPath+only))
 	}
-	return nil
+	return "", nil
 }
 
 // startAnswer returns the 200 or the 502.
