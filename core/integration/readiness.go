@@ -87,9 +87,10 @@ func (d *Directory) LastTest(ctx context.Context, i *Integration) (at time.Time,
 // instance may use what it has read, and the difference of the clocks.
 const beforeLife = cacheLife + host.ClockMargin
 
-// RecordReadiness stores the result of a test of i with that secret. The error is ErrStale if the webhook has
-// changed; the result is then useless.
-func (d *Directory) RecordReadiness(ctx context.Context, i *Integration, secret string, ready bool) error {
+// RecordReadiness stores the result of a test of i with that secret. The items in extra are written in the
+// same commit. The error is ErrStale if the webhook has changed; the result is then useless.
+func (d *Directory) RecordReadiness(ctx context.Context, i *Integration, secret string, ready bool,
+	extra ...kv.Put) error {
 	tested, err := d.fingerprint(i.Webhook.URL, secret)
 	if err != nil {
 		return err
@@ -104,7 +105,8 @@ func (d *Directory) RecordReadiness(ctx context.Context, i *Integration, secret 
 		} else if now.Webhook.URL != i.Webhook.URL || kept != secret {
 			return ErrStale
 		}
-		err = d.recordIf(ctx, i.ID, version, Readiness{Ready: ready, At: d.now().UTC(), Tested: tested})
+		err = d.recordIf(ctx, i.ID, version, Readiness{Ready: ready, At: d.now().UTC(), Tested: tested},
+			extra...)
 		if !kv.IsConflict(err) {
 			return err
 		}
@@ -114,8 +116,8 @@ func (d *Directory) RecordReadiness(ctx context.Context, i *Integration, secret 
 
 // recordIf writes a readiness if the integration has that version, so that the late result of an old webhook
 // does not replace the one of a new webhook.
-func (d *Directory) recordIf(ctx context.Context, id, version string, r Readiness) error {
-	_, err := d.commitIf(ctx, []kv.Check{{Name: integrationItems + id, Tx: version}}, nil,
+func (d *Directory) recordIf(ctx context.Context, id, version string, r Readiness, extra ...kv.Put) error {
+	_, err := d.commitIf(ctx, []kv.Check{{Name: integrationItems + id, Tx: version}}, extra,
 		record{readinessItems + id, r})
 	return err
 }

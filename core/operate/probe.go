@@ -50,9 +50,9 @@ func (o *Operations) TestWebhook(ctx context.Context, who Actor, id string, stag
 	}
 	switch {
 	case !staged:
-		err = o.Directory.RecordReadiness(ctx, &i.Value, secret, report.Ready)
+		err = o.recordReadiness(ctx, who, i, secret, report)
 	case report.Ready:
-		err = o.promote(ctx, who, i)
+		err = o.promote(ctx, who, i, secret)
 		report.Promoted = err == nil
 	}
 	if err != nil {
@@ -63,12 +63,26 @@ func (o *Operations) TestWebhook(ctx context.Context, who Actor, id string, stag
 	return report, nil
 }
 
-// promote replaces the current webhook with the staged one, after its test was Ready.
-func (o *Operations) promote(ctx context.Context, who Actor, i stored) error {
+// recordReadiness stores the result of the test of the current webhook.
+func (o *Operations) recordReadiness(ctx context.Context, who Actor, i stored, secret string,
+	report TestReport) error {
+	entry, err := o.auditEntry(who, webhookTest, i.Value.PublisherID, i.Value.ID,
+		change{Field: "readiness", To: report.Status})
+	if err != nil {
+		return err
+	}
+	return o.Directory.RecordReadiness(ctx, &i.Value, secret, report.Ready, entry...)
+}
+
+// promote replaces the current webhook with the staged one, whose secret is given, after its test was Ready.
+func (o *Operations) promote(ctx context.Context, who Actor, i stored, secret string) error {
 	is := i.Value
 	is.Webhook, is.Staged = *is.Staged, nil
-	entry, err := o.auditEntry(who, webhookChange, is.PublisherID, is.ID,
-		is.Changes(i.Value, integration.Secrets{})...)
+	var secrets integration.Secrets
+	if active, err := o.Directory.WebhookSecret(&i.Value); err != nil || active != secret {
+		secrets.Set = &secret
+	}
+	entry, err := o.auditEntry(who, webhookChange, is.PublisherID, is.ID, is.Changes(i.Value, secrets)...)
 	if err != nil {
 		return err
 	}

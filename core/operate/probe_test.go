@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
@@ -151,6 +152,7 @@ func TestWebhookTest_ContinuesAfterResponse(t *testing.T) {
 func TestWebhookTest_FailureEndsReadiness(t *testing.T) {
 	w := newFixture(t)
 	for _, want := range []bool{true, false, true} {
+		w.Clock.Advance(time.Second) // the audit is in the order of time
 		w.answer = w.verifying(secret)
 		if !want {
 			w.answer = func(host.FetchRequest) (int, error) { return 200, nil }
@@ -163,6 +165,12 @@ func TestWebhookTest_FailureEndsReadiness(t *testing.T) {
 		coretest.Must(t, err)
 		if ready, err := w.Directory.Ready(ctx, i); err != nil || ready != want {
 			t.Errorf("contract 29: ready %v, %v, want %v", ready, err, want)
+		}
+		all, err := w.Audit(ctx, admin, pubA, Cursor{})
+		coretest.Must(t, err)
+		if e := all.Items[0]; e.Operation != webhookTest || e.Target != intA ||
+			!slices.Equal(e.Changes, []change{{Field: "readiness", To: report.Status}}) {
+			t.Errorf("contract 42: the audit has %+v", e)
 		}
 	}
 }

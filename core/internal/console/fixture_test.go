@@ -511,7 +511,7 @@ func (w *fixture) did() (all []string) {
 	for _, e := range entries[:len(entries)-w.entries] {
 		all = append(all, string(e.Operation))
 	}
-	if w.asked > 0 {
+	if w.asked > 0 && !slices.Contains(all, "webhook.test") {
 		all = append(all, "webhook.test")
 	}
 	if w.started > 0 {
