@@ -78,11 +78,15 @@ func (o *Operations) ApplySite(ctx context.Context, who Actor, site []byte) ([]D
 	if err != nil {
 		return nil, err
 	}
-	if err := o.Directory.Put(ctx, s, integration.ArchiveRemoved, nil); err != nil {
-		return nil, err
-	}
-	if len(changed) > 0 {
+	err = o.Directory.Put(ctx, s, integration.ArchiveRemoved, nil)
+	switch {
+	case err != nil && len(changed) > 0: // some changes may be in the store, and a retry no longer finds them
+		o.tell(ctx, who, siteApply, "", "", change{Field: "complete", To: "no"})
+	case len(changed) > 0:
 		o.tell(ctx, who, siteApply, "", "")
+	}
+	if err != nil {
+		return nil, err
 	}
 	return changed, nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/internal/session"
+	"github.com/verge-id/verge/core/internal/token"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/web"
 )
@@ -49,7 +50,7 @@ func (o *Operations) Session(ctx context.Context, who Actor, text string) (Sessi
 		v.Ended = &ended
 	}
 	if r.State == session.Completed {
-		if v.ResultUsed, err = o.resultUsed(ctx, id); err != nil {
+		if v.ResultUsed, err = o.resultUsed(ctx, id, r.At); err != nil {
 			return Session{}, err
 		}
 	}
@@ -65,13 +66,13 @@ func (o *Operations) Session(ctx context.Context, who Actor, text string) (Sessi
 
 // resultUsed reports whether the publisher has fetched the result of a completed session. The store keeps
 // this for the life of the result token; after that, the value is nil unless the result was used.
-func (o *Operations) resultUsed(ctx context.Context, id session.ID) (*bool, error) {
+func (o *Operations) resultUsed(ctx context.Context, id session.ID, completed time.Time) (*bool, error) {
 	_, err := o.KV.Get(ctx, id.UsedKey())
 	if err != nil && !errors.Is(err, kv.ErrNotFound) {
 		return nil, err
 	}
 	used := err == nil
-	if !used && !o.Now().Before(id.Expires()) {
+	if !used && !o.Now().Before(completed.Add(token.ResultLife)) {
 		return nil, nil
 	}
 	return &used, nil

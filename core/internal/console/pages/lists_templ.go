@@ -1040,7 +1040,7 @@ func Session(f *Frame, d operate.Session, name string) templ.Component {
 			if *d.ResultUsed {
 				templ_7745c5c3_Buffer.HTML("fetched by your server")
 			} else {
-				templ_7745c5c3_Buffer.Text(unfetched(f.Now, d))
+				templ_7745c5c3_Buffer.HTML("not fetched yet: your server has 5 minutes after completion")
 			}
 			templ_7745c5c3_Buffer.HTML("</dd></div>")
 		}
@@ -1104,14 +1104,14 @@ func Usage(f *Frame, d UsageData) templ.Component {
 			}()
 		}
 		ctx = templ.InitializeContext(ctx)
-		templ_7745c5c3_Var97 := templ.GetChildren(ctx)
-		if templ_7745c5c3_Var97 == nil {
-			templ_7745c5c3_Var97 = templ.NopComponent
+		templ_7745c5c3_Var96 := templ.GetChildren(ctx)
+		if templ_7745c5c3_Var96 == nil {
+			templ_7745c5c3_Var96 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
 		templ_7745c5c3_Buffer.HTML("<div class=\"head\"><h1>Usage</h1><p class=\"quiet\">Sessions by day and outcome. Days are UTC.</p></div>")
 		if len(d.Integrations) == 0 {
-			templ_7745c5c3_Var98 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
+			templ_7745c5c3_Var97 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 				templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 				templ_7745c5c3_Buffer, templ_7745c5c3_IsBuffer := templruntime.GetBuffer(templ_7745c5c3_W)
 				if !templ_7745c5c3_IsBuffer {
@@ -1128,7 +1128,7 @@ func Usage(f *Frame, d UsageData) templ.Component {
 				templ_7745c5c3_Buffer.HTML("\">Go to the integrations</a>")
 				return nil
 			})
-			templ_7745c5c3_Err = empty("chart", "No usage yet", "Sessions are counted by integration. Create an integration and start a session.").Render(templ.WithChildren(ctx, templ_7745c5c3_Var98), templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = empty("chart", "No usage yet", "Sessions are counted by integration. Create an integration and start a session.").Render(templ.WithChildren(ctx, templ_7745c5c3_Var97), templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -1197,9 +1197,9 @@ func Members(f *Frame, d MembersData) templ.Component {
 			}()
 		}
 		ctx = templ.InitializeContext(ctx)
-		templ_7745c5c3_Var102 := templ.GetChildren(ctx)
-		if templ_7745c5c3_Var102 == nil {
-			templ_7745c5c3_Var102 = templ.NopComponent
+		templ_7745c5c3_Var101 := templ.GetChildren(ctx)
+		if templ_7745c5c3_Var101 == nil {
+			templ_7745c5c3_Var101 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
 		templ_7745c5c3_Buffer.HTML("<div class=\"head\"><h1>Members</h1><p class=\"quiet\">The people who work for this publisher. Each signs in with their own passkey.</p></div>")
@@ -1277,7 +1277,7 @@ func Members(f *Frame, d MembersData) templ.Component {
 					templ_7745c5c3_Buffer.HTML("<details class=\"confirm\"><summary aria-label=\"")
 					templ_7745c5c3_Buffer.Text("Change " + m.Name)
 					templ_7745c5c3_Buffer.HTML("\">Change</summary>")
-					templ_7745c5c3_Var109 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
+					templ_7745c5c3_Var108 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 						templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 						templ_7745c5c3_Buffer, templ_7745c5c3_IsBuffer := templruntime.GetBuffer(templ_7745c5c3_W)
 						if !templ_7745c5c3_IsBuffer {
@@ -1312,11 +1312,11 @@ func Members(f *Frame, d MembersData) templ.Component {
 						templ_7745c5c3_Buffer.HTML("</select></div><button type=\"submit\" class=\"quiet-button\">Save role</button>")
 						return nil
 					})
-					templ_7745c5c3_Err = form(f, "change-role", f.path("members")).Render(templ.WithChildren(ctx, templ_7745c5c3_Var109), templ_7745c5c3_Buffer)
+					templ_7745c5c3_Err = form(f, "change-role", f.path("members")).Render(templ.WithChildren(ctx, templ_7745c5c3_Var108), templ_7745c5c3_Buffer)
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}
-					templ_7745c5c3_Var114 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
+					templ_7745c5c3_Var113 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 						templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 						templ_7745c5c3_Buffer, templ_7745c5c3_IsBuffer := templruntime.GetBuffer(templ_7745c5c3_W)
 						if !templ_7745c5c3_IsBuffer {
@@ -1335,12 +1335,12 @@ func Members(f *Frame, d MembersData) templ.Component {
 						templ_7745c5c3_Buffer.HTML(" <button type=\"submit\" class=\"quiet-button\">Sign out everywhere</button>")
 						return nil
 					})
-					templ_7745c5c3_Err = form(f, "sign-out-member", f.path("members")).Render(templ.WithChildren(ctx, templ_7745c5c3_Var114), templ_7745c5c3_Buffer)
+					templ_7745c5c3_Err = form(f, "sign-out-member", f.path("members")).Render(templ.WithChildren(ctx, templ_7745c5c3_Var113), templ_7745c5c3_Buffer)
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}
 					if f.May(operate.RemoveMember) {
-						templ_7745c5c3_Var115 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
+						templ_7745c5c3_Var114 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 							templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 							templ_7745c5c3_Buffer, templ_7745c5c3_IsBuffer := templruntime.GetBuffer(templ_7745c5c3_W)
 							if !templ_7745c5c3_IsBuffer {
@@ -1361,7 +1361,7 @@ func Members(f *Frame, d MembersData) templ.Component {
 							templ_7745c5c3_Buffer.HTML("</button>")
 							return nil
 						})
-						templ_7745c5c3_Err = form(f, "remove-member", f.path("members")).Render(templ.WithChildren(ctx, templ_7745c5c3_Var115), templ_7745c5c3_Buffer)
+						templ_7745c5c3_Err = form(f, "remove-member", f.path("members")).Render(templ.WithChildren(ctx, templ_7745c5c3_Var114), templ_7745c5c3_Buffer)
 						if templ_7745c5c3_Err != nil {
 							return templ_7745c5c3_Err
 						}
@@ -1391,7 +1391,7 @@ func Members(f *Frame, d MembersData) templ.Component {
 				}
 				templ_7745c5c3_Buffer.HTML("</td><td class=\"acts\">")
 				if f.May(operate.Invite) {
-					templ_7745c5c3_Var120 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
+					templ_7745c5c3_Var119 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 						templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 						templ_7745c5c3_Buffer, templ_7745c5c3_IsBuffer := templruntime.GetBuffer(templ_7745c5c3_W)
 						if !templ_7745c5c3_IsBuffer {
@@ -1412,7 +1412,7 @@ func Members(f *Frame, d MembersData) templ.Component {
 						templ_7745c5c3_Buffer.HTML("\">Withdraw</button>")
 						return nil
 					})
-					templ_7745c5c3_Err = form(f, "revoke-invitation", f.path("members")).Render(templ.WithChildren(ctx, templ_7745c5c3_Var120), templ_7745c5c3_Buffer)
+					templ_7745c5c3_Err = form(f, "revoke-invitation", f.path("members")).Render(templ.WithChildren(ctx, templ_7745c5c3_Var119), templ_7745c5c3_Buffer)
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}
@@ -1428,7 +1428,7 @@ func Members(f *Frame, d MembersData) templ.Component {
 		}
 		if f.May(operate.Invite) && f.Publisher.Archived == nil {
 			templ_7745c5c3_Buffer.HTML("<section class=\"card\" aria-labelledby=\"invite\"><h2 id=\"invite\">Invite a member</h2>")
-			templ_7745c5c3_Var122 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
+			templ_7745c5c3_Var121 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 				templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 				templ_7745c5c3_Buffer, templ_7745c5c3_IsBuffer := templruntime.GetBuffer(templ_7745c5c3_W)
 				if !templ_7745c5c3_IsBuffer {
@@ -1452,7 +1452,7 @@ func Members(f *Frame, d MembersData) templ.Component {
 				templ_7745c5c3_Buffer.HTML("</div><button type=\"submit\">Create invitation</button><p class=\"hint\">You receive a link and send it to the person yourself. No email is sent.</p>")
 				return nil
 			})
-			templ_7745c5c3_Err = form(f, "invite-member", f.path("members")).Render(templ.WithChildren(ctx, templ_7745c5c3_Var122), templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = form(f, "invite-member", f.path("members")).Render(templ.WithChildren(ctx, templ_7745c5c3_Var121), templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -1481,9 +1481,9 @@ func signedInNow(f *Frame, s *operate.MemberSessions) templ.Component {
 			}()
 		}
 		ctx = templ.InitializeContext(ctx)
-		templ_7745c5c3_Var123 := templ.GetChildren(ctx)
-		if templ_7745c5c3_Var123 == nil {
-			templ_7745c5c3_Var123 = templ.NopComponent
+		templ_7745c5c3_Var122 := templ.GetChildren(ctx)
+		if templ_7745c5c3_Var122 == nil {
+			templ_7745c5c3_Var122 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
 		if s == nil || s.Count == 0 {
@@ -1528,9 +1528,9 @@ func Audit(f *Frame, d AuditData) templ.Component {
 			}()
 		}
 		ctx = templ.InitializeContext(ctx)
-		templ_7745c5c3_Var126 := templ.GetChildren(ctx)
-		if templ_7745c5c3_Var126 == nil {
-			templ_7745c5c3_Var126 = templ.NopComponent
+		templ_7745c5c3_Var125 := templ.GetChildren(ctx)
+		if templ_7745c5c3_Var125 == nil {
+			templ_7745c5c3_Var125 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
 		templ_7745c5c3_Buffer.HTML("<div class=\"head\"><h1>Audit</h1><p class=\"quiet\">All changes of the last year. Entries contain no keys or secrets.</p>")
@@ -1625,9 +1625,9 @@ func Report(f *Frame, d ReportData) templ.Component {
 			}()
 		}
 		ctx = templ.InitializeContext(ctx)
-		templ_7745c5c3_Var135 := templ.GetChildren(ctx)
-		if templ_7745c5c3_Var135 == nil {
-			templ_7745c5c3_Var135 = templ.NopComponent
+		templ_7745c5c3_Var134 := templ.GetChildren(ctx)
+		if templ_7745c5c3_Var134 == nil {
+			templ_7745c5c3_Var134 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
 		templ_7745c5c3_Buffer.HTML("<div class=\"head\"><h1>Report</h1><p class=\"quiet\">For regulators: methods, settings and their changes, outcomes, and retention. It contains no personal data.</p></div>")
@@ -1677,9 +1677,9 @@ func Operators(f *Frame, d OperatorsData) templ.Component {
 			}()
 		}
 		ctx = templ.InitializeContext(ctx)
-		templ_7745c5c3_Var137 := templ.GetChildren(ctx)
-		if templ_7745c5c3_Var137 == nil {
-			templ_7745c5c3_Var137 = templ.NopComponent
+		templ_7745c5c3_Var136 := templ.GetChildren(ctx)
+		if templ_7745c5c3_Var136 == nil {
+			templ_7745c5c3_Var136 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
 		templ_7745c5c3_Buffer.HTML("<div class=\"head\"><h1>Operator tokens</h1><p class=\"quiet\">Operator tokens give access to the operators' API, the command line and this console, for all publishers. Create a separate token for each person and program.</p></div><div class=\"table\"><table><thead><tr><th scope=\"col\">Name</th><th scope=\"col\">State</th><th scope=\"col\">Role</th><th scope=\"col\">Token</th><th scope=\"col\">Created</th><th scope=\"col\">Expires</th><th scope=\"col\"><span class=\"unseen\">Actions</span></th></tr></thead> <tbody>")
@@ -1720,7 +1720,7 @@ func Operators(f *Frame, d OperatorsData) templ.Component {
 				templ_7745c5c3_Buffer.HTML("<details class=\"confirm\"><summary aria-label=\"")
 				templ_7745c5c3_Buffer.Text("Revoke the token " + t.Name)
 				templ_7745c5c3_Buffer.HTML("\">Revoke</summary>")
-				templ_7745c5c3_Var144 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
+				templ_7745c5c3_Var143 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 					templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 					templ_7745c5c3_Buffer, templ_7745c5c3_IsBuffer := templruntime.GetBuffer(templ_7745c5c3_W)
 					if !templ_7745c5c3_IsBuffer {
@@ -1741,7 +1741,7 @@ func Operators(f *Frame, d OperatorsData) templ.Component {
 					templ_7745c5c3_Buffer.HTML("</button>")
 					return nil
 				})
-				templ_7745c5c3_Err = form(f, "revoke-operator-token", Path("operators")).Render(templ.WithChildren(ctx, templ_7745c5c3_Var144), templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = form(f, "revoke-operator-token", Path("operators")).Render(templ.WithChildren(ctx, templ_7745c5c3_Var143), templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -1756,7 +1756,7 @@ func Operators(f *Frame, d OperatorsData) templ.Component {
 		}
 		if f.May(operate.CreateOperator) {
 			templ_7745c5c3_Buffer.HTML("<section class=\"card\" aria-labelledby=\"new-token\"><h2 id=\"new-token\">New operator token</h2>")
-			templ_7745c5c3_Var146 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
+			templ_7745c5c3_Var145 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 				templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 				templ_7745c5c3_Buffer, templ_7745c5c3_IsBuffer := templruntime.GetBuffer(templ_7745c5c3_W)
 				if !templ_7745c5c3_IsBuffer {
@@ -1784,7 +1784,7 @@ func Operators(f *Frame, d OperatorsData) templ.Component {
 				templ_7745c5c3_Buffer.HTML("</div><button type=\"submit\">Create token</button>")
 				return nil
 			})
-			templ_7745c5c3_Err = form(f, "create-operator-token", Path("operators")).Render(templ.WithChildren(ctx, templ_7745c5c3_Var146), templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = form(f, "create-operator-token", Path("operators")).Render(templ.WithChildren(ctx, templ_7745c5c3_Var145), templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -1811,9 +1811,9 @@ func Methods(f *Frame, methods []operate.Method, lists []operate.TrustList) temp
 			}()
 		}
 		ctx = templ.InitializeContext(ctx)
-		templ_7745c5c3_Var147 := templ.GetChildren(ctx)
-		if templ_7745c5c3_Var147 == nil {
-			templ_7745c5c3_Var147 = templ.NopComponent
+		templ_7745c5c3_Var146 := templ.GetChildren(ctx)
+		if templ_7745c5c3_Var146 == nil {
+			templ_7745c5c3_Var146 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
 		templ_7745c5c3_Buffer.HTML("<div class=\"head\"><h1>Methods</h1><p class=\"quiet\">The verification methods of this service. They are configured in the configuration file, and integrations refer to them by name.</p></div>")
@@ -1879,9 +1879,9 @@ func trustLists(lists []operate.TrustList) templ.Component {
 			}()
 		}
 		ctx = templ.InitializeContext(ctx)
-		templ_7745c5c3_Var151 := templ.GetChildren(ctx)
-		if templ_7745c5c3_Var151 == nil {
-			templ_7745c5c3_Var151 = templ.NopComponent
+		templ_7745c5c3_Var150 := templ.GetChildren(ctx)
+		if templ_7745c5c3_Var150 == nil {
+			templ_7745c5c3_Var150 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
 		templ_7745c5c3_Buffer.HTML("<section><h2>Trusted lists</h2><p class=\"quiet\">Signed lists of the certificates that may issue documents. The service downloads them.</p><div class=\"table\"><table><thead><tr><th scope=\"col\">Method</th><th scope=\"col\">List</th><th scope=\"col\">State</th><th scope=\"col\">Number</th><th scope=\"col\">Certificates</th><th scope=\"col\">Next update</th></tr></thead> <tbody>")

@@ -10,7 +10,6 @@ import (
 
 	"github.com/verge-id/verge/core/host"
 	templ "github.com/verge-id/verge/core/internal/templrt"
-	"github.com/verge-id/verge/core/internal/token"
 	"github.com/verge-id/verge/core/internal/usage"
 	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/core/web"
@@ -474,14 +473,6 @@ func secondCall(baseURL string) string {
 	return "curl " + baseURL + web.ValidatePath + " \\\n" +
 		"  -H \"Authorization: Bearer $SECRET_KEY\" \\\n  -H 'Content-Type: application/json' \\\n" +
 		"  -d '{\"result_token\":\"'\"$RESULT_TOKEN\"'\"}'"
-}
-
-// unfetched describes a result that was not fetched, and whether this is still possible.
-func unfetched(now time.Time, s operate.Session) string {
-	if s.Ended != nil && now.Sub(*s.Ended) > token.ResultLife {
-		return "not fetched within 5 minutes after completion"
-	}
-	return "not fetched yet: your server has 5 minutes after completion"
 }
 
 // reasonWord explains the reason why an event failed or is postponed.
