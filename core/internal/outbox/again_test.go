@@ -87,6 +87,22 @@ func TestSendNow_RetryNear(t *testing.T) {
 	}
 }
 
+// The runner postpones the task of an event whose destination is full. The list has the earlier time.
+func TestSendNow_Postponed(t *testing.T) {
+	w := newFixture(t)
+	e := w.wait(t)
+	_, next := w.claim(t)
+	w.Clock.Advance(next.Sub(w.Clock.Now()))
+	coretest.Must(t, w.Defer(ctx, w.claimOne(t), w.Clock.Now().Add(7*time.Minute)))
+	w.Clock.Advance(time.Minute)
+	coretest.Must(t, w.SendNow(ctx, part, e.ID, testUUID))
+	coretest.Must(t, w.run(t, w.claimOne(t)))
+	if got := w.log(t); len(got) != 1 || got[0].State != StateDelivered {
+		t.Errorf("contract 27: log entry %+v", got)
+	}
+	w.agree(t)
+}
+
 func TestSendNow_ItemOfEarlierRelease(t *testing.T) {
 	w := newFixture(t)
 	e := w.wait(t)

@@ -48,9 +48,13 @@ var ErrNotWaiting = errors.New("outbox: no such waiting event")
 // already be sending an event that is due sooner.
 const soon = 5 * time.Second
 
+// overdueAttempts is the number of attempt times after which an event that was due, and still waits, cannot
+// be in an attempt: its task was postponed, such as for a full destination.
+const overdueAttempts = 3
+
 // SendNow makes the next attempt of a waiting event due now. The attempt counts as that retry. The call
 // covers events of the given integration, or of all integrations if that is "". It returns ErrNotWaiting if p
-// has no such event. It does not change an event that an internal error postponed.
+// has no such event.
 func (o *Outbox) SendNow(ctx context.Context, p kv.Partition, id, integration string) error {
 	item, err := o.KV.Get(ctx, kv.Key{Partition: p, Name: waitingPrefix + id})
 	if errors.Is(err, kv.ErrNotFound) {
@@ -75,7 +79,7 @@ func (o *Outbox) SendNow(ctx context.Context, p kv.Partition, id, integration st
 		return err
 	}
 	now := o.Now()
-	if w.Due.Before(now.Add(soon)) {
+	if w.Due.Before(now.Add(soon)) && w.Due.After(now.Add(-overdueAttempts*o.AttemptTime)) {
 		return nil
 	}
 	w.Due = now.UTC().Truncate(time.Millisecond)
