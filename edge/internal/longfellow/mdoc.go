@@ -46,17 +46,10 @@ func (p params) code() (rate, queries int) {
 // A message authentication code over GF(2^128), whose key both parties choose, shows that both are about the
 // same document. A Circuit may be used concurrently.
 type Circuit struct {
-	name      string
 	params    params
 	signature *system[fp]
 	hash      *system[gf]
 }
-
-// Name returns the circuits' name, which requests and responses have.
-func (c *Circuit) Name() string { return c.name }
-
-// Attributes returns the number of attributes that a statement must have.
-func (c *Circuit) Attributes() int { return c.params.Elements }
 
 // Open reads the compressed file with the circuits of a name. It takes about a second.
 func Open(name string, file []byte) (*Circuit, error) {
@@ -96,7 +89,7 @@ func Open(name string, file []byte) (*Circuit, error) {
 		return nil, errors.New("longfellow: the file has other circuits")
 	}
 	p := params(known)
-	c := &Circuit{name: name, params: p}
+	c := &Circuit{params: p}
 	rate, queries := p.code()
 	var ok1, ok2 bool
 	c.signature, ok1 = newSystem(fpField(), signature, rate, queries, p.Signature)
