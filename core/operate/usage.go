@@ -50,7 +50,7 @@ func (o *Operations) day(wrong *invalid, field, text string, standard host.Day) 
 const (
 	overviewIntegrations = 20
 	overviewEvents       = 100
-	overviewPages        = 5 // of integrations and of keys, some of which are archived or revoked
+	overviewPages        = 5 // at most, because pages may have only archived integrations or revoked keys
 )
 
 // activeIntegrations returns the first integrations of a publisher that are not archived, and whether there

@@ -94,9 +94,9 @@ type Config struct {
 	// "-", "_" and ".". Empty: "verge".
 	Prefix string
 
-	// Replicas is the number of replicas that must have a commit before it returns nil, or the data by which
-	// it is rejected. If fewer confirm it within WaitTimeout, the commit returns kv.ErrUnknown, though the
-	// primary has it. Zero: the commit waits only for the primary.
+	// Replicas is the number of replicas that must have a commit before it returns nil. A rejected commit
+	// waits until they have the items that its checks read. If fewer confirm it within WaitTimeout, the
+	// commit returns kv.ErrUnknown, though the primary has it. Zero: the commit waits only for the primary.
 	Replicas int
 
 	// WaitTimeout is how long a commit waits for Replicas. Zero: one second. A client given to New
