@@ -103,6 +103,9 @@ func (o *Outbox) Resend(ctx context.Context, p kv.Partition, id, integration str
 	if err != nil {
 		return err
 	}
+	if e.subject != nil {
+		m.Place = e.subject.place
+	}
 	now := o.Now()
 	tx := kv.Tx{
 		Partition: p,

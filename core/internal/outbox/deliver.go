@@ -154,6 +154,9 @@ func (o *Outbox) retry(ctx context.Context, job host.Job, e event, a Attempt, en
 		At:          ended.UTC().Truncate(time.Millisecond),
 		Due:         ended.Add(delay).UTC().Truncate(time.Millisecond),
 	}
+	if e.subject != nil {
+		e.Place = e.subject.place
+	}
 	tx := kv.Tx{
 		Schedule: []kv.Task{{ID: job.Task.ID, Due: ended.Add(delay), Payload: e.payload(e.sealed)}},
 		Puts:     []kv.Put{waitingItem{w, e.Meta}.put(e.sealed)},
@@ -261,6 +264,9 @@ func (o *Outbox) postpone(ctx context.Context, job host.Job, e event, reason str
 	o.Count(host.CountWebhookPostponed)
 	delay := min(postponeFirst<<min(e.Postponed, 10), postponeMost)
 	e.Postponed++
+	if e.subject != nil {
+		e.Place = e.subject.place
+	}
 	now := o.Now()
 	tx := kv.Tx{Schedule: []kv.Task{{
 		ID: job.Task.ID, Due: now.Add(delay), Payload: e.payload(e.sealed)}}}
@@ -287,7 +293,7 @@ func (o *Outbox) fail(ctx context.Context, job host.Job, e event, reason, last s
 			Expires: d.At.Add(DeadLife)}},
 		Deletes: []string{waitingPrefix + d.Event},
 	}
-	leave(&tx, waitingInLog, e.subject)
+	e.leaveWaiting(&tx, d.Event, e.subject)
 	o.enter(&tx, job.Partition, e.subject, e.state(StateDead, reason, d.At))
 	return o.record(ctx, job, tx)
 }
@@ -320,10 +326,11 @@ func (o *Outbox) record(ctx context.Context, job host.Job, tx kv.Tx) error {
 func (o *Outbox) Drop(ctx context.Context, job host.Job, why error) error {
 	o.Log.Error("task dropped", "task", job.Task.ID, "error", why.Error())
 	o.Count(host.CountTaskDropped)
-	return o.record(ctx, job, kv.Tx{
-		Cancel:  []string{job.Task.ID},
-		Deletes: []string{waitingPrefix + eventID(job)},
-	})
+	tx := kv.Tx{Cancel: []string{job.Task.ID}, Deletes: []string{waitingPrefix + eventID(job)}}
+	if m, _, err := Read(job.Task); err == nil {
+		m.leaveWaiting(&tx, eventID(job), nil)
+	}
+	return o.record(ctx, job, tx)
 }
 
 // Defer returns the lease. The task is due again at until, and no attempt is counted.

@@ -14,6 +14,7 @@ import (
 	"github.com/verge-id/verge/core/internal/strictjson"
 	"github.com/verge-id/verge/core/internal/timeline"
 	"github.com/verge-id/verge/core/internal/token"
+	"github.com/verge-id/verge/core/internal/uuid"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/webhook"
 )
@@ -275,6 +276,22 @@ func (o *Outbox) enter(tx *kv.Tx, p kv.Partition, s *subject, now state) {
 func leave(tx *kv.Tx, prefix string, s *subject) {
 	if s != nil {
 		tx.Deletes = append(tx.Deletes, prefix+s.integration+"/"+s.place)
+	}
+}
+
+// leaveWaiting removes an event from the index of waiting events. An event without a subject also loses its
+// log entry, because its body is unreadable. Its task names the place: a forged one is another place of
+// this event.
+func (m Meta) leaveWaiting(tx *kv.Tx, event string, s *subject) {
+	if s != nil {
+		leave(tx, waitingInLog, s)
+		return
+	}
+	_, timed := timeline.Time(m.Place)
+	id, err := uuid.Parse(m.Integration)
+	if timed && err == nil && m.Place[placeTime+1:] == event {
+		name := uuid.Format(id) + "/" + m.Place
+		tx.Deletes = append(tx.Deletes, logPrefix+name, waitingInLog+name)
 	}
 }
 

@@ -642,6 +642,35 @@ func TestLog_UnreadableEvent(t *testing.T) {
 	}
 }
 
+// An event whose key is lost after a failed attempt leaves the log, and no longer counts as waiting
+// (contract 58).
+func TestLog_UnreadableAfterRetry(t *testing.T) {
+	damage := func(job host.Job) host.Job {
+		job.Task.Payload = bytes.Clone(job.Task.Payload)
+		job.Task.Payload[len(job.Task.Payload)-1] ^= 1
+		return job
+	}
+	for name, end := range map[string]func(w *fixture, job host.Job) error{
+		"unreadable": func(w *fixture, job host.Job) error { return w.run(t, damage(job)) },
+		"dropped": func(w *fixture, job host.Job) error {
+			return w.Outbox.Drop(ctx, damage(job), errors.New("its key is retired"))
+		},
+	} {
+		w := newFixture(t)
+		w.answer = status(503)
+		w.schedule(t)
+		coretest.Must(t, w.run(t, w.claimOne(t)))
+		if names := w.names(t, "l"); len(names) != 2 {
+			t.Fatalf("%s: logged %q, want the entry and its index", name, names)
+		}
+		w.Clock.Advance(time.Hour)
+		coretest.Must(t, end(w, w.claimOne(t)))
+		if names := w.names(t, "l"); len(names) != 0 {
+			t.Errorf("%s: logged %q", name, names)
+		}
+	}
+}
+
 func TestAttemptsRoundTrip(t *testing.T) {
 	var want []Attempt
 	tried := ""

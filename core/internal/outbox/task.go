@@ -40,6 +40,10 @@ type Meta struct {
 	Tried  string `json:"a,omitempty"` // the latest attempts, see withAttempt
 
 	Resent bool `json:"r,omitempty"` // it was dead before; the store lists it as waiting
+
+	// Place is where the index of waiting events lists it. Only the removal from the index depends on it: the
+	// body, which also has the place, may have become unreadable.
+	Place string `json:"p,omitempty"`
 }
 
 // waited reports whether the store may list the event as waiting.
@@ -122,7 +126,8 @@ func readMeta(line []byte) (m Meta, err error) {
 		return int(value)
 	}
 	m = Meta{Kind: Kind(text("k")), Session: text("sid"), Integration: text("int"), Type: text("typ"),
-		Attempts: number("n"), Postponed: number("h"), Before: number("b"), Tried: text("a")}
+		Attempts: number("n"), Postponed: number("h"), Before: number("b"), Tried: text("a"),
+		Place: text("p")}
 	resent, present, ok := o.Bool("r")
 	m.Resent = resent
 	switch {
@@ -141,7 +146,7 @@ func taskID(event string) string { return "e/" + event }
 // payload returns the payload of a task: the same line as of join, but faster, since each event needs it.
 func (m Meta) payload(body []byte) []byte {
 	w := strictjson.NewWriter(128 + len(m.Session) + len(m.Integration) + len(m.Type) + len(m.Tried) +
-		len(body))
+		len(m.Place) + len(body))
 	w.Text("k", string(m.Kind))
 	w.Text("sid", m.Session)
 	w.Text("int", m.Integration)
@@ -162,6 +167,9 @@ func (m Meta) payload(body []byte) []byte {
 	}
 	if m.Resent {
 		w.Bool("r", true)
+	}
+	if m.Place != "" {
+		w.Text("p", m.Place)
 	}
 	return append(append(w.End(), '\n'), body...)
 }
