@@ -50,7 +50,7 @@ TEST    = GOGC=$(if $(VERGE_LONG),200,800) $(GO) run ./testharness/internal/prog
 test: ## run the tests in short, or with VERGE_LONG=1 in full. A missing program says SKIP
 ifdef VERGE_LONG
 	@nice -n 19 $(GO) list -export -test $(RACE) $(SLOW) $(OTHERS) >/dev/null 2>&1 & \
-	code=0; $(TEST) -count=1 -p 4 -timeout 60m $(DRIVEN) $(SERIAL) || code=1; \
+	code=0; $(TEST) -count=1 -p 3 -timeout 60m $(DRIVEN) $(SERIAL) || code=1; \
 	$(TEST) $(RACE) -count=1 -p 3 -timeout 60m $(SLOW) $(OTHERS) || code=1; \
 	$(TEST) $(RACE) -count=1 -short -parallel 4 -skip '^TestEngines$$' -timeout 30m ./testharness/conformance \
 		./edge/internal/longfellow || code=1; exit $$code
