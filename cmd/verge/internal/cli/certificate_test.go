@@ -73,9 +73,7 @@ func TestServeRejectsACertificateThatNobodyAccepts(t *testing.T) {
 			rejected: []string{"tls: /tls.crt expired at "}},
 		{name: "not valid yet", change: func(c *x509.Certificate) {
 			c.NotBefore, c.NotAfter = time.Now().Add(3*time.Hour), time.Now().Add(9*time.Hour)
-		},
-			rejected: []string{"tls: /tls.crt is not valid before ", "Z: wait, ",
-				"set this machine's clock"}},
+		}, rejected: []string{"tls: /tls.crt is not valid before ", "Z: wait, ", "set this machine's clock"}},
 		{name: "for another host", change: func(c *x509.Certificate) {
 			c.DNSNames = []string{"www.example.com", "example.com"}
 		},

@@ -28,7 +28,12 @@ func testSystem() *System {
 func TestStoreFlags_Environment(t *testing.T) {
 	for flag, want := range map[string]string{"": "of-serve", "/mine": "mine"} {
 		sys := testSystem()
-		sys.Getenv = func(name string) (string, bool) { return "of-serve", name == kvPasswordVariable }
+		sys.Getenv = func(name string) (string, bool) {
+			if name != kvPasswordVariable {
+				return "", false
+			}
+			return "of-serve", true
+		}
 		if err := afero.WriteFile(sys.FS, "/mine", []byte("mine"), 0o600); err != nil {
 			t.Fatal(err)
 		}
