@@ -235,24 +235,25 @@ func TestRecovery_ImmediateResult(t *testing.T) {
 func TestRecovery_EndsBackup(t *testing.T) {
 	d := &fakeDisk{}
 	s, _ := onDisk(t, d)
-	copying, ended := make(chan struct{}), make(chan error)
+	copying, ended, failed := make(chan bool), make(chan error), make(chan error)
 	go func() {
 		ended <- s.snapshot(t.Context(), func(ctx context.Context, _ state) error {
-			close(copying)
+			copying <- true
 			<-ctx.Done()
 			return context.Cause(ctx)
 		})
 	}()
-	<-copying
+	wait.For(copying)
 	d.once(notAppended)
-	if err := s.Commit(t.Context(), putTx("failed", "failed")); !errors.Is(err, kv.ErrUnavailable) {
+	go func() { failed <- s.Commit(t.Context(), putTx("failed", "failed")) }()
+	if err := wait.For(ended); !errors.Is(err, errReopening) {
+		t.Errorf("the backup: %v, want %v", err, errReopening)
+	}
+	if err := wait.For(failed); !errors.Is(err, kv.ErrUnavailable) {
 		t.Errorf("the commit: %v", err)
 	}
 	if err := get(t, s, "before"); err != nil {
 		t.Error(err)
-	}
-	if err := <-ended; !errors.Is(err, errReopening) {
-		t.Errorf("the backup: %v, want %v", err, errReopening)
 	}
 }
 

@@ -178,6 +178,22 @@ func TestCommit_MissingReplicas(t *testing.T) {
 			t.Errorf("got %v, want a conflict, because the replica has the data", err)
 		}
 	})
+	t.Run("Replicas: a conflict on a connection without writes", func(t *testing.T) {
+		primary := stores.StartRedis(t)
+		replica := primary.Replica()
+		config := redis.Config{Replicas: 1, WaitTimeout: 50 * time.Millisecond}
+		store := open(t, primary.URL(), config)
+		replica.Freeze()
+		defer replica.Thaw()
+		if err := store.Commit(t.Context(), mark("1", "a")); !errors.Is(err, kv.ErrUnknown) {
+			t.Fatalf("got %v, want ErrUnknown: no replica has it", err)
+		}
+		var conflict *kv.Conflict
+		err := open(t, primary.URL(), config).Commit(t.Context(), mark("2", "a"))
+		if !errors.Is(err, kv.ErrUnknown) || errors.As(err, &conflict) {
+			t.Errorf("got %v, want ErrUnknown: no replica has the item", err)
+		}
+	})
 	t.Run("Replicas, on a Cluster: the node that owns the slot is asked", func(t *testing.T) {
 		nodes := stores.StartCluster(t, 3)
 		store := open(t, "redis+cluster://"+nodes[0].Addr(),
