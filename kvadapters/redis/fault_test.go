@@ -182,14 +182,15 @@ func TestCommit_MissingReplicas(t *testing.T) {
 		primary := stores.StartRedis(t)
 		replica := primary.Replica()
 		config := redis.Config{Replicas: 1, WaitTimeout: 50 * time.Millisecond}
-		store := open(t, primary.URL(), config)
+		store, other := open(t, primary.URL(), config), open(t, primary.URL(), config)
+		commit(t, other, mark("0", "earlier")) // the replica has all that this connection wrote
 		replica.Freeze()
 		defer replica.Thaw()
 		if err := store.Commit(t.Context(), mark("1", "a")); !errors.Is(err, kv.ErrUnknown) {
 			t.Fatalf("got %v, want ErrUnknown: no replica has it", err)
 		}
 		var conflict *kv.Conflict
-		err := open(t, primary.URL(), config).Commit(t.Context(), mark("2", "a"))
+		err := other.Commit(t.Context(), mark("2", "a"))
 		if !errors.Is(err, kv.ErrUnknown) || errors.As(err, &conflict) {
 			t.Errorf("got %v, want ErrUnknown: no replica has the item", err)
 		}
