@@ -180,8 +180,7 @@ func (a Address) options() url.Values {
 // a Cluster or a Sentinel names later.
 func (a Address) Exposed() string {
 	scheme := a.parts().scheme
-	isRemote := func(host string) bool { return !network.IsLocal(host) }
-	if !a.Shared() || scheme == "unix" || !slices.ContainsFunc(a.hosts(), isRemote) {
+	if !a.Shared() || scheme == "unix" || !slices.ContainsFunc(a.hosts(), network.IsRemote) {
 		return ""
 	}
 	base, kind, _ := strings.Cut(scheme, "+")

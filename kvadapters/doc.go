@@ -92,12 +92,12 @@
 //	min-replicas-to-write 1        with replicas, and store.replicas = 1
 //
 // and the permissions that package redis lists. Replication is asynchronous. So a failover can lose the
-// last commits, and a result token that was used in those moments can be used again within its five minutes.
-// With store.replicas each commit waits for that many replicas and is denied if they do not respond. A
-// failover to another replica still loses commits. No setting of Redis prevents this; PostgreSQL with a
-// synchronous replica has no such gap. The clocks of the servers may differ from Verge's by as much as
-// results and outcomes can tolerate: a second does not matter, a minute shortens or lengthens the life of
-// items by a minute.
+// last commits, and a result token that was used in those moments can be used again within its five
+// minutes. With store.replicas each commit, including a rejected one, waits for that many replicas and is
+// denied if they do not respond. A failover to another replica still loses commits. No setting of Redis
+// prevents this; PostgreSQL with a synchronous replica has no such gap. The clocks of the servers may
+// differ from Verge's by as much as results and outcomes can tolerate: a second does not matter, a minute
+// shortens or lengthens the life of items by a minute.
 //
 // On a Cluster sessions are spread over 16 partitions (store.partitions), each on the node of its slot.
 // The rate counters are on all nodes, and the configuration is in one partition, because one change can

@@ -50,7 +50,8 @@ func TestApplySite_PartialFailure(t *testing.T) {
 		}
 		return kvtest.Pass
 	}
-	site := []byte(`{"publishers":[{"id":"pub_f","name":"File"},{"id":"pub_g","name":"File"}],"integrations":[]}`)
+	site := []byte(`{"publishers":[{"id":"pub_f","name":"File"},{"id":"pub_g","name":"File"}],` +
+		`"integrations":[]}`)
 	if _, err := w.ApplySite(ctx, operator, site); err == nil {
 		t.Fatal("the second write succeeds")
 	}

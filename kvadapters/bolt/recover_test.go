@@ -242,7 +242,7 @@ func TestRecovery_EndsBackup(t *testing.T) {
 			select {
 			case <-ctx.Done():
 				return context.Cause(ctx)
-			case <-time.After(20 * time.Second): // so that a Store that waits for it goes on
+			case <-time.After(20 * time.Second): // so that a Store which waits for it continues
 				return nil
 			}
 		})

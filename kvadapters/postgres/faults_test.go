@@ -151,6 +151,23 @@ func TestFailover_SynchronousReplica(t *testing.T) {
 	})
 }
 
+// withoutReplica calls commit, and cancels each wait for a replica until commit returns.
+func withoutReplica(t *testing.T, server *stores.Postgres, commit func() error) (err error) {
+	t.Helper()
+	done := make(chan error, 1)
+	go func() { done <- commit() }()
+	wait.Until(t, "the commit returns", func() bool {
+		server.Do(`SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity WHERE wait_event = 'SyncRep'`)
+		select {
+		case err = <-done:
+			return true
+		default:
+			return false
+		}
+	})
+	return err
+}
+
 // A commit whose wait for the replica was cancelled is only on the primary. The server reports the commit
 // with a warning.
 func TestCommit_NoReplica(t *testing.T) {
@@ -158,13 +175,7 @@ func TestCommit_NoReplica(t *testing.T) {
 	server := stores.StartPostgres(t)
 	s := open(t, server.URL("verge"), postgres.Config{Timeout: 20 * time.Second})
 	server.Set("synchronous_standby_names", "nobody")
-	done := make(chan error)
-	go func() { done <- s.Commit(t.Context(), used("alone")) }()
-	for ended := false; !ended; time.Sleep(20 * time.Millisecond) {
-		ended, _ = server.Do(`SELECT pg_cancel_backend(pid) FROM pg_stat_activity
-			WHERE wait_event = 'SyncRep'`).(bool)
-	}
-	wantUnknown(t, wait.For(done))
+	wantUnknown(t, withoutReplica(t, server, func() error { return s.Commit(t.Context(), used("alone")) }))
 	it, err := s.Get(t.Context(), kv.Key{Partition: part, Name: "used"})
 	if err != nil || it.Tx != "alone" {
 		t.Errorf("%v, %v: the primary has not committed, so the test is void", it, err)
@@ -176,11 +187,11 @@ func TestCommit_NoReplica(t *testing.T) {
 func TestCommitSurely_NoReplica(t *testing.T) {
 	t.Parallel()
 	server := stores.StartPostgres(t)
-	s := open(t, server.URL("verge"), postgres.Config{Timeout: time.Second})
+	s := open(t, server.URL("verge"), postgres.Config{Timeout: 20 * time.Second})
 	server.Set("synchronous_standby_names", "nobody")
 	var conflict *kv.Conflict
 	for _, try := range []string{"alone", "alone", "other"} {
-		err := kv.CommitSurely(t.Context(), s, used(try))
+		err := withoutReplica(t, server, func() error { return kv.CommitSurely(t.Context(), s, used(try)) })
 		if !errors.Is(err, kv.ErrUnknown) || errors.As(err, &conflict) {
 			t.Errorf("%s: %v, want only ErrUnknown", try, err)
 		}

@@ -28,7 +28,8 @@
 // # Loss in a failover
 //
 // With a synchronous replica (synchronous_standby_names, and synchronous_commit on or remote_apply), a
-// commit returns when the replica has it too. If that replica is promoted, no commit is lost. With
+// commit returns when the replica has it too, and a rejected commit returns when the replica has the items by
+// which it was rejected. If that replica is promoted, no commit is lost. With
 // asynchronous replication, or if another replica is promoted, the last commits are lost: a result token
 // that was used in those moments can be used again. "verge kv check" reports which case applies.
 //

@@ -49,8 +49,11 @@ func parseURL(s string, certificates *tls.Config) (*address, error) {
 	}
 	if certificates != nil { // they replace it
 		query.Set("sslmode", "disable")
-	} else if err := readTLS(query, slices.ContainsFunc(strings.Split(u.Host, ","), isRemote)); err != nil {
-		return nil, err
+	} else {
+		elsewhere := slices.ContainsFunc(strings.Split(u.Host, ","), network.IsRemote)
+		if err := readTLS(query, elsewhere); err != nil {
+			return nil, err
+		}
 	}
 	u.RawQuery = query.Encode()
 	if a.config, err = pgxpool.ParseConfig(u.String()); err != nil {
@@ -209,8 +212,6 @@ func forHost(c *tls.Config, host string) *tls.Config {
 	}
 	return c
 }
-
-func isRemote(host string) bool { return !network.IsLocal(host) }
 
 func validSchema(s string) bool {
 	return len(s) <= 48 && !strings.HasPrefix(s, "pg_") && !strings.ContainsFunc(s, func(r rune) bool {

@@ -224,8 +224,8 @@ type confirmation struct {
 }
 
 // confirm adds commands to a pipeline that wait until the replicas have the data that its commands read or
-// wrote. WAIT alone waits for the writes of its own connection, and a rejected commit has read those of
-// others. So there is always a write before it.
+// wrote. By its documentation WAIT waits for the writes of its own connection, and a rejected commit has read
+// those of others. So there is always a write before it, although Redis 7.0 waits for all writes.
 func (s *Store) confirm(ctx context.Context, pipe redis.Pipeliner, base string) confirmation {
 	c := confirmation{
 		mark: redis.NewCmd(ctx, "set", base+"w", "1", "px", "1000"),

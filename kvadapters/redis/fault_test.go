@@ -178,12 +178,15 @@ func TestCommit_MissingReplicas(t *testing.T) {
 			t.Errorf("got %v, want a conflict, because the replica has the data", err)
 		}
 	})
-	t.Run("Replicas: a conflict on a connection without writes", func(t *testing.T) {
+	t.Run("Replicas: a conflict on a connection whose writes the replica has", func(t *testing.T) {
 		primary := stores.StartRedis(t)
 		replica := primary.Replica()
 		config := redis.Config{Replicas: 1, WaitTimeout: 50 * time.Millisecond}
 		store, other := open(t, primary.URL(), config), open(t, primary.URL(), config)
-		commit(t, other, mark("0", "earlier")) // the replica has all that this connection wrote
+		wait.Until(t, "the replica has each write of the connection", func() bool {
+			tx := kv.Tx{ID: "0", Partition: "p", Puts: []kv.Put{{Name: "earlier"}}}
+			return other.Commit(t.Context(), tx) == nil
+		})
 		replica.Freeze()
 		defer replica.Thaw()
 		if err := store.Commit(t.Context(), mark("1", "a")); !errors.Is(err, kv.ErrUnknown) {

@@ -553,7 +553,8 @@ func TestIdempotentStart_IntegrationChanged(t *testing.T) {
 	}
 }
 
-// The log and the record name the method that failed, not one that is no longer configured.
+// The log and the record name the method that failed, even if the integration has methods that are no longer
+// configured.
 func TestStart_InitiationNamesMethod(t *testing.T) {
 	w := newFixture(t)
 	i, err := w.Directory.ReadIntegration(ctx, testUUID)
@@ -561,7 +562,8 @@ func TestStart_InitiationNamesMethod(t *testing.T) {
 	i.Value.Method, i.Value.Methods = "gone", []string{"gone", "sandbox"}
 	coretest.Must(t, w.Directory.PutIntegration(ctx, i.Value, ""))
 	w.Clock.Advance(6 * time.Second)
-	_, e := w.ask((*API).Start, web.StartPath, bearer(w.sk), startBody(`"external_user_id":"sandbox:init_error"`))
+	_, e := w.ask((*API).Start, web.StartPath, bearer(w.sk),
+		startBody(`"external_user_id":"sandbox:init_error"`))
 	log := w.Logged.String()
 	if code(e) != web.ProviderUnavailable || strings.Contains(log, "method=gone") ||
 		!strings.Contains(log, "method=sandbox") {

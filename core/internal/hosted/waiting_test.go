@@ -79,7 +79,8 @@ func TestWaiting_LongCode(t *testing.T) {
 		w.letters.code = strings.Repeat("a", c.length)
 		a := w.begins()
 		page := string(a.open(a.wait).Body)
-		if strings.Contains(page, "data-qr") != c.shown || !strings.Contains(page, `data-wallet href="post://a"`) ||
+		if strings.Contains(page, "data-qr") != c.shown ||
+			!strings.Contains(page, `data-wallet href="post://a"`) ||
 			!strings.Contains(page, "data-hand") {
 			t.Errorf("contract 39: a code of %d bytes: %s", c.length, page)
 		}

@@ -103,9 +103,7 @@ func (o *Outbox) Resend(ctx context.Context, p kv.Partition, id, integration str
 	if err != nil {
 		return err
 	}
-	if e.subject != nil {
-		m.Place = e.subject.place
-	}
+	m.listAt(e.subject)
 	now := o.Now()
 	tx := kv.Tx{
 		Partition: p,

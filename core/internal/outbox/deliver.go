@@ -154,9 +154,7 @@ func (o *Outbox) retry(ctx context.Context, job host.Job, e event, a Attempt, en
 		At:          ended.UTC().Truncate(time.Millisecond),
 		Due:         ended.Add(delay).UTC().Truncate(time.Millisecond),
 	}
-	if e.subject != nil {
-		e.Place = e.subject.place
-	}
+	e.listAt(e.subject)
 	tx := kv.Tx{
 		Schedule: []kv.Task{{ID: job.Task.ID, Due: ended.Add(delay), Payload: e.payload(e.sealed)}},
 		Puts:     []kv.Put{waitingItem{w, e.Meta}.put(e.sealed)},
@@ -264,9 +262,7 @@ func (o *Outbox) postpone(ctx context.Context, job host.Job, e event, reason str
 	o.Count(host.CountWebhookPostponed)
 	delay := min(postponeFirst<<min(e.Postponed, 10), postponeMost)
 	e.Postponed++
-	if e.subject != nil {
-		e.Place = e.subject.place
-	}
+	e.listAt(e.subject)
 	now := o.Now()
 	tx := kv.Tx{Schedule: []kv.Task{{
 		ID: job.Task.ID, Due: now.Add(delay), Payload: e.payload(e.sealed)}}}

@@ -279,6 +279,13 @@ func leave(tx *kv.Tx, prefix string, s *subject) {
 	}
 }
 
+// listAt sets the place of an event that begins to wait. An unreadable event keeps its place.
+func (m *Meta) listAt(s *subject) {
+	if s != nil {
+		m.Place = s.place
+	}
+}
+
 // leaveWaiting removes an event from the index of waiting events. An event without a subject also loses its
 // log entry, because its body is unreadable. Its task names the place: a forged one is another place of
 // this event.

@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// IsLocal reports whether a host, with or without a port, is certainly this machine. A missing name is:
-// clients connect to this machine or to a socket then.
-func IsLocal(host string) bool {
+// IsRemote reports whether a host, with or without a port, may be another machine. A missing name is this
+// machine: clients then connect to it or to a socket.
+func IsRemote(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	} else {
 		host = strings.Trim(host, "[]")
 	}
 	ip, err := netip.ParseAddr(host)
-	return host == "" || host == "localhost" || err == nil && ip.Unmap().IsLoopback()
+	return host != "" && host != "localhost" && (err != nil || !ip.Unmap().IsLoopback())
 }
