@@ -625,7 +625,7 @@ func (c *checker) site(methods method.Catalog, dev, known bool) {
 }
 
 // offLimits returns the reason why a Worker sends no events to a valid URL, or "". It is the rule of
-// offLimits in edge/workers/src/egress.js.
+// offLimits in edge/workers/src/egress.js: both have the cases of edge/workers/testdata/offlimits.json.
 func offLimits(raw string, dev bool) string {
 	if err := egress.New(egress.Config{Dev: dev}).Check(raw); err != nil {
 		return "the address is not public"
@@ -634,7 +634,7 @@ func offLimits(raw string, dev bool) string {
 	if err != nil {
 		return "the URL is malformed"
 	}
-	host := strings.ToLower(u.Hostname())
+	host := strings.TrimRight(strings.ToLower(u.Hostname()), ".")
 	if _, err := netip.ParseAddr(host); err == nil || dev && host == "localhost" {
 		return ""
 	}

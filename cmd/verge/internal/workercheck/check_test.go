@@ -1,6 +1,7 @@
 package workercheck
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"slices"
@@ -209,4 +210,24 @@ func FuzzCheck(f *testing.F) {
 		"routes": ["a/*", {}, /* b */ 7,], }`))
 	f.Add([]byte(`{"a": "\"//", "b": [1,`))
 	f.Fuzz(func(t *testing.T, b []byte) { Check(b) })
+}
+
+// Contract 28: the command and the Worker reject the same addresses.
+func TestOffLimits(t *testing.T) {
+	b, err := os.ReadFile("../../../../edge/workers/testdata/offlimits.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cases []struct {
+		URL  string
+		Open bool
+	}
+	if err := json.Unmarshal(b, &cases); err != nil || len(cases) < 40 {
+		t.Fatalf("%d cases, %v", len(cases), err)
+	}
+	for _, c := range cases {
+		if why := offLimits(c.URL, false); (why == "") != c.Open {
+			t.Errorf("%q: %q, open to a Worker: %v", c.URL, why, c.Open)
+		}
+	}
 }
