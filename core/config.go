@@ -12,6 +12,7 @@ import (
 
 	"github.com/verge-id/verge/core/admin"
 	"github.com/verge-id/verge/core/internal/language"
+	"github.com/verge-id/verge/core/internal/lifecycle"
 	"github.com/verge-id/verge/core/internal/openid"
 	"github.com/verge-id/verge/core/internal/outbox"
 	"github.com/verge-id/verge/core/internal/report"
@@ -134,9 +135,6 @@ const DeadEventLife = outbox.DeadLife
 // StandardOutcomeLife is the default of Config.OutcomeLife.
 const StandardOutcomeLife = 30 * 24 * time.Hour
 
-// minOutcomeLife is the shortest time for which outcomes are kept.
-const minOutcomeLife = time.Hour
-
 // maxPasskeyDays is ten years.
 const maxPasskeyDays = 3653
 
@@ -212,9 +210,9 @@ func (c Config) parse() (p parsed, wrong problem.List) {
 	if c.Attempts < 1 {
 		wrong.Add("Attempts", "%d is too few; it must be at least 1", c.Attempts)
 	}
-	if c.OutcomeLife < minOutcomeLife {
-		wrong.Add("OutcomeLife", "%s is too short; it must be at least %s, since a session and "+
-			"its result token live 15 minutes and publishers ask later", c.OutcomeLife, minOutcomeLife)
+	if c.OutcomeLife < lifecycle.MinOutcomeLife {
+		wrong.Add("OutcomeLife", "%s is too short; it must be at least %s, since a session and its result "+
+			"token live 15 minutes and publishers ask later", c.OutcomeLife, lifecycle.MinOutcomeLife)
 	}
 	if c.PasskeyDays < 1 || c.PasskeyDays > maxPasskeyDays {
 		wrong.Add("PasskeyDays", "%d is not from 1 to %d", c.PasskeyDays, maxPasskeyDays)

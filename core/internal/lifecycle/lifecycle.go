@@ -170,16 +170,20 @@ func (l *Lifecycle) Fire(ctx context.Context, s Session, step Step) (session.Rec
 	return r, err
 }
 
+// MinOutcomeLife is the shortest OutcomeLife.
+const MinOutcomeLife = time.Hour
+
 // Outcome returns the record of a session as of now. If its time is over without an outcome, Outcome first
 // commits that it has expired: a request that began in time and whose commit is still on its way could
-// otherwise complete a session that a publisher has seen expired (contract 18).
+// otherwise complete a session that a publisher has seen expired (contract 18). An hour later no such request
+// is active, and the absent record can be one whose life is over, so Outcome does not commit.
 func (l *Lifecycle) Outcome(ctx context.Context, s Session) (session.Record, error) {
 	r, _, err := l.Load(ctx, s.ID)
 	if err != nil {
 		return session.Record{}, err
 	}
 	now := l.Now()
-	if r.Terminal() || now.Before(s.ID.Expires()) {
+	if r.Terminal() || now.Before(s.ID.Expires()) || !now.Before(s.ID.Expires().Add(MinOutcomeLife)) {
 		return r.As(now, s.ID.Expires()), nil
 	}
 	return l.Fire(ctx, s, Step{Trigger: session.TimeUp, Attempt: anyAttempt})
@@ -413,8 +417,8 @@ func (l *Lifecycle) addOutcome(tx *kv.Tx, s Session, r session.Record, version, 
 		return err
 	}
 	tx.Checks = append(tx.Checks, kv.Check{Name: key.Name, Tx: version})
-	tx.Puts = append(tx.Puts, kv.Put{Name: key.Name, Value: value,
-		Expires: s.ID.Expires().Add(l.OutcomeLife)})
+	kept := s.ID.Expires().Add(l.OutcomeLife + host.ClockMargin)
+	tx.Puts = append(tx.Puts, kv.Put{Name: key.Name, Value: value, Expires: kept})
 	if !r.Terminal() {
 		return nil
 	}
@@ -422,7 +426,7 @@ func (l *Lifecycle) addOutcome(tx *kv.Tx, s Session, r session.Record, version, 
 		method = steps[len(steps)-1].Method
 	}
 	entry, err := finished.Put(l.Sealer, s.Integration.PublisherID, finished.Session{ID: s.ID, Text: s.Text,
-		Ended: r.At, Outcome: outcomeOf(r), Method: method}, s.ID.Expires().Add(l.OutcomeLife))
+		Ended: r.At, Outcome: outcomeOf(r), Method: method}, kept)
 	if err != nil {
 		return err
 	}
