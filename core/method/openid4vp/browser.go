@@ -241,13 +241,13 @@ func (o *openID) readVPToken(
 	var err error
 	var thumbprint []byte
 	switch {
-	case !o.settings.encrypted || data.Has("error"):
+	case !o.settings.encrypted || data.Value("error").Present(): // no error has documents
 		a, err = contentOf(data)
 	default:
 		key := q.key(protocol)
 		thumbprint = mdoc.Thumbprint(key.PublicKey())
 		text, _ := data.Value("response").Text()
-		a, err = o.decrypted(text, data.Has("response"), key)
+		a, err = o.decrypted(text, data.Value("response").Present(), key)
 	}
 	if err != nil {
 		return "", err

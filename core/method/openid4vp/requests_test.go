@@ -326,6 +326,27 @@ func rewritten(form url.Values, from, to string) url.Values {
 	return url.Values{method.CredentialField: {strings.Replace(text, from, to, 1)}}
 }
 
+// inTheClear returns a response that is not encrypted, with other members before the documents.
+func inTheClear(others string) func(w *fixture) url.Values {
+	return func(w *fixture) url.Values {
+		r, err := w.wallet.OpenCredential(service, signedProtocol, w.requestTo(signedProtocol).Data)
+		if err != nil {
+			w.Fatal(err)
+		}
+		p, err := w.wallet.Presentation(wallettest.Session{Handover: wallettest.OpenID4VPOverDCAPI,
+			Origin: service, Nonce: r.Nonce}, r.DocType, r.Namespace, r.Elements)
+		if err != nil {
+			w.Fatal(err)
+		}
+		response, err := p.Response()
+		if err != nil {
+			w.Fatal(err)
+		}
+		return credentialForm(signedProtocol, `{`+others+`"vp_token":{"`+r.Query+`":["`+
+			base64.RawURLEncoding.EncodeToString(response)+`"]}}`)
+	}
+}
+
 // browserAttacks are answers by OpenID4VP over the Digital Credentials API that do not count.
 var browserAttacks = []struct {
 	rule     string
@@ -364,24 +385,10 @@ var browserAttacks = []struct {
 		m := w.message(w.shows().Open)
 		return credentialForm(unsignedProtocol, `{"vp_token":`+m.Form.Get("vp_token")+`}`)
 	}, "device_signature"},
-	{"a response in the clear where encryption was requested", settings{"encrypted": true},
-		func(w *fixture) url.Values {
-			r, err := w.wallet.OpenCredential(service, signedProtocol, w.requestTo(signedProtocol).Data)
-			if err != nil {
-				w.Fatal(err)
-			}
-			p, err := w.wallet.Presentation(wallettest.Session{Handover: wallettest.OpenID4VPOverDCAPI,
-				Origin: service, Nonce: r.Nonce}, r.DocType, r.Namespace, r.Elements)
-			if err != nil {
-				w.Fatal(err)
-			}
-			response, err := p.Response()
-			if err != nil {
-				w.Fatal(err)
-			}
-			return credentialForm(signedProtocol, `{"vp_token":{"`+r.Query+`":["`+
-				base64.RawURLEncoding.EncodeToString(response)+`"]}}`)
-		}, "not_encrypted"},
+	{"a response in the clear where encryption was requested", settings{"encrypted": true}, inTheClear(""),
+		"not_encrypted"},
+	{"a response in the clear with a null error", settings{"encrypted": true}, inTheClear(`"error":null,`),
+		"not_encrypted"},
 	{"an encrypted response that is signed as if it were in the clear", settings{"encrypted": true},
 		func(w *fixture) url.Values {
 			return w.answered(w.requestTo(signedProtocol), service,
@@ -448,6 +455,14 @@ func TestBrowserAttacks(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A null error is no error, so the encrypted response counts.
+func TestBrowser_NullError(t *testing.T) {
+	w := newFixture(t, config(t, "eu-av", settings{"browser": allProtocols, "encrypted": true}))
+	text := w.answered(w.requestTo(signedProtocol), service).Get(method.CredentialField)
+	text = strings.Replace(text, `"data":{`, `"data":{"error":null,`, 1)
+	w.wantByBrowser(url.Values{method.CredentialField: {text}}, method.Approved, "")
 }
 
 // The wallet of this test rejects a request that another site has copied, as a real one does.
