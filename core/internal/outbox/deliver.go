@@ -144,20 +144,10 @@ func (o *Outbox) retry(ctx context.Context, job host.Job, e event, a Attempt, en
 	}
 	o.say(ctx, slog.LevelInfo, "webhook retry scheduled", e, a.String(), tookOf(a),
 		slog.String("in", delay.Round(time.Second).String()))
-	w := Waiting{
-		Event:       e.id,
-		Type:        e.Type,
-		Session:     e.Session,
-		Integration: e.Integration,
-		Last:        a.String(),
-		Attempts:    e.Attempts,
-		At:          ended.UTC().Truncate(time.Millisecond),
-		Due:         ended.Add(delay).UTC().Truncate(time.Millisecond),
-	}
 	e.listAt(e.subject)
 	tx := kv.Tx{
 		Schedule: []kv.Task{{ID: job.Task.ID, Due: ended.Add(delay), Payload: e.payload(e.sealed)}},
-		Puts:     []kv.Put{waitingItem{w, e.Meta}.put(e.sealed)},
+		Puts:     []kv.Put{e.waitingItem(a.String(), ended, ended.Add(delay))},
 	}
 	o.enter(&tx, job.Partition, e.subject, e.waiting("", ended, ended.Add(delay)))
 	return o.record(ctx, job, tx)
@@ -202,6 +192,20 @@ func (e event) waiting(reason string, at, due time.Time) state {
 	s := e.state(StateWaiting, reason, at)
 	s.due = due
 	return s
+}
+
+// waitingItem returns the item of an event that waits until due.
+func (e event) waitingItem(last string, at, due time.Time) kv.Put {
+	return waitingItem{Waiting{
+		Event:       e.id,
+		Type:        e.Type,
+		Session:     e.Session,
+		Integration: e.Integration,
+		Last:        last,
+		Attempts:    e.Attempts,
+		At:          at.UTC().Truncate(time.Millisecond),
+		Due:         due.UTC().Truncate(time.Millisecond),
+	}, e.Meta}.put(e.sealed)
 }
 
 // fetch makes one signed request. The error is a *host.FetchError or the context's error.
@@ -266,6 +270,9 @@ func (o *Outbox) postpone(ctx context.Context, job host.Job, e event, reason str
 	now := o.Now()
 	tx := kv.Tx{Schedule: []kv.Task{{
 		ID: job.Task.ID, Due: now.Add(delay), Payload: e.payload(e.sealed)}}}
+	if e.body != nil {
+		tx.Puts = []kv.Put{e.waitingItem(reason, now, now.Add(delay))}
+	}
 	o.enter(&tx, job.Partition, e.subject, e.waiting(reason, now, now.Add(delay)))
 	return o.record(ctx, job, tx)
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/coretest"
 	"github.com/verge-id/verge/core/kv"
 )
@@ -60,6 +61,28 @@ func TestWaiting_VisibleUntilEnd(t *testing.T) {
 				t.Errorf("the event has ended and still waits: %+v; dead: %+v", got, w.dead(t))
 			}
 		})
+	}
+}
+
+// Contract 27: an event that an internal error postpones waits visibly as well, and can be sent now once the
+// operator has fixed the error.
+func TestWaiting_Postponed(t *testing.T) {
+	w := newFixture(t)
+	e := w.schedule(t)
+	whole, on := *w.Outbox, w.Host.Host
+	on.Sealer = secretless{w.Outbox.Sealer}
+	w.Directory = integration.NewDirectory(on)
+	coretest.Must(t, w.run(t, w.claimOne(t)))
+	got := w.waiting(t)
+	if len(got) != 1 || got[0].Event != e.ID || got[0].Last != noSecret || got[0].Attempts != 0 ||
+		got[0].Due.Before(w.Clock.Now().Add(postponeFirst).Truncate(time.Millisecond)) {
+		t.Fatalf("%+v", got)
+	}
+	*w.Outbox = whole
+	coretest.Must(t, w.SendNow(ctx, part, e.ID, ""))
+	coretest.Must(t, w.run(t, w.claimOne(t)))
+	if got := w.waiting(t); len(got) != 0 || len(w.posts) != 1 {
+		t.Errorf("%d requests were sent, and these events wait: %+v", len(w.posts), got)
 	}
 }
 
