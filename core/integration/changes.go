@@ -51,7 +51,7 @@ func (i Integration) Changes(was Integration, secrets Secrets) []audit.Change {
 	c.add("name", was.Name, i.Name)
 	for _, s := range Settings {
 		if s.Text(&was) != s.Text(&i) {
-			c = append(c, audit.Change{Field: s.Name, From: s.audited(&was), To: s.audited(&i)})
+			c = append(c, audit.Change{Field: s.Name, From: s.Audited(&was), To: s.Audited(&i)})
 		}
 	}
 	c.add("webhook.off", yes(was.Webhook.Off), yes(i.Webhook.Off))

@@ -91,8 +91,8 @@ func (s Setting) Text(i *Integration) string {
 	return ""
 }
 
-// audited returns the same for the audit: a list of addresses shows only their origins.
-func (s Setting) audited(i *Integration) string {
+// Audited returns the same for audits and reports: of addresses that can hold a secret, only the origins.
+func (s Setting) Audited(i *Integration) string {
 	if !s.hidesPath {
 		return s.Text(i)
 	}

@@ -209,7 +209,7 @@ func (o *Operations) reportIntegration(ctx context.Context, d *report.Document, 
 ) (report.Integration, error) {
 	r := report.Integration{ID: i.ID, Name: i.Name, Archived: i.Archived, Days: []report.Day{}}
 	for _, s := range integration.Settings {
-		text := s.Text(&i.Integration)
+		text := s.Audited(&i.Integration)
 		switch {
 		case s.Name == "minimum_age":
 			text = strconv.Itoa(i.Minimum())

@@ -46,12 +46,14 @@ func TestReport_Content(t *testing.T) {
 		{Integration: intA, Instance: "one", Day: today - 60, Counts: host.Counts{9, 9}},
 	}}))
 	age, name := 30, "Canary Shop Owner"
-	_, err := w.ChangeIntegration(ctx, reporter, intA, "", IntegrationInput{ChallengeAge: &age})
+	alert, back := "https://alerts.example/canary?token=1", []string{"https://shop.example/canary"}
+	_, err := w.ChangeIntegration(ctx, reporter, intA, "", IntegrationInput{ChallengeAge: &age,
+		AlertURL: &alert, RedirectURIs: &back})
 	coretest.Must(t, err)
 	_, err = w.ChangePublisher(ctx, reporter, pubA, "", PublisherInput{Name: &name})
 	coretest.Must(t, err)
-	back := pubA
-	_, err = w.ChangePublisher(ctx, reporter, pubA, "", PublisherInput{Name: &back})
+	name = pubA
+	_, err = w.ChangePublisher(ctx, reporter, pubA, "", PublisherInput{Name: &name})
 	coretest.Must(t, err)
 	_, err = w.Invite(ctx, reporter, pubA, "Canary Member", RoleViewer)
 	coretest.Must(t, err)
