@@ -52,7 +52,11 @@ func (h *Hosted) Return(ctx context.Context, c *web.Call) *web.Response {
 }
 
 func (h *Hosted) comeBack(ctx context.Context, req *web.Request, name string) page {
-	names := append([]string{"state", codeParam}, h.Methods[name].Of.Returns...)
+	opened := h.Methods[name]
+	names := append([]string{"state"}, opened.Of.Returns...)
+	if opened.Receives() {
+		names = append(names, codeParam)
+	}
 	query, err := formdata.ReadOAuth(req.Query, names...)
 	if err == nil && query.Has(codeParam) {
 		return h.returnWithCode(ctx, req, name, query)

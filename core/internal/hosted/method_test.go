@@ -235,6 +235,7 @@ func TestReturn_Browsers(t *testing.T) {
 			303},
 		{"contract 22: unknown parameters of other methods", nil, returnURL("1") + "&iss=1&iss=2&flow=%zz",
 			303},
+		{"contract 22: the parameter of wallets", nil, returnURL("1") + "&response_code=00", 303},
 		{"an altered cookie", func(b *browser) {
 			for name, value := range b.cookies {
 				b.cookies[name] = value[:40] + "A" + value[41:]
