@@ -8,6 +8,7 @@ import (
 
 	"github.com/verge-id/verge/core/internal/verdict"
 	"github.com/verge-id/verge/core/internal/webauthn"
+	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/edge/signing"
 )
 
@@ -115,7 +116,9 @@ func TestRecord_RoundTrip(t *testing.T) {
 	blocked := proof()
 	blocked.Blocked, blocked.counter, blocked.eligible, blocked.backedUp = until, 7, true, true
 	blocked.Settings = "digest"
-	for _, r := range []Record{estimate(), proof(), blocked} {
+	old := proof()
+	old.MinimumAge = method.MaxAge
+	for _, r := range []Record{estimate(), proof(), blocked, old} {
 		b, err := r.marshal()
 		if err != nil {
 			t.Fatal(err)
@@ -138,7 +141,7 @@ func TestParse_Damaged(t *testing.T) {
 		"no publisher":            func(r *Record) { r.Publisher = "" },
 		"no key":                  func(r *Record) { r.key = nil },
 		"a negative age":          func(r *Record) { r.MinimumAge = -1 },
-		"an age above all":        func(r *Record) { r.ChallengeAge = 100 },
+		"an age above all":        func(r *Record) { r.ChallengeAge = method.MaxAge + 1 },
 		"no date":                 func(r *Record) { r.written = time.Time{} },
 		"not made":                func(r *Record) { r.Made = time.Time{} },
 		"over before it was made": func(r *Record) { r.Until = r.Made },

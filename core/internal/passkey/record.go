@@ -95,7 +95,7 @@ func parse(b []byte) (Record, error) {
 }
 
 // isAge allows 0, which means that no age was proven.
-func isAge(years int) bool { return years >= 0 && years <= 99 }
+func isAge(years int) bool { return years >= 0 && years <= method.MaxAge }
 
 // credential returns the record as a webauthn.Credential. The store has no credential id, so id comes from
 // the response; the record was found by its hash.
