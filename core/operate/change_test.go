@@ -714,7 +714,8 @@ func TestName_OfTheService(t *testing.T) {
 	w := newFixture(t)
 	w.ServiceName = "Verge ID"
 	for name, rejected := range map[string]bool{"Verge ID": true, "VERGEid": true, " verge\u00a0id ": true,
-		"Ver\u200cge ID": true, "Verge\u200d ID": true, "Verge IDs": false, "Verge": false} {
+		"Ver\u200cge ID": true, "Verge\u200d ID": true, "Verge\ufe0f ID": true, "Verge\u3164ID": true,
+		"Verge\u2800ID": true, "Ver\u034fge ID": true, "Verge IDs": false, "Verge": false} {
 		_, err := w.CreatePublisher(ctx, operator, PublisherInput{Name: text(name)})
 		var wrong *web.Error
 		if errors.As(err, &wrong) != rejected {

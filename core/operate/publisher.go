@@ -135,10 +135,13 @@ func (o *Operations) applyTo(p *integration.Publisher, in PublisherInput, wrong 
 	return file
 }
 
-// isOurs reports whether a name is the one of the service, in any case, with any spaces and with the joiners
-// that names may have (brand.Unprintable) and that are not seen.
+// isOurs reports whether a name is the one of the service, in any case, with any spaces and with characters
+// that names may have (brand.Unprintable) and that are not seen: joiners, variation selectors, fillers.
 func (o *Operations) isOurs(name string) bool {
-	unseen := func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsGraphic(r) }
+	unseen := func(r rune) bool {
+		return unicode.IsSpace(r) || !unicode.IsGraphic(r) || r == '\u2800' || // braille without a dot
+			unicode.In(r, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point)
+	}
 	plain := func(s string) string { return strings.ToLower(strings.Join(strings.FieldsFunc(s, unseen), "")) }
 	return name != "" && plain(name) == plain(o.ServiceName)
 }
