@@ -3,11 +3,17 @@
 GO     ?= go
 VERGE  := dist/verge
 # The race detector needs a C compiler; without one the same tests run without it.
-RACE   := $(shell test "$$($(GO) env CGO_ENABLED)" = 1 && command -v "$$($(GO) env CC)" >/dev/null && echo -race)
+RACE   := $(shell test "$$(env -u CGO_ENABLED $(GO) env CGO_ENABLED)" = 1 && \
+	command -v "$$($(GO) env CC)" >/dev/null && echo -race)
 # wazero's compiler takes eight times as long with it. The packages without it share
 # no data; the rest of wazero needs it, or else the instances of sync.Map that it
 # shares with other packages lose it as well.
 RACE   += $(if $(RACE),$(foreach p,engine/wazevo/backend/... engine/wazevo/frontend engine/wazevo/ssa leb128 wasm/binary,-gcflags=github.com/tetratelabs/wazero/internal/$p=-race=false))
+
+# Packages are compiled without C and without the paths of this machine, as in a release, so the command, the checks and
+# the tests share what they compile. Only the race detector needs its own.
+export CGO_ENABLED := 0
+export GOFLAGS     := $(filter-out -trimpath,$(GOFLAGS)) -trimpath
 
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
@@ -36,26 +42,34 @@ run: $(if $(wildcard $(MODULE)),build,command) ## run everything on this machine
 # would see only their own process. So it sees the packages that those processes consist of, and the conformance
 # suite on one engine. All parts at the same time load the machine so much that browsers stop responding.
 # Longfellow's proofs take ten times as long with the detector, which sees its short tests. A simulated history
-# runs one coroutine at a time, so the detector would see nothing in it. The tests of SERIAL start no
-# goroutines, and take up to forty times as long with it. The driven tests leave the processors idle
-# half of the time, so the packages for the detector are compiled at the same time, at the lowest priority.
+# runs one coroutine at a time, so the detector would see nothing in it. Neither would it in packages without
+# goroutines: CONCURRENT finds those with some. The tests of SERIAL check the same functions in many ways, and
+# take up to forty times as long with it. The driven tests leave the processors idle in part, so the packages
+# for the detector are compiled at the same time, at the lowest priority. The long run does not vet, because make
+# check does.
 DRIVEN := ./testharness/conformance ./cmd/verge/internal/cli ./cmd/verge/internal/demo ./edge/workers \
 	./edge/internal/longfellow \
 	./testharness/internal/simulation
-SERIAL := ./testharness/mutants ./core/internal/mdoc ./core/internal/sdjwt ./core/internal/webauthn
+SERIAL := ./testharness/mutants ./core/internal/mdoc
 SLOW   := ./kvadapters/redis ./kvadapters/kvcheck ./testharness/invariants ./edge/wasmhost ./edge/internal/server \
 	./kvadapters/postgres
-OTHERS  = $(shell $(GO) list ./... | grep -v $(patsubst ./%,-e /%$$,$(DRIVEN) $(SERIAL)))
-TEST    = GOGC=$(if $(VERGE_LONG),200,800) $(GO) run ./testharness/internal/progress $(GO) test -json
+CONCURRENT := ^\s*go [a-zA-Z]|\.Go\(|\.Parallel\(\)|RunParallel|NewServer|net\.Listen|AfterFunc|testharness"|workerd\.|wasmhost
+PACKAGES = $(patsubst github.com/verge-id/verge/%,./%,$(shell $(GO) list ./...))
+RACED    = $(sort $(filter-out $(DRIVEN) $(SERIAL) $(SLOW),$(filter $(PACKAGES),$(patsubst %/,./%,$(dir \
+	$(shell grep -rlE --include='*.go' '$(CONCURRENT)' */))))))
+OTHERS   = $(filter-out $(DRIVEN) $(SLOW) $(RACED),$(PACKAGES))
+TEST    = GOGC=$(if $(VERGE_LONG),200,800) $(GO) run ./testharness/internal/progress
+# DETECT runs tests with the race detector. Programs that they build are compiled without it.
+DETECT  = $(TEST) $(if $(RACE),env CGO_ENABLED=1) $(GO) test -json $(if $(RACE),$(RACE) -exec 'env CGO_ENABLED=0')
 test: ## run the tests in short, or with VERGE_LONG=1 in full. A missing program says SKIP
 ifdef VERGE_LONG
-	@nice -n 19 $(GO) list -export -test $(RACE) $(SLOW) $(OTHERS) >/dev/null 2>&1 & \
-	code=0; $(TEST) -count=1 -p 3 -timeout 60m $(DRIVEN) $(SERIAL) || code=1; \
-	$(TEST) $(RACE) -count=1 -p 3 -timeout 60m $(SLOW) $(OTHERS) || code=1; \
-	$(TEST) $(RACE) -count=1 -short -parallel 4 -skip '^TestEngines$$' -timeout 30m ./testharness/conformance \
+	@nice -n 19 env $(if $(RACE),CGO_ENABLED=1) $(GO) list -export -test $(RACE) $(SLOW) $(RACED) >/dev/null 2>&1 & \
+	code=0; $(TEST) $(GO) test -json -vet=off -count=1 -p 3 -timeout 60m $(DRIVEN) $(OTHERS) || code=1; \
+	$(DETECT) -vet=off -count=1 -p 3 -timeout 60m $(SLOW) $(RACED) || code=1; \
+	$(DETECT) -vet=off -count=1 -short -parallel 4 -skip '^TestEngines$$' -timeout 30m ./testharness/conformance \
 		./edge/internal/longfellow || code=1; exit $$code
 else
-	@$(TEST) -short -p 6 -parallel 4 -timeout 30m $(DRIVEN) $(SLOW) ./...
+	@$(TEST) $(GO) test -json -short -p 6 -parallel 4 -timeout 30m $(DRIVEN) $(SLOW) ./...
 endif
 
 mutants: ## break the code, one small way at a time, and check that a test fails each time
@@ -112,7 +126,7 @@ build: module command ## build the static binary into dist/, with the module in 
 # Only the binary, with the module in its folder if one was built.
 command:
 	@mkdir -p dist
-	$(call step,'Building the command ...',CGO_ENABLED=0 $(GO) build -trimpath -ldflags="-s -w" -o $(VERGE) ./cmd/verge)
+	$(call step,'Building the command ...',$(GO) build -ldflags="-s -w" -o $(VERGE) ./cmd/verge)
 
 wasm: module ## build the core as a WebAssembly module into dist/, and print its size, by kind of method
 	@$(GO) run ./cmd/generate/weigh dist/verge.wasm
@@ -120,7 +134,7 @@ wasm: module ## build the core as a WebAssembly module into dist/, and print its
 # Only the module. The target wasm also builds it for each kind of method.
 module:
 	@mkdir -p dist
-	$(call step,'Building the WebAssembly module ...',GOOS=wasip1 GOARCH=wasm CGO_ENABLED=0 $(GO) build -buildmode=c-shared -trimpath -ldflags="-s -w" $(shell cat wasm/postlink/gcflags.txt) -o dist/verge.wasm ./wasm/guest)
+	$(call step,'Building the WebAssembly module ...',GOOS=wasip1 GOARCH=wasm $(GO) build -buildmode=c-shared -ldflags="-s -w" $(shell cat wasm/postlink/gcflags.txt) -o dist/verge.wasm ./wasm/guest)
 	$(call step,'Optimizing the module ...',$(GO) run ./cmd/generate/postlink dist/verge.wasm)
 	@gzip -9 -n -c dist/verge.wasm > $(MODULE)
 	@printf '  The module has %s bytes, %s with gzip\n' "$$(wc -c < dist/verge.wasm | tr -d ' ')" "$$(wc -c < $(MODULE) | tr -d ' ')"
@@ -139,7 +153,7 @@ check: check-build check-vet check-lint check-plain check-vulnerabilities check-
 # The parts of check. Each can run alone. make -j check runs them in parallel.
 check-build:
 	$(GO) build ./...
-	GOOS=wasip1 GOARCH=wasm $(GO) build ./core/... ./wasm/...
+	GOOS=wasip1 GOARCH=wasm $(GO) build $(shell cat wasm/postlink/gcflags.txt) ./core/... ./wasm/...
 
 check-vet:
 	$(GO) vet ./...

@@ -513,8 +513,13 @@ func TestCore_BuildsForWASM(t *testing.T) {
 		t.Skip("there is no go command to build with")
 	}
 	testenv.Source(t)
-	// -trimpath, as the module is built, so that Go finds most of it in its cache.
-	cmd := exec.Command(goCommand, "build", "-trimpath", "./core/...")
+	// The flags of the module, so that Go finds most of it in its cache.
+	flags, err := os.ReadFile("../wasm/postlink/gcflags.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(goCommand, append(append([]string{"build", "-trimpath"},
+		strings.Fields(string(flags))...), "./core/...")...)
 	cmd.Dir = ".."
 	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0", "GOFLAGS=")
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -22,15 +22,11 @@ import (
 	"github.com/verge-id/verge/testharness/wait"
 )
 
-// axeFile is axe-core, which .ci/install installs.
-const axeFile = "/usr/local/lib/axe/node_modules/axe-core/axe.min.js"
-
 // consoleUser opens the console of `verge dev` in a real browser, and has a device for passkeys.
 type consoleUser struct {
 	t    *testing.T
 	ctx  context.Context
 	base string
-	axe  string
 	seen map[string]bool // pages that were checked closely
 
 	device webauthn.AuthenticatorID
@@ -57,15 +53,11 @@ func startChromium(t *testing.T, more ...chromedp.ExecAllocatorOption) context.C
 // always says yes.
 func newConsoleUser(t *testing.T, browser context.Context, base string) *consoleUser {
 	t.Helper()
-	axe, err := os.ReadFile(testenv.File(t, axeFile))
-	if err != nil {
-		t.Fatal(err)
-	}
 	ctx, end := chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
 	t.Cleanup(end)
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Minute)
 	t.Cleanup(cancel)
-	p := &consoleUser{t: t, ctx: ctx, base: base, axe: string(axe), seen: map[string]bool{}}
+	p := &consoleUser{t: t, ctx: ctx, base: base, seen: map[string]bool{}}
 	p.do(devtools(webauthn.Enable, webauthn.EnableParams{}),
 		chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
 			made, err := cdp.Call(ctx, t, webauthn.AddVirtualAuthenticator,
@@ -224,9 +216,9 @@ const currentHidden = `new Promise(drawn => requestAnimationFrame(() => requestA
 		return at.left < -1 || at.right > innerWidth + 1;
 	}).map(a => a.textContent))`
 
-// look inspects a page once: on a desktop in light and on a phone in dark, axe-core reports no fault
-// and nothing is wider than the screen. The folder that VERGE_PICTURES names gets pictures, for a person to
-// look at.
+// look inspects a page once: on a desktop in light and on a phone in dark, nothing is wider than the screen.
+// Package core/internal/console inspects the same pages with axe-core. The folder that VERGE_PICTURES names
+// gets pictures, for a person to look at.
 func (p *consoleUser) look(name string) {
 	p.t.Helper()
 	if p.seen[name] {
@@ -255,11 +247,6 @@ func (p *consoleUser) look(name string) {
 		p.picture(name + "-" + screen.name)
 		for _, wrong := range evaluate[[]string](p, tooWide) {
 			p.t.Errorf("%s on %s: wider than the screen: %s", name, screen.name, wrong)
-		}
-		for _, wrong := range evaluate[[]string](p, p.axe+`;
-			axe.run(document, {resultTypes: ["violations"]}).then(found => found.violations.flatMap(v =>
-				v.nodes.map(n => v.id + ": " + v.help + ": " + n.html + ": " + n.failureSummary)))`) {
-			p.t.Errorf("%s on %s: %s", name, screen.name, wrong)
 		}
 	}
 	p.do(desktop)
