@@ -160,7 +160,7 @@ func input(of string, l method.TrustList, list trustlist.List, document []byte) 
 		in.NextUpdate = in.Issued.Add(withoutNextUpdate)
 	}
 	for _, e := range list.Entries {
-		in.Certificates = append(in.Certificates, base64.StdEncoding.EncodeToString(e.Certificate.Raw))
+		in.Certificates = append(in.Certificates, base64.StdEncoding.EncodeToString(e.Raw))
 	}
 	for _, n := range list.Skipped {
 		in.Skipped += n

@@ -67,7 +67,7 @@ func (s service) skip(types []string, now time.Time) Skip {
 type collector struct {
 	now     time.Time
 	total   int
-	entries []Entry
+	entries []*x509.Certificate
 	seen    map[[sha256.Size]byte]bool // certificates of entries
 	denied  map[[sha256.Size]byte]bool // certificates of services that are not granted
 	skipped map[Skip]int
@@ -81,20 +81,21 @@ func newCollector(now time.Time) *collector {
 }
 
 // add adds a certificate in DER, or counts it if skip is not empty.
-func (c *collector) add(der []byte, e Entry, skip Skip) *Error {
+func (c *collector) add(der []byte, skip Skip) *Error {
 	if c.total++; c.total > maxCertificates {
 		return rejected(TooLarge, "it has more than 4,096 certificates")
 	}
 	hash := sha256.Sum256(der)
+	var certificate *x509.Certificate
 	switch {
 	case skip == SkipStatus:
 		c.denied[hash] = true
 	case skip == "" && c.seen[hash]:
 		skip = SkipDuplicate
 	case skip == "":
-		e.Certificate, skip = readCertificate(der)
+		certificate, skip = readCertificate(der)
 	}
-	if skip == "" && c.now.After(e.Certificate.NotAfter) {
+	if skip == "" && c.now.After(certificate.NotAfter) {
 		skip = SkipExpired
 	}
 	if skip != "" {
@@ -102,14 +103,14 @@ func (c *collector) add(der []byte, e Entry, skip Skip) *Error {
 		return nil
 	}
 	c.seen[hash] = true
-	c.entries = append(c.entries, e)
+	c.entries = append(c.entries, certificate)
 	return nil
 }
 
 // finish writes the entries to a list, without certificates that any service of a wanted type has lost.
 func (c *collector) finish(list *List) {
-	list.Entries = slices.DeleteFunc(c.entries, func(e Entry) bool {
-		conflict := c.denied[sha256.Sum256(e.Certificate.Raw)]
+	list.Entries = slices.DeleteFunc(c.entries, func(e *x509.Certificate) bool {
+		conflict := c.denied[sha256.Sum256(e.Raw)]
 		if conflict {
 			c.skipped[SkipConflict]++
 		}

@@ -13,7 +13,7 @@ const (
 	maxCertificates = 4096    // in all services, wanted or not
 	maxElements     = 1 << 18 // XML elements, JSON values, CBOR items
 	maxDepth        = 32      // levels of elements, values or items
-	maxName         = 512     // bytes of a name, a type or a status that an operator may see
+	maxName         = 512     // bytes of a name that an operator may see
 )
 
 // Format is the format of a trusted list, as a setting names it.
@@ -55,18 +55,12 @@ type List struct {
 
 	Issuer  string            // the operator's name, as the list states it
 	Signer  *x509.Certificate // the certificate that signed the list
-	Entries []Entry           // in the order of the list, each certificate once
 	Skipped map[Skip]int      // certificates that are not in Entries
-}
 
-// Entry is a certificate that may issue documents, or may issue the certificates of their signers. Lists
-// contain both: the certificate of an authority, and the one of a document signer (the European list of age
-// verification). Certificate.IsCA distinguishes them.
-type Entry struct {
-	Certificate *x509.Certificate
-	Provider    string // the name of the provider or of the issuing authority
-	Service     string // the name of the service; of a VICAL, the country or the state
-	Type        string // the service type; of a VICAL, the document type
+	// Entries may issue documents, or the certificates of their signers, in the order of the list and each
+	// once. Lists contain both: the certificate of an authority, and the one of a document signer (the
+	// European list of age verification). IsCA distinguishes them.
+	Entries []*x509.Certificate
 }
 
 // Skip is the reason why a certificate of a list is not in its entries.

@@ -75,8 +75,7 @@ func (c *collector) entity(o object, types []string) *Error {
 	if !hasInformation || !hasServices {
 		return errLoTEShape
 	}
-	provider, ok := information.multilingual("TEName")
-	if !ok {
+	if _, ok := information.multilingual("TEName"); !ok {
 		return errLoTEShape
 	}
 	for _, s := range services {
@@ -84,7 +83,7 @@ func (c *collector) entity(o object, types []string) *Error {
 		if !ok {
 			return errLoTEShape
 		}
-		if err := c.jsonService(information, provider, types); err != nil {
+		if err := c.jsonService(information, types); err != nil {
 			return err
 		}
 	}
@@ -92,8 +91,8 @@ func (c *collector) entity(o object, types []string) *Error {
 }
 
 // jsonService adds the certificates of a ServiceInformation.
-func (c *collector) jsonService(o object, provider string, types []string) *Error {
-	name, okName := o.multilingual("ServiceName")
+func (c *collector) jsonService(o object, types []string) *Error {
+	_, okName := o.multilingual("ServiceName")
 	kind, okKind := o.optional("ServiceTypeIdentifier") // without one it is of no wanted type
 	status, okStatus := o.optional("ServiceStatus")
 	identity, okIdentity := o.object("ServiceDigitalIdentity")
@@ -121,7 +120,7 @@ func (c *collector) jsonService(o object, provider string, types []string) *Erro
 		if !ok {
 			der = nil // it is counted as unreadable
 		}
-		if err := c.add(der, Entry{Provider: provider, Service: name, Type: clip(kind)}, skip); err != nil {
+		if err := c.add(der, skip); err != nil {
 			return err
 		}
 	}

@@ -139,10 +139,8 @@ func TestTS119602(t *testing.T) {
 		!list.Signer.Equal(l.signer.Certificate) || len(list.Entries) != 1 {
 		t.Fatalf("list: %+v", list)
 	}
-	e := list.Entries[0]
-	if e.Provider != "Provider" || e.Service != "Service" || e.Type != typePID ||
-		e.Certificate.Subject.CommonName != "Issuer" {
-		t.Errorf("entry: %+v", e)
+	if name := list.Entries[0].Subject.CommonName; name != "Issuer" {
+		t.Errorf("entry: %s", name)
 	}
 }
 

@@ -83,18 +83,17 @@ func readScheme(e *element) (list List, ok bool) {
 
 // provider adds the certificates of a TrustServiceProvider.
 func (c *collector) provider(e *element, types []string) *Error {
-	information, hasInformation := e.one(namespaceList, "TSPInformation")
+	_, hasInformation := e.one(namespaceList, "TSPInformation")
 	services, hasServices := e.one(namespaceList, "TSPServices")
 	if !hasInformation || !hasServices {
 		return errListShape
 	}
-	name := information.multilingual("TSPName")
 	for s := range services.each(namespaceList, "TSPService") {
 		information, ok := s.one(namespaceList, "ServiceInformation") // not ServiceHistory
 		if !ok {
 			return errListShape
 		}
-		if err := c.service(information, name, types); err != nil {
+		if err := c.service(information, types); err != nil {
 			return err
 		}
 	}
@@ -102,7 +101,7 @@ func (c *collector) provider(e *element, types []string) *Error {
 }
 
 // service adds the certificates of a ServiceInformation.
-func (c *collector) service(e *element, provider string, types []string) *Error {
+func (c *collector) service(e *element, types []string) *Error {
 	kind, hasKind := e.text("ServiceTypeIdentifier")
 	status, hasStatus := e.text("ServiceStatus")
 	starting, _ := e.text("StatusStartingTime")
@@ -112,14 +111,13 @@ func (c *collector) service(e *element, provider string, types []string) *Error 
 		return errListShape
 	}
 	skip := service{kind: kind, status: status, since: since}.skip(types, c.now)
-	entry := Entry{Provider: provider, Service: e.multilingual("ServiceName"), Type: clip(kind)}
 	for id := range identity.each(namespaceList, "DigitalId") {
 		for certificate := range id.each(namespaceList, "X509Certificate") {
 			der, ok := decoded(certificate)
 			if !ok {
 				der = nil // it is counted as unreadable
 			}
-			if err := c.add(der, entry, skip); err != nil {
+			if err := c.add(der, skip); err != nil {
 				return err
 			}
 		}

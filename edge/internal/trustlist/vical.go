@@ -186,12 +186,7 @@ func (c *collector) certificateInfo(info cbor.Item, docType string) *Error {
 	if slices.ContainsFunc(types, func(i cbor.Item) bool { t, ok := i.Text(); return ok && t == docType }) {
 		skip = ""
 	}
-	authority, _ := info.Member("issuingAuthority").Text()
-	place, ok := info.Member("stateOrProvinceName").Text()
-	if !ok {
-		place, _ = info.Member("issuingCountry").Text()
-	}
-	return c.add(der, Entry{Provider: clip(authority), Service: clip(place), Type: clip(docType)}, skip)
+	return c.add(der, skip)
 }
 
 // date returns a date with a time, which is a text with tag 0.
