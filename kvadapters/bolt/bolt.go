@@ -111,8 +111,8 @@ type Store struct {
 	tasksMu sync.Mutex // guards the map, not the partitions in it
 	tasks   map[kv.Partition]*tasks
 
-	statsMu sync.Mutex
-	stats   storeStats
+	// written counts the writes to the disk since Open, and the commits in them. Tests read it.
+	written struct{ groups, commits atomic.Uint64 }
 
 	closing chan struct{}
 	workers sync.WaitGroup
@@ -123,30 +123,6 @@ var (
 	_ kv.KV       = (*Store)(nil)
 	_ kv.Measurer = (*Store)(nil)
 )
-
-// storeStats are counters since Open.
-type storeStats struct {
-	Transactions uint64 // writes to the disk
-	Commits      uint64 // commits in these writes
-	Conflicts    uint64 // commits rejected by a check or a lease
-	Largest      int    // most commits carried by one write
-	Swept        uint64 // expired items removed
-}
-
-// Mean returns the mean number of commits per write.
-func (s storeStats) Mean() float64 {
-	if s.Transactions == 0 {
-		return 0
-	}
-	return float64(s.Commits) / float64(s.Transactions)
-}
-
-// Stats returns the current counters. Tests and benchmarks use them.
-func (s *Store) Stats() storeStats {
-	s.statsMu.Lock()
-	defer s.statsMu.Unlock()
-	return s.stats
-}
 
 // Get implements kv.KV.
 func (s *Store) Get(ctx context.Context, key kv.Key) (item kv.Item, err error) {

@@ -264,8 +264,7 @@ func (s *Store) writeGroup(group []*change) {
 		answer(group, rejected, unavailable(s.path, err), unavailable(s.path, err))
 		return
 	}
-	wrote := !g.changes.empty()
-	if wrote {
+	if !g.changes.empty() {
 		record := s.log.record(g.changes)
 		if err := s.makeRoom(record); err != nil {
 			s.recoverFrom(err, func() {
@@ -278,9 +277,9 @@ func (s *Store) writeGroup(group []*change) {
 			return
 		}
 		s.show(g.changes)
+		s.count(group, rejected)
 	}
 	g.publish(group, rejected)
-	s.count(group, rejected, wrote, g.swept)
 	answer(group, rejected, nil, nil)
 }
 
@@ -310,7 +309,7 @@ func (s *Store) failed(g *groupState, group []*change, rejected []error, record 
 	if !landed {
 		g.publish(group, rejected)
 	}
-	s.count(group, rejected, true, g.swept)
+	s.count(group, rejected)
 }
 
 // recoverFrom recovers from a failed checkpoint, unless err is nil. It calls then, if it is not nil, after
@@ -357,24 +356,12 @@ func (s *Store) rejectQueued() {
 	}
 }
 
-func (s *Store) count(group []*change, rejected []error, wrote bool, swept int) {
-	s.statsMu.Lock()
-	defer s.statsMu.Unlock()
-	commits := 0
+func (s *Store) count(group []*change, rejected []error) {
+	s.written.groups.Add(1)
 	for i, c := range group {
-		switch {
-		case c.sweep:
-		case rejected[i] != nil:
-			s.stats.Conflicts++
-		default:
-			commits++
+		if !c.sweep && rejected[i] == nil {
+			s.written.commits.Add(1)
 		}
-	}
-	if wrote {
-		s.stats.Transactions++
-		s.stats.Commits += uint64(commits)
-		s.stats.Largest = max(s.stats.Largest, commits)
-		s.stats.Swept += uint64(swept)
 	}
 }
 
@@ -385,7 +372,6 @@ type groupState struct {
 	changes *layer
 	locked  map[kv.Partition]*tasks
 	touched map[string]bool // keys of the tasks whose lease a change of the group ended
-	swept   int
 }
 
 func (g *groupState) lock(p kv.Partition) {
@@ -524,7 +510,6 @@ func (g *groupState) sweep(st state, now time.Time) {
 		st.layers[0].remove(expiryTable, k)
 		st.layers[0].remove(itemTable, k[8:])
 	}
-	g.swept += len(keys)
 }
 
 // sweep asks the writer at each tick to remove expired items, in steps that share a write with commits. It
