@@ -54,7 +54,6 @@ type partition struct {
 	expiry *btree.BTreeG[*item]
 	tasks  map[string]*task
 	ready  *btree.BTreeG[*task]
-	bytes  int64
 }
 
 // item and its value are never modified: a put replaces the item.
@@ -250,7 +249,12 @@ func (s *Store) Size() Size {
 		p.mu.Lock()
 		size.Items += len(p.items)
 		size.Tasks += len(p.tasks)
-		size.Bytes += p.bytes
+		for _, it := range p.items {
+			size.Bytes += int64(len(it.name) + len(it.value))
+		}
+		for _, t := range p.tasks {
+			size.Bytes += int64(len(t.id) + len(t.payload))
+		}
 		p.mu.Unlock()
 	}
 	return size
@@ -299,7 +303,6 @@ func (p *partition) put(it *item) {
 	if !it.expires.IsZero() {
 		p.expiry.Set(it)
 	}
-	p.bytes += it.size()
 }
 
 func (p *partition) delete(name string) {
@@ -312,13 +315,11 @@ func (p *partition) delete(name string) {
 	if !it.expires.IsZero() {
 		p.expiry.Delete(it)
 	}
-	p.bytes -= it.size()
 }
 
 func (p *partition) schedule(t *task) {
 	p.tasks[t.id] = t
 	p.ready.Set(t)
-	p.bytes += t.size()
 }
 
 func (p *partition) cancel(id string) {
@@ -328,7 +329,6 @@ func (p *partition) cancel(id string) {
 	}
 	delete(p.tasks, id)
 	p.ready.Delete(t)
-	p.bytes -= t.size()
 }
 
 // sweep removes up to n expired items, the earliest expired first.
@@ -346,8 +346,6 @@ func (it *item) expired(now time.Time) bool {
 	return !it.expires.IsZero() && !now.Before(it.expires)
 }
 
-func (it *item) size() int64 { return int64(len(it.name) + len(it.value)) }
-
 func (it *item) export(p kv.Partition) kv.Item {
 	return kv.Item{
 		Key:     kv.Key{Partition: p, Name: it.name},
@@ -356,8 +354,6 @@ func (it *item) export(p kv.Partition) kv.Item {
 		Expires: it.expires,
 	}
 }
-
-func (t *task) size() int64 { return int64(len(t.id) + len(t.payload)) }
 
 // clone returns a copy of exactly the needed size. The copy of a nil value is empty, not nil.
 func clone(b []byte) []byte {

@@ -58,25 +58,17 @@ func TestSweep_ExpiredItemsLimited(t *testing.T) {
 	}
 }
 
-func TestSize_Changes(t *testing.T) {
+func TestSize(t *testing.T) {
 	s := memory.New(memory.Config{})
-	commit := func(tx kv.Tx, want memory.Size) {
-		t.Helper()
-		tx.ID, tx.Partition = "id", "p"
-		if err := s.Commit(t.Context(), tx); err != nil {
-			t.Fatal(err)
-		}
-		if got := s.Size(); got != want {
-			t.Errorf("size %+v, want %+v", got, want)
-		}
+	put(t, s, "a", time.Time{})
+	put(t, s, "a", time.Time{})
+	task := kv.Task{ID: "t", Due: time.Unix(1, 0), Payload: make([]byte, 9)}
+	if err := s.Commit(t.Context(), kv.Tx{ID: "id", Partition: "p", Schedule: []kv.Task{task}}); err != nil {
+		t.Fatal(err)
 	}
-	due := time.Unix(1, 0)
-	commit(kv.Tx{Puts: []kv.Put{{Name: "a", Value: make([]byte, 9)}}}, memory.Size{Items: 1, Bytes: 10})
-	commit(kv.Tx{Puts: []kv.Put{{Name: "a", Value: make([]byte, 99)}}}, memory.Size{Items: 1, Bytes: 100})
-	commit(kv.Tx{Schedule: []kv.Task{{ID: "t", Due: due, Payload: make([]byte, 9)}}},
-		memory.Size{Items: 1, Tasks: 1, Bytes: 110})
-	commit(kv.Tx{Schedule: []kv.Task{{ID: "t", Due: due}}}, memory.Size{Items: 1, Tasks: 1, Bytes: 101})
-	commit(kv.Tx{Deletes: []string{"a"}, Cancel: []string{"t", "u"}}, memory.Size{})
+	if got, want := s.Size(), (memory.Size{Items: 1, Tasks: 1, Bytes: 111}); got != want {
+		t.Errorf("size %+v, want %+v", got, want)
+	}
 	if _, err := s.Get(t.Context(), kv.Key{Partition: "q", Name: "a"}); err == nil {
 		t.Error("get found an item in a partition that has no commit")
 	}
