@@ -21,28 +21,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/kvadapters/internal/promises"
 )
 
-// Harness is an empty store with its clock.
-type Harness struct {
-	KV kv.KV
-
-	// Now returns the time of the clock that the store uses to expire items.
-	Now func() time.Time
-
-	// Advance moves that clock. If the clock cannot be moved, Advance sleeps and ClockRuns is true.
-	Advance func(time.Duration)
-
-	// ClockRuns is set if the clock moves between calls of Advance. Then the exact time of expiry is not
-	// tested.
-	ClockRuns bool
-
-	// Reopen, if not nil, closes and opens the store, or restarts its server, and returns the store again.
-	// Data that the store does not promise to keep is lost. If nil, durability is not tested.
-	Reopen func() kv.KV
-}
+// Harness is an empty store with its clock. Its fields are KV, Now, Advance, ClockRuns and Reopen.
+type Harness = promises.Harness
 
 // Clock is a clock that moves only when Advance is called.
 type Clock struct {
@@ -76,7 +59,7 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		t.Run(group.Name, func(t *testing.T) {
 			for _, p := range group.Promises {
 				t.Run(p.Name, func(t *testing.T) {
-					h := promises.Harness(open(t))
+					h := open(t)
 					if lacking := p.Lacking(h); lacking != "" {
 						t.Skip(lacking)
 					}

@@ -23,22 +23,22 @@ type T interface {
 	Failed() bool
 }
 
-// Harness is an empty store with its clock. It has the fields of kvtest.Harness.
+// Harness is an empty store with its clock.
 type Harness struct {
 	KV kv.KV
 
-	// Now is the clock for the expiry of items.
+	// Now returns the time of the clock that the store uses to expire items.
 	Now func() time.Time
 
 	// Advance moves that clock. If the clock cannot be moved, Advance sleeps and ClockRuns is true.
 	Advance func(time.Duration)
 
-	// ClockRuns is set if the clock moves between calls of Advance. The exact time of expiry is then not
+	// ClockRuns is set if the clock moves between calls of Advance. Then the exact time of expiry is not
 	// tested.
 	ClockRuns bool
 
-	// Reopen closes and opens the store, or restarts its server, and returns the store again. Data that the
-	// store does not promise to keep is lost. Nil: the store promises no durability.
+	// Reopen, if not nil, closes and opens the store, or restarts its server, and returns the store again.
+	// Data that the store does not promise to keep is lost. If nil, durability is not tested.
 	Reopen func() kv.KV
 }
 
