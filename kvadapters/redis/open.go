@@ -1,7 +1,6 @@
 package redis
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"crypto/tls"
@@ -228,7 +227,7 @@ func (s *Store) Check(ctx context.Context) error {
 			}
 			return s.rejected(probe, err)
 		}
-		if err := unfit(info, s.cluster() != nil); err != nil {
+		if err := unfit(fieldsOf(info), s.cluster() != nil); err != nil {
 			return fmt.Errorf("redis: %s: %w: %w", node.Options().Addr, kv.ErrUnavailable, err)
 		}
 		return nil
@@ -284,14 +283,19 @@ func isForbidden(err error) bool {
 		strings.HasPrefix(err.Error(), "ERR"))
 }
 
-// unfit returns the reason why a server with this INFO is unsuitable.
-func unfit(info string, cluster bool) error {
+// fieldsOf returns the fields of a server's INFO.
+func fieldsOf(info string) map[string]string {
 	fields := make(map[string]string)
-	for lines := bufio.NewScanner(strings.NewReader(info)); lines.Scan(); {
-		if name, value, ok := strings.Cut(strings.TrimSpace(lines.Text()), ":"); ok {
+	for line := range strings.Lines(info) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
 			fields[name] = value
 		}
 	}
+	return fields
+}
+
+// unfit returns the reason why a server with these fields of INFO is unsuitable.
+func unfit(fields map[string]string, cluster bool) error {
 	if v, ok := fields["redis_version"]; ok {
 		major, rest, _ := strings.Cut(v, ".")
 		minor, _, _ := strings.Cut(rest, ".")

@@ -1,7 +1,6 @@
 package redis
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -203,28 +202,20 @@ func (s *Scratch) server(ctx context.Context, node *redis.Client, now func() tim
 	if err != nil && !isAnswer(err) {
 		return server, s.root.answered(probe, err)
 	}
-	version, product := "", "Redis"
-	for lines := bufio.NewScanner(strings.NewReader(info)); lines.Scan(); {
-		name, value, _ := strings.Cut(strings.TrimSpace(lines.Text()), ":")
-		switch name {
-		case "redis_version":
-			if version == "" {
-				version = value
-			}
-		case "valkey_version":
-			product, version = "Valkey", value
-		case "connected_slaves":
-			server.Replicas = value
-		case "maxmemory":
-			server.Settings["maxmemory"] = value
-		case "maxmemory_policy":
-			server.Settings["maxmemory-policy"] = value
-		case "aof_enabled":
-			server.Settings["appendonly"] = map[string]string{"0": "no", "1": "yes"}[value]
+	fields := fieldsOf(info)
+	if version := fields["valkey_version"]; version != "" {
+		server.Product = "Valkey " + version
+	} else if version := fields["redis_version"]; version != "" {
+		server.Product = "Redis " + version
+	}
+	server.Replicas = fields["connected_slaves"]
+	for _, name := range []string{"maxmemory", "maxmemory-policy"} {
+		if value, ok := fields[strings.ReplaceAll(name, "-", "_")]; ok {
+			server.Settings[name] = value
 		}
 	}
-	if version != "" {
-		server.Product = product + " " + version
+	if value, ok := fields["aof_enabled"]; ok {
+		server.Settings["appendonly"] = map[string]string{"0": "no", "1": "yes"}[value]
 	}
 	for _, name := range AskedSettings {
 		settings, err := node.ConfigGet(ctx, name).Result()

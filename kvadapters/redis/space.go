@@ -3,7 +3,6 @@ package redis
 import (
 	"context"
 	"strconv"
-	"strings"
 	"sync"
 
 	"github.com/redis/go-redis/v9"
@@ -29,8 +28,9 @@ func (s *Store) Measure(ctx context.Context) (kv.Space, error) {
 			}
 			return s.rejected(request{base: node.Options().Addr}, err)
 		}
-		u, errUsed := numberIn(info, "used_memory")
-		m, errLimit := numberIn(info, "maxmemory")
+		fields := fieldsOf(info)
+		u, errUsed := strconv.ParseInt(fields["used_memory"], 10, 64)
+		m, errLimit := strconv.ParseInt(fields["maxmemory"], 10, 64)
 		mu.Lock()
 		defer mu.Unlock()
 		known = known && errUsed == nil
@@ -55,14 +55,4 @@ func (s *Store) Measure(ctx context.Context) (kv.Space, error) {
 		}
 	}
 	return space, nil
-}
-
-// numberIn returns a number of a server's INFO.
-func numberIn(info, name string) (int64, error) {
-	for line := range strings.Lines(info) {
-		if value, ok := strings.CutPrefix(line, name+":"); ok {
-			return strconv.ParseInt(strings.TrimSpace(value), 10, 64)
-		}
-	}
-	return 0, strconv.ErrSyntax
 }
