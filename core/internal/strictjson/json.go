@@ -3,7 +3,6 @@ package strictjson
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -86,31 +85,6 @@ func (o Object) IsRepeated(names ...string) bool {
 		}
 	}
 	return false
-}
-
-// String returns the top-level field of exactly that name. ok is false only if the field is present and its
-// value is neither a string nor null. For a field that is absent or null, String returns ("", false, true)
-// (contract 3).
-func (o Object) String(name string) (value string, present, ok bool) {
-	raw := o.raw(name)
-	switch {
-	case raw == "":
-		return "", false, true
-	case raw[0] != '"':
-		return "", true, false
-	}
-	return unescape(raw[1 : len(raw)-1]), true, true
-}
-
-// Integer returns an integer field. present is true if the field is present and not null. ok is false if it
-// is present and not an integer of 64 bits; a number with a fraction or an exponent is not.
-func (o Object) Integer(name string) (value int64, present, ok bool) {
-	raw := o.raw(name)
-	if raw == "" {
-		return 0, false, true
-	}
-	n, err := strconv.ParseInt(raw, 10, 64)
-	return n, true, err == nil
 }
 
 // raw returns the text of a field's value, or "" if the field is absent or null. A null counts as absent only

@@ -83,7 +83,10 @@ func (v Value) Number() (n float64, ok bool) {
 		return 0, false
 	}
 	n, err := strconv.ParseFloat(v.raw, 64)
-	return n, err == nil
+	if err != nil {
+		return 0, false
+	}
+	return n, true
 }
 
 // Object returns a value that is an object.
