@@ -51,6 +51,14 @@ func (e *SyntaxError) Error() string {
 // accepts every body that Read accepts, and reads the same.
 func Read(body []byte) (Object, error) { return readObject(body, false) }
 
+// ReadOptional is Read, except that an empty body is an object without members.
+func ReadOptional(body []byte) (Object, error) {
+	if len(body) == 0 {
+		return Object{}, nil
+	}
+	return Read(body)
+}
+
 // ReadForeign is Read for a message of a provider, a wallet or a browser, which may have members that
 // Verge does not use. A name may occur more than once, at any depth. That member is present, and its value is
 // of no type: no method of Object or Value returns it, and those that return ok return false.

@@ -45,7 +45,7 @@ var commonMembers = []string{"profile", "url", "deviation", "floor"}
 
 // parse reads a method's settings and reports every problem in them.
 func parse(c method.Config) (s settings, wrong problem.List) {
-	o, err := readSettings(c.Settings)
+	o, err := strictjson.ReadOptional(c.Settings)
 	if err != nil {
 		wrong.AddError("settings", err)
 		return s, wrong
@@ -74,7 +74,7 @@ func parse(c method.Config) (s settings, wrong problem.List) {
 
 // narrow reads an integration's settings, which may only make the method's limits stricter.
 func narrow(of limits, integration json.RawMessage) (l limits, wrong problem.List) {
-	o, err := readSettings(integration)
+	o, err := strictjson.ReadOptional(integration)
 	if err != nil {
 		wrong.AddError("settings", err)
 		return of, wrong
@@ -107,13 +107,6 @@ func (l limits) overrides() []method.Override {
 			Hint: "In years. An estimate that is less certain is a failed attempt. Lower is stricter."},
 		{Name: "floor", Label: "Lowest estimate", Default: floor,
 			Hint: "An estimate below this age ends the session. Higher is stricter."}}
-}
-
-func readSettings(raw json.RawMessage) (strictjson.Object, error) {
-	if len(raw) == 0 {
-		return strictjson.Object{}, nil
-	}
-	return strictjson.Read(raw)
 }
 
 // rejectOthers reports unknown fields, so that a mistyped field is not silently ignored.

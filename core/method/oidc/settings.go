@@ -171,7 +171,7 @@ func (r *reader) unknown() {
 
 // readSettings reads a method's configuration and reports every problem in it.
 func readSettings(c method.Config) (s settings, wrong problem.List) {
-	o, err := readObject(c.Settings)
+	o, err := strictjson.ReadOptional(c.Settings)
 	if err != nil {
 		wrong.Add("settings", "they are not one JSON object: %v", err)
 		return s, wrong
@@ -207,14 +207,6 @@ func readSettings(c method.Config) (s settings, wrong problem.List) {
 	s.readProofs(r)
 	r.unknown()
 	return s, wrong
-}
-
-// readObject reads an object that may be left out.
-func readObject(raw json.RawMessage) (strictjson.Object, error) {
-	if len(raw) == 0 {
-		return strictjson.Object{}, nil
-	}
-	return strictjson.Read(raw)
 }
 
 // readAuth chooses the way to authenticate and checks that it has what it needs. No problem repeats the
@@ -446,7 +438,7 @@ func readWanted(r *reader, v strictjson.Value) strictjson.Value {
 
 // narrow reports what is wrong with an integration's settings. They may leave out acr_values of the method's.
 func narrow(c method.Config, integration json.RawMessage) (wrong problem.List) {
-	o, err := readObject(integration)
+	o, err := strictjson.ReadOptional(integration)
 	if err != nil {
 		wrong.Add("settings", "they are not one JSON object: %v", err)
 		return wrong
@@ -472,7 +464,7 @@ func narrow(c method.Config, integration json.RawMessage) (wrong problem.List) {
 
 // acrFor returns the acr values for a session: the method's, or those of them that the integration accepts.
 func (c *client) acrFor(s method.Session) ([]string, error) {
-	o, err := readObject(s.Settings)
+	o, err := strictjson.ReadOptional(s.Settings)
 	if err != nil {
 		return nil, fmt.Errorf("oidc: the integration's settings: %w", err)
 	}

@@ -62,7 +62,7 @@ func (s *settings) readLists(r reader, dev bool) {
 			r.wrong.Add(member, "it must be a table with url or file, format and signers")
 			continue
 		}
-		l := memberReader{reader{o, r.wrong}, member}.read(n, dev)
+		l := reader{member + ".", o, r.wrong}.list(n, dev)
 		l.DocType = s.profile.doctype
 		if slices.ContainsFunc(s.lists, func(other method.TrustList) bool { return other.Name == l.Name }) {
 			r.wrong.Add(member+".name", "%q is the name of two lists; give each its own", l.Name)
@@ -71,36 +71,17 @@ func (s *settings) readLists(r reader, dev bool) {
 	}
 }
 
-// memberReader reads the members of one list or circuit. Problems have its place before the member's name.
-type memberReader struct {
-	reader
-	member string
-}
-
-func (r memberReader) bad(name, format string, args ...any) {
-	r.wrong.Add(r.member+"."+name, format, args...)
-}
-
-func (r memberReader) text(name string) string {
-	v := r.o.Value(name)
-	text, ok := v.Text()
-	if v.Present() && !ok {
-		r.bad(name, "it must be a text")
-	}
-	return text
-}
-
-// read reads the list at place n.
-func (r memberReader) read(n int, dev bool) (l method.TrustList) {
+// list reads the list at place n.
+func (r reader) list(n int, dev bool) (l method.TrustList) {
 	r.checkNames(knownOfList)
 	if l.Name = r.text("name"); !r.o.Value("name").Present() {
 		l.Name = strconv.Itoa(n + 1)
 	} else if !isListName(l.Name) {
-		r.bad("name", "%q is no name; use 1 to %d lower case letters, digits and -", l.Name, maxListName)
+		r.add("name", "%q is no name; use 1 to %d lower case letters, digits and -", l.Name, maxListName)
 	}
 	l.URL, l.File = r.source("list", dev)
 	if l.Format = r.text("format"); !slices.Contains(method.ListFormats, l.Format) {
-		r.bad("format", "%q is not known; use one of: %s", l.Format, strings.Join(method.ListFormats, ", "))
+		r.add("format", "%q is not known; use one of: %s", l.Format, strings.Join(method.ListFormats, ", "))
 	}
 	l.Signers = r.signers()
 	l.Grace = r.grace()
@@ -108,26 +89,26 @@ func (r memberReader) read(n int, dev bool) (l method.TrustList) {
 }
 
 // checkNames rejects members that are not known.
-func (r memberReader) checkNames(known []string) {
+func (r reader) checkNames(known []string) {
 	for _, name := range r.o.Names() {
 		if !slices.Contains(known, name) {
-			r.bad(name, "it is not known here; use only: %s", strings.Join(known, ", "))
+			r.add(name, "it is not known here; use only: %s", strings.Join(known, ", "))
 		}
 	}
 }
 
 // source reads the address or the path of a thing.
-func (r memberReader) source(thing string, dev bool) (url, file string) {
+func (r reader) source(thing string, dev bool) (url, file string) {
 	url, file = r.text("url"), r.text("file")
 	switch {
 	case (url == "") == (file == ""):
-		r.bad("url", "name either url, the https address of the %s, or file, its path", thing)
+		r.add("url", "name either url, the https address of the %s, or file, its path", thing)
 	case url != "":
 		if problem := weburl.CheckEndpoint(url, dev); problem != "" {
-			r.bad("url", "%s", problem)
+			r.add("url", "%s", problem)
 		}
 	case len(file) > maxFile || strings.ContainsFunc(file, isControl):
-		r.bad("file", "it must be a path of at most %d bytes", maxFile)
+		r.add("file", "it must be a path of at most %d bytes", maxFile)
 	}
 	return url, file
 }
@@ -140,23 +121,23 @@ func isListName(s string) bool {
 }
 
 // signers reads the certificates of the list's signers.
-func (r memberReader) signers() (all [][]byte) {
+func (r reader) signers() (all [][]byte) {
 	const how = `it must be a list of PEM files with the certificates of those who sign the list, such as ` +
 		`["signer.pem"]`
 	files, ok := r.o.Value("signers").List()
 	if !ok || len(files) == 0 {
-		r.bad("signers", how)
+		r.add("signers", how)
 		return nil
 	}
 	for _, v := range files {
 		text, ok := v.Text()
 		if !ok {
-			r.bad("signers", how)
+			r.add("signers", how)
 			return nil
 		}
 		certificates, err := pemfile.Certificates([]byte(text))
 		if err != nil {
-			r.bad("signers", "%v", err)
+			r.add("signers", "%v", err)
 			return nil
 		}
 		for _, c := range certificates {
@@ -164,20 +145,20 @@ func (r memberReader) signers() (all [][]byte) {
 		}
 	}
 	if len(all) > maxSigners {
-		r.bad("signers", "there are %d certificates; at most %d are allowed", len(all), maxSigners)
+		r.add("signers", "there are %d certificates; at most %d are allowed", len(all), maxSigners)
 	}
 	return all
 }
 
 // grace reads how long a list counts after its next update is due.
-func (r memberReader) grace() time.Duration {
+func (r reader) grace() time.Duration {
 	if !r.o.Value("grace").Present() {
 		return standardGrace
 	}
 	text, _ := r.o.Value("grace").Text()
 	d, err := readGrace(text)
 	if err != nil || d < 0 || d > maxGrace {
-		r.bad("grace", "it must be a duration of at most %d days, such as 7d or 36h", maxGrace/(24*time.Hour))
+		r.add("grace", "it must be a duration of at most %d days, such as 7d or 36h", maxGrace/(24*time.Hour))
 		return standardGrace
 	}
 	return d

@@ -113,12 +113,12 @@ func (s *settings) readCircuits(r reader, dev bool) {
 			r.wrong.Add(member, "it must be a table with hash, and url or file")
 			continue
 		}
-		l := memberReader{reader{o, r.wrong}, member}
+		l := reader{member + ".", o, r.wrong}
 		l.checkNames(knownOfCircuit)
 		c := method.Circuit{Hash: l.text("hash")}
 		known, ok := host.CircuitOf(c.Hash)
 		if !ok || slices.Contains(s.circuits, known) {
-			l.bad(
+			l.add(
 				"hash",
 				"%q is no circuit that Verge knows, or occurs twice; versions 6 and 7 are known",
 				c.Hash,

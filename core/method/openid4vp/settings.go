@@ -124,15 +124,12 @@ const (
 
 // parse reads a method's settings and reports all errors.
 func parse(c method.Config) (s settings, wrong problem.List) {
-	o := strictjson.Object{}
-	if len(c.Settings) > 0 {
-		var err error
-		if o, err = strictjson.Read(c.Settings); err != nil {
-			wrong.AddError("settings", err)
-			return s, wrong
-		}
+	o, err := strictjson.ReadOptional(c.Settings)
+	if err != nil {
+		wrong.AddError("settings", err)
+		return s, wrong
 	}
-	r := reader{o, &wrong}
+	r := reader{"", o, &wrong}
 	for _, name := range o.Names() {
 		if !slices.Contains(known, name) {
 			wrong.Add(name, "it is not known here; use only: %s, %s_file and %s_file",
@@ -177,17 +174,20 @@ func profileIn(c method.Config) profile {
 	return p
 }
 
-// reader reads members of the settings and collects what is wrong.
+// reader reads the fields of an object of the settings and collects the errors in them.
 type reader struct {
-	o     strictjson.Object
-	wrong *problem.List
+	prefix string // of the fields' names in errors
+	o      strictjson.Object
+	wrong  *problem.List
 }
+
+func (r reader) add(name, format string, args ...any) { r.wrong.Add(r.prefix+name, format, args...) }
 
 func (r reader) text(name string) string {
 	v := r.o.Value(name)
 	s, ok := v.Text()
 	if v.Present() && !ok {
-		r.wrong.Add(name, "it must be a text")
+		r.add(name, "it must be a text")
 	}
 	return s
 }
