@@ -42,7 +42,7 @@ func (c *keyCreateCmd) Run(ctx context.Context, p *program) error {
 		// Print only the key to stdout, so that a script can use it.
 		fmt.Fprintln(p.stdout, created.Key)
 		fmt.Fprintf(p.stderr, "%s, %s. The key is shown only once.\n",
-			created.Info.ID, keyEnd(created.Info.Key, p.Now()))
+			created.Info.ID, end(created.Info.Revoked, created.Info.Expires, p.Now()))
 		return nil
 	})
 }
@@ -69,24 +69,24 @@ func keyRows(keys []operate.Key, now time.Time) (rows [][]string) {
 		}
 		state := "active"
 		if k.Revoked != nil || k.Expires != nil {
-			state = keyEnd(k.Key, now)
+			state = end(k.Revoked, k.Expires, now)
 		}
 		rows = append(rows, []string{k.ID, prefix + "…" + k.Last4, words.When(k.Created), state, of})
 	}
 	return rows
 }
 
-// keyEnd returns whether a key is valid, and for how long, in words.
-func keyEnd(k integration.Key, now time.Time) string {
+// end returns whether a key or token with these times is valid, and for how long, in words.
+func end(revoked, expires *time.Time, now time.Time) string {
 	switch {
-	case k.Revoked != nil:
-		return "revoked " + words.When(*k.Revoked)
-	case k.Expires == nil:
+	case revoked != nil:
+		return "revoked " + words.When(*revoked)
+	case expires == nil:
 		return "never expires"
-	case k.Active(now):
-		return "expires " + words.When(*k.Expires)
+	case now.Before(*expires):
+		return "expires " + words.When(*expires)
 	}
-	return "expired " + words.When(*k.Expires)
+	return "expired " + words.When(*expires)
 }
 
 type keyRevokeCmd struct {
@@ -96,7 +96,8 @@ type keyRevokeCmd struct {
 
 func (c *keyRevokeCmd) Run(ctx context.Context, p *program) error {
 	return call(ctx, p, c, operate.RevokeKey, func(k *operate.Key) error {
-		fmt.Fprintf(p.stdout, "%s (…%s of %s) is %s.\n", k.ID, k.Last4, k.PublisherID, keyEnd(k.Key, p.Now()))
+		fmt.Fprintf(p.stdout, "%s (…%s of %s) is %s.\n", k.ID, k.Last4, k.PublisherID,
+			end(k.Revoked, k.Expires, p.Now()))
 		return nil
 	})
 }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/cmd/verge/internal/config"
-	"github.com/verge-id/verge/cmd/verge/internal/words"
 	"github.com/verge-id/verge/core/operate"
 )
 
@@ -35,22 +34,10 @@ func operatorRows(all []operate.OperatorToken, now time.Time) (rows [][]string) 
 		if o.Last4 != "" {
 			last4 = "…" + o.Last4
 		}
-		rows = append(rows, []string{o.ID, cut(o.Name, 24), string(o.Role), last4, tokenEnd(o, now)})
+		rows = append(rows, []string{o.ID, cut(o.Name, 24), string(o.Role), last4,
+			end(o.Revoked, o.Expires, now)})
 	}
 	return rows
-}
-
-// tokenEnd returns whether an operator token is valid, and for how long, in words.
-func tokenEnd(o operate.OperatorToken, now time.Time) string {
-	switch {
-	case o.Revoked != nil:
-		return "revoked " + words.When(*o.Revoked)
-	case o.Expires == nil:
-		return "never expires"
-	case now.Before(*o.Expires):
-		return "expires " + words.When(*o.Expires)
-	}
-	return "expired " + words.When(*o.Expires)
 }
 
 type operatorCreateCmd struct {
@@ -77,7 +64,7 @@ func (c *operatorCreateCmd) Run(ctx context.Context, p *program) error {
 		// Print only the token to stdout, so that a script can use it.
 		fmt.Fprintln(p.stdout, made.Token)
 		fmt.Fprintf(p.stderr, "%s, %s. The token is shown only once.\n", made.Info.ID,
-			tokenEnd(made.Info, p.Now()))
+			end(made.Info.Revoked, made.Info.Expires, p.Now()))
 		return nil
 	})
 }
@@ -99,7 +86,7 @@ Example:
 
 func (c *operatorRevokeCmd) Run(ctx context.Context, p *program) error {
 	return call(ctx, p, c, operate.RevokeOperator, func(o *operate.OperatorToken) error {
-		fmt.Fprintf(p.stdout, "%s (%s) is %s.\n", o.ID, oneLine(o.Name), tokenEnd(*o, p.Now()))
+		fmt.Fprintf(p.stdout, "%s (%s) is %s.\n", o.ID, oneLine(o.Name), end(o.Revoked, o.Expires, p.Now()))
 		return nil
 	})
 }
