@@ -14,11 +14,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"strings"
 	"time"
 
+	"github.com/verge-id/verge/cmd/verge/internal/config"
 	"github.com/verge-id/verge/core/admin"
 	"github.com/verge-id/verge/core/web"
 )
@@ -65,7 +65,7 @@ func New(c Config) (*Client, error) {
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return nil, fmt.Errorf("%s%q is not a URL like http://127.0.0.1:8081", prefix, base)
 	}
-	if u.Scheme == "http" && !isThisMachine(u.Hostname()) {
+	if u.Scheme == "http" && !config.IsThisMachine(u.Hostname()) {
 		return nil, fmt.Errorf("%s%s would send the operator token unencrypted through the network: "+
 			"use https, or a tunnel to the server's loopback", prefix, base)
 	}
@@ -80,11 +80,6 @@ func New(c Config) (*Client, error) {
 		return http.ErrUseLastResponse // the token is only for that address
 	}
 	return &Client{base: base, token: c.Token, from: from, http: client}, nil
-}
-
-func isThisMachine(host string) bool {
-	ip, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()
 }
 
 // Error is the error response of a server.

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -111,7 +110,7 @@ func (c *listenCmd) listener(p *program) (*listener, error) {
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 			return nil, usagef("%s: %q is not a URL like http://localhost:3000/hook", flag, address)
 		}
-		if flag == "--url" && u.Scheme == "http" && !config.IsLoopback(net.JoinHostPort(u.Hostname(), "0")) {
+		if flag == "--url" && u.Scheme == "http" && !config.IsThisMachine(u.Hostname()) {
 			return nil, usagef("--url: %q would send the secret key unencrypted: use https", address)
 		}
 	}

@@ -119,10 +119,12 @@ func isPublic(addr string) bool {
 
 // IsLoopback reports whether only this machine can reach addr.
 func IsLoopback(addr string) bool {
-	name, _, err := net.SplitHostPort(addr)
-	if err != nil {
-		return false
-	}
-	ip, err := netip.ParseAddr(name)
-	return name == "localhost" || err == nil && ip.Unmap().IsLoopback()
+	host, _, err := net.SplitHostPort(addr)
+	return err == nil && IsThisMachine(host)
+}
+
+// IsThisMachine reports whether a host is this machine: localhost or a loopback address.
+func IsThisMachine(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()
 }
