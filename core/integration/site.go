@@ -56,29 +56,8 @@ func (s Site) Problems(methods method.Catalog, dev bool, misread problem.List) p
 
 func (s Site) problems(methods method.Catalog, dev bool, misread problem.List) problem.List {
 	var wrong problem.List
-	publishers, integrations := map[string]bool{}, map[string]bool{}
-	unread := misread.Has("publishers") // so an integration may be of a publisher that was not read
-	for n, p := range s.Publishers {
-		member := fmt.Sprintf("publishers.%d.id", n)
-		unread = unread || misread.Has(member)
-		wrong.AddError(member, Publisher{ID: p.ID}.Validate())
-		if publishers[p.ID] {
-			wrong.Add(member, "publisher %q: it occurs twice", p.ID)
-		}
-		publishers[p.ID] = true
-		if p.Archived {
-			continue
-		}
-		if bad := brand.NameProblem(p.Name); bad != "" {
-			wrong.Add(fmt.Sprintf("publishers.%d.name", n), "publisher %q: %s", p.ID, bad)
-		}
-		if bad := AccentProblem(p.Accent); bad != "" {
-			wrong.Add(fmt.Sprintf("publishers.%d.accent", n), "publisher %q: %s", p.ID, bad)
-		}
-		if _, bad := (Publisher{ID: p.ID}).SetLogo(p.Logo); bad != "" {
-			wrong.Add(fmt.Sprintf("publishers.%d.logo", n), "publisher %q: logo: %s", p.ID, bad)
-		}
-	}
+	publishers, unread := s.checkPublishers(misread, &wrong)
+	integrations := map[string]bool{}
 	for n, i := range s.Integrations {
 		path := func(member string) string { return fmt.Sprintf("integrations.%d.%s", n, member) }
 		bad := func(member, format string, args ...any) {
@@ -127,6 +106,34 @@ func (s Site) problems(methods method.Catalog, dev bool, misread problem.List) p
 		}
 	}
 	return wrong
+}
+
+// checkPublishers returns the ids of the publishers. An integration may also be of a publisher that was not
+// read.
+func (s Site) checkPublishers(misread problem.List, wrong *problem.List) (ids map[string]bool, unread bool) {
+	ids, unread = map[string]bool{}, misread.Has("publishers")
+	for n, p := range s.Publishers {
+		member := fmt.Sprintf("publishers.%d.id", n)
+		unread = unread || misread.Has(member)
+		wrong.AddError(member, Publisher{ID: p.ID}.Validate())
+		if ids[p.ID] {
+			wrong.Add(member, "publisher %q: it occurs twice", p.ID)
+		}
+		ids[p.ID] = true
+		if p.Archived {
+			continue
+		}
+		if bad := brand.NameProblem(p.Name); bad != "" {
+			wrong.Add(fmt.Sprintf("publishers.%d.name", n), "publisher %q: %s", p.ID, bad)
+		}
+		if bad := AccentProblem(p.Accent); bad != "" {
+			wrong.Add(fmt.Sprintf("publishers.%d.accent", n), "publisher %q: %s", p.ID, bad)
+		}
+		if _, bad := (Publisher{ID: p.ID}).SetLogo(p.Logo); bad != "" {
+			wrong.Add(fmt.Sprintf("publishers.%d.logo", n), "publisher %q: logo: %s", p.ID, bad)
+		}
+	}
+	return ids, unread
 }
 
 func (i SiteIntegration) integration() Integration {

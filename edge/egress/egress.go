@@ -297,26 +297,9 @@ func (c *Client) Fetch(ctx context.Context, req host.FetchRequest) (host.FetchRe
 }
 
 func (t *guardedTransport) exchange(ctx context.Context, req host.FetchRequest) (host.FetchResponse, error) {
-	u, err := t.destination(req.URL)
+	r, err := t.request(ctx, req)
 	if err != nil {
 		return host.FetchResponse{}, err
-	}
-	if u.Scheme == "http" {
-		ctx = context.WithValue(ctx, plainHTTPKey{}, true)
-	}
-	r, err := http.NewRequestWithContext(ctx, req.Method, u.String(), bytes.NewReader(req.Body))
-	if err != nil {
-		return host.FetchResponse{}, errors.New("the method is malformed")
-	}
-	for k, v := range req.Header {
-		r.Header.Set(k, v)
-	}
-	if r.Header.Get("User-Agent") == "" {
-		r.Header.Set("User-Agent", t.cfg.UserAgent)
-	}
-	if req.For != "" {
-		// Without this header, a server may compress freely (RFC 9110, 12.5.3).
-		r.Header.Set("Accept-Encoding", "identity")
 	}
 	// The transport is used directly, because an http.Client would follow redirects and store cookies.
 	resp, err := t.transport.RoundTrip(r)
@@ -360,6 +343,31 @@ func (t *guardedTransport) exchange(ctx context.Context, req host.FetchRequest) 
 		out.Header[k] = v[0]
 	}
 	return out, nil
+}
+
+func (t *guardedTransport) request(ctx context.Context, req host.FetchRequest) (*http.Request, error) {
+	u, err := t.destination(req.URL)
+	if err != nil {
+		return nil, err
+	}
+	if u.Scheme == "http" {
+		ctx = context.WithValue(ctx, plainHTTPKey{}, true)
+	}
+	r, err := http.NewRequestWithContext(ctx, req.Method, u.String(), bytes.NewReader(req.Body))
+	if err != nil {
+		return nil, errors.New("the method is malformed")
+	}
+	for k, v := range req.Header {
+		r.Header.Set(k, v)
+	}
+	if r.Header.Get("User-Agent") == "" {
+		r.Header.Set("User-Agent", t.cfg.UserAgent)
+	}
+	if req.For != "" {
+		// Without this header, a server may compress freely (RFC 9110, 12.5.3).
+		r.Header.Set("Accept-Encoding", "identity")
+	}
+	return r, nil
 }
 
 // readBody reads at most maxBody bytes of a response's body. For a method it decompresses gzip, which some

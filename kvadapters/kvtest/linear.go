@@ -122,19 +122,7 @@ func record(t *testing.T, store kv.KV, seed uint64, p kv.Partition) []porcupine.
 			for n := range calls {
 				op := operation{get: rng.IntN(len(cellNames))}
 				if rng.IntN(2) == 0 {
-					op.id = fmt.Sprintf("%d.%d", client, n)
-					op.checks = make(map[int]string)
-					for i := range cellNames {
-						if rng.IntN(2) == 0 {
-							op.checks[i] = seen[i]
-						}
-						switch rng.IntN(5) {
-						case 0, 1:
-							op.puts = append(op.puts, i)
-						case 2:
-							op.delete = append(op.delete, i)
-						}
-					}
+					op = randomCommit(rng, fmt.Sprintf("%d.%d", client, n), seen)
 				}
 				call := clock.Add(1)
 				out, err := do(faulty, p, op)
@@ -146,29 +134,10 @@ func record(t *testing.T, store kv.KV, seed uint64, p kv.Partition) []porcupine.
 				if out.unknown {
 					ret = math.MaxInt64
 				}
-				switch {
-				case op.id == "":
-					seen[op.get] = out.tx
-				case out.rejected:
-					for i := range op.checks {
-						seen[i] = out.conflict[i]
-					}
-				case !out.unknown:
-					for _, i := range op.puts {
-						seen[i] = op.id
-					}
-					for _, i := range op.delete {
-						seen[i] = ""
-					}
-				}
+				seen.learn(op, out)
 				mu.Lock()
-				history = append(history, porcupine.Operation{
-					ClientId: client,
-					Input:    op,
-					Call:     call,
-					Output:   out,
-					Return:   ret,
-				})
+				history = append(history, porcupine.Operation{ClientId: client, Input: op, Call: call,
+					Output: out, Return: ret})
 				mu.Unlock()
 				if rng.IntN(10) == 0 {
 					faulty.Deliver(context.Background())
@@ -178,6 +147,40 @@ func record(t *testing.T, store kv.KV, seed uint64, p kv.Partition) []porcupine.
 	}
 	wg.Wait()
 	return history
+}
+
+func randomCommit(rng *rand.Rand, id string, seen cells) operation {
+	op := operation{id: id, checks: make(map[int]string)}
+	for i := range cellNames {
+		if rng.IntN(2) == 0 {
+			op.checks[i] = seen[i]
+		}
+		switch rng.IntN(5) {
+		case 0, 1:
+			op.puts = append(op.puts, i)
+		case 2:
+			op.delete = append(op.delete, i)
+		}
+	}
+	return op
+}
+
+func (seen *cells) learn(op operation, out answer) {
+	switch {
+	case op.id == "":
+		seen[op.get] = out.tx
+	case out.rejected:
+		for i := range op.checks {
+			seen[i] = out.conflict[i]
+		}
+	case !out.unknown:
+		for _, i := range op.puts {
+			seen[i] = op.id
+		}
+		for _, i := range op.delete {
+			seen[i] = ""
+		}
+	}
 }
 
 func do(store kv.KV, p kv.Partition, op operation) (answer, error) {

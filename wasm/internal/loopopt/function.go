@@ -75,11 +75,23 @@ func parse(body []byte) (*function, error) {
 	}) || f.table[0] != f.blocks[0] {
 		return nil, nil
 	}
-	// The code after each block's end is a basic block.
-	rest := code[d+1:]
+	if !f.split(code[d+1:]) {
+		return nil, nil
+	}
+	for _, b := range f.blocks {
+		if !f.findJumps(b) {
+			return nil, nil
+		}
+	}
+	return f, nil
+}
+
+// split sets the code of the basic blocks, which is after each block's end, and the tail. It returns false
+// for another form.
+func (f *function) split(rest []instr) bool {
 	for n, b := range f.blocks {
 		if rest[0].op != opEnd || rest[0].label != b.label {
-			return nil, nil
+			return false
 		}
 		last := n == len(f.blocks)-1
 		end := 1
@@ -94,7 +106,7 @@ func parse(body []byte) (*function, error) {
 				break
 			}
 			if inside < 0 {
-				return nil, nil
+				return false
 			}
 		}
 		b.code = rest[1:end]
@@ -102,17 +114,12 @@ func parse(body []byte) (*function, error) {
 	}
 	if f.dispatch >= 0 {
 		if rest[0].label != f.dispatch {
-			return nil, nil
+			return false
 		}
 		rest = rest[1:]
 	}
 	f.tail = rest
-	for _, b := range f.blocks {
-		if !f.findJumps(b) {
-			return nil, nil
-		}
-	}
-	return f, nil
+	return true
 }
 
 // localPC reports whether an instruction uses PC_B, the first parameter.

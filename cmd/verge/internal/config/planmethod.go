@@ -263,23 +263,7 @@ func (t *methodTable) settings(sys *System, kind method.Kind, m *method.Config, 
 	table := taken[map[string]any](t, t.table, kind.Name, "a table")
 	about := t.about + "." + kind.Name
 	for _, name := range kind.Secrets {
-		file := taken[string](t, table, name+"_file", "a text in quotes")
-		env := taken[string](t, table, name+"_env", "a text in quotes")
-		_, clear := table[name]
-		if clear {
-			t.ps.add("%s.%s: do not write a secret into this file; set %s_file to a file, "+
-				"or %s_env to a variable",
-				about, name, name, name)
-			delete(table, name)
-		}
-		secret, err := ReadSecret(sys, name, file, env)
-		if err != nil {
-			t.ps.add("%s.%v", about, err)
-		}
-		if err != nil || clear {
-			secret = "unknown" // so that the kind finds only other problems
-		}
-		if secret != "" {
+		if secret := t.secret(sys, table, about, name); secret != "" {
 			if m.Secrets == nil {
 				m.Secrets = map[string]string{}
 			}
@@ -322,6 +306,25 @@ func (t *methodTable) settings(sys *System, kind method.Kind, m *method.Config, 
 	if m.Settings, err = json.Marshal(table); err != nil {
 		t.ps.add("%s: %v", about, err)
 	}
+}
+
+func (t *methodTable) secret(sys *System, table map[string]any, about, name string) string {
+	file := taken[string](t, table, name+"_file", "a text in quotes")
+	env := taken[string](t, table, name+"_env", "a text in quotes")
+	_, clear := table[name]
+	if clear {
+		t.ps.add("%s.%s: do not write a secret into this file; set %s_file to a file, or %s_env to a "+
+			"variable", about, name, name, name)
+		delete(table, name)
+	}
+	secret, err := ReadSecret(sys, name, file, env)
+	if err != nil {
+		t.ps.add("%s.%v", about, err)
+	}
+	if err != nil || clear {
+		return "unknown" // so that the kind finds only other problems
+	}
+	return secret
 }
 
 // nestedFiles is like file, for a member of each table of a list. The kind checks all other values.

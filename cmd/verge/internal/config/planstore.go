@@ -50,8 +50,6 @@ func (c *File) checkStoreOptions(
 	sys *System, flags *StoreFlags, at kvadapters.Address, pl *Plan, ps *problems,
 ) {
 	s := c.Store
-	held, isHeld, heldErr := sys.SecretIn(kvPasswordVariable)
-	isHeld = isHeld && flags.PasswordFile == ""
 	if key, _ := sys.Getenv(kvKeyVariable); key != "" && flags.Key == "" && at.Shared() {
 		s.Key = key
 	}
@@ -62,23 +60,8 @@ func (c *File) checkStoreOptions(
 	if at.Kind != kvadapters.Redis && (s.Prefix != "" || s.Replicas != 0 || s.Wait != nil) {
 		ps.add("store: prefix, replicas and wait are for redis:// URLs; kv is %s", at)
 	}
-	switch {
-	case !at.Shared():
-	case isHeld:
-		if heldErr == nil {
-			at, heldErr = at.WithPassword(held)
-		}
-		if heldErr != nil {
-			ps.add("%s: %v", kvPasswordVariable, heldErr)
-		}
-	case s.PasswordFile != "":
-		password, err := sys.secretFrom(s.PasswordFile)
-		if err == nil {
-			at, err = at.WithPassword(password)
-		}
-		if err != nil {
-			ps.add("store.password_file: %v", err)
-		}
+	if at.Shared() {
+		at = c.withPassword(sys, flags, at, ps)
 	}
 	var err error
 	at.TLS, err = clientTLS(sys, s.CA, s.Cert, s.Key)
@@ -115,6 +98,26 @@ func (c *File) checkStoreOptions(
 			}
 		}
 	}
+}
+
+func (c *File) withPassword(
+	sys *System, flags *StoreFlags, at kvadapters.Address, ps *problems,
+) kvadapters.Address {
+	name := kvPasswordVariable
+	password, isHeld, err := sys.SecretIn(name)
+	if !isHeld || flags.PasswordFile != "" {
+		if name = "store.password_file"; c.Store.PasswordFile == "" {
+			return at
+		}
+		password, err = sys.secretFrom(c.Store.PasswordFile)
+	}
+	if err == nil {
+		at, err = at.WithPassword(password)
+	}
+	if err != nil {
+		ps.add("%s: %v", name, err)
+	}
+	return at
 }
 
 // readKV returns the store's URL. A URL from the environment may have a password, so it is read as a secret.

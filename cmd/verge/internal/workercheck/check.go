@@ -212,72 +212,67 @@ func (c *checker) deployment() {
 		c.add("compatibility_date", "must be %q or later", workers.Compatibility)
 	}
 	if !slices.Contains(f.Flags, workers.Flag) {
-		c.add(
-			"compatibility_flags",
-			"add %q: without it, requests that wait continue after their client has left",
-			workers.Flag,
-		)
+		c.add("compatibility_flags", "add %q: without it, requests that wait continue after their client "+
+			"has left", workers.Flag)
 	}
 	if !f.NoMerge {
 		c.add("no_bundle", "must be true: src is deployed unchanged")
 	}
 	for _, name := range slices.Sorted(maps.Keys(bindings)) {
-		class, bound := bindings[name], false
-		for i, b := range f.Objects.Bindings {
-			if b.Name == name {
-				bound = true
-				if b.Class != class {
-					c.add(fmt.Sprintf("durable_objects.bindings.%d.class_name", i), "must be %q", class)
-				}
-			}
-		}
-		if !bound {
-			c.add("durable_objects.bindings", `add { "name": %q, "class_name": %q }`, name, class)
-		}
-		created := false
-		for i, m := range f.Migrations {
-			at := fmt.Sprintf("migrations.%d", i)
-			created = created || slices.Contains(m.New, class)
-			if slices.Contains(m.Old, class) {
-				c.add(at+".new_classes", "%s needs SQLite: name it in new_sqlite_classes", class)
-			}
-			if slices.Contains(m.Deleted, class) {
-				c.add(at+".deleted_classes", "this deletes all data of %s: remove it", class)
-			}
-		}
-		if !created {
-			c.add(
-				"migrations",
-				`no migration creates %s: add { "tag": "…", "new_sqlite_classes": [%q] }`,
-				class,
-				class,
-			)
-		}
+		c.binding(name, bindings[name])
+		c.migrations(bindings[name])
 	}
 	for i, m := range f.Migrations {
 		if len(m.Renamed) > 0 {
-			c.add(
-				fmt.Sprintf("migrations.%d.renamed_classes", i),
-				"the Worker's classes cannot be renamed: remove it",
-			)
+			c.add(fmt.Sprintf("migrations.%d.renamed_classes", i),
+				"the Worker's classes cannot be renamed: remove it")
 		}
 	}
 	for i, m := range f.Metrics {
 		if m.Binding != "METRICS" {
-			c.add(
-				fmt.Sprintf("analytics_engine_datasets.%d.binding", i),
-				`must be "METRICS", or the Worker does not write to it`,
-			)
+			c.add(fmt.Sprintf("analytics_engine_datasets.%d.binding", i),
+				`must be "METRICS", or the Worker does not write to it`)
 		}
 	}
 	if on := f.Observability.Logs.Invocations; on == nil || *on {
-		c.add(
-			"observability.logs.invocation_logs",
-			"must be false: the platform would log URLs, which have tokens of sessions",
-		)
+		c.add("observability.logs.invocation_logs",
+			"must be false: the platform would log URLs, which have tokens of sessions")
 	}
 	if ms := f.Limits.CPU; ms != nil && *ms < minCPU {
 		c.add("limits.cpu_ms", "must be at least %d, for an alarm that runs 200 jobs", minCPU)
+	}
+}
+
+func (c *checker) binding(name, class string) {
+	bound := false
+	for i, b := range c.file.Objects.Bindings {
+		if b.Name == name {
+			bound = true
+			if b.Class != class {
+				c.add(fmt.Sprintf("durable_objects.bindings.%d.class_name", i), "must be %q", class)
+			}
+		}
+	}
+	if !bound {
+		c.add("durable_objects.bindings", `add { "name": %q, "class_name": %q }`, name, class)
+	}
+}
+
+func (c *checker) migrations(class string) {
+	created := false
+	for i, m := range c.file.Migrations {
+		at := fmt.Sprintf("migrations.%d", i)
+		created = created || slices.Contains(m.New, class)
+		if slices.Contains(m.Old, class) {
+			c.add(at+".new_classes", "%s needs SQLite: name it in new_sqlite_classes", class)
+		}
+		if slices.Contains(m.Deleted, class) {
+			c.add(at+".deleted_classes", "this deletes all data of %s: remove it", class)
+		}
+	}
+	if !created {
+		c.add("migrations", `no migration creates %[1]s: add { "tag": "…", "new_sqlite_classes": [%[1]q] }`,
+			class)
 	}
 }
 
