@@ -31,6 +31,3 @@ var docsCSS []byte
 
 //go:embed docs.js
 var docsJS []byte
-
-// OpenAPI returns the description of the API in OpenAPI 3.1, as YAML. The caller must not change it.
-func OpenAPI() []byte { return openAPI }

@@ -31,7 +31,7 @@ func TestDocsPageNamesWhatItLoads(t *testing.T) {
 			t.Errorf("the page has no anchor %s", id)
 		}
 	}
-	if !strings.Contains(string(OpenAPI()), "\n  "+web.OpenAPIPath+":\n") {
+	if !strings.Contains(string(openAPI), "\n  "+web.OpenAPIPath+":\n") {
 		t.Errorf("the description does not have its own path %s", web.OpenAPIPath)
 	}
 }
@@ -102,7 +102,7 @@ func TestDocuments_ConfiguredValues(t *testing.T) {
 			t.Errorf("contract 43: %s mentions a console although it is off", path)
 		}
 	}
-	if !bytes.Equal(NewDocuments(standard).Answer(web.OpenAPIPath).Body, OpenAPI()) {
+	if !bytes.Equal(NewDocuments(standard).Answer(web.OpenAPIPath).Body, openAPI) {
 		t.Error("the description of a service with default settings differs from the file")
 	}
 }

@@ -25,7 +25,7 @@ import (
 
 func readOpenAPI(t *testing.T) (libopenapi.Document, *v3.Document) {
 	t.Helper()
-	document, err := libopenapi.NewDocument(OpenAPI())
+	document, err := libopenapi.NewDocument(openAPI)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -409,7 +409,7 @@ func TestOpenAPI_SchemasOfPaths(t *testing.T) {
 		Paths, Webhooks any
 		Components      struct{ Schemas map[string]any }
 	}
-	if err := yaml.Unmarshal(OpenAPI(), &d); err != nil {
+	if err := yaml.Unmarshal(openAPI, &d); err != nil {
 		t.Fatal(err)
 	}
 	used := map[string]bool{}

@@ -26,9 +26,6 @@ const (
 	VICAL    Format = "vical"          // CBOR with a COSE signature, ISO/IEC 18013-5, Annex C
 )
 
-// Formats returns the formats that Read accepts.
-func Formats() []Format { return []Format{TS119612, TS119602, VICAL} }
-
 // Expected is the trust in a list that its reader has configured.
 type Expected struct {
 	// Signers may sign the list, or issue the certificate that signs it: see the package documentation.
