@@ -344,9 +344,13 @@ func TestVersion_Stale(t *testing.T) {
 				return resp.Header.Get("Etag")
 			}
 			before := read()
-			for _, match := range []string{"", "*x", `"`, `""`, strings.Trim(before, `"`), "W/" + before, before + ", " + before} {
-				if _, e := ask(match); e == nil || e.Code != web.InvalidRequest &&
-					e.Code != web.PreconditionFailed {
+			for _, match := range []string{"", "*x", `"`, `""`, "W/", `W/""`, strings.Trim(before, `"`), "w/" + before, before + ", " + before} {
+				why := "malformed"
+				if match == "" {
+					why = "missing"
+				}
+				if _, e := ask(match); e == nil || e.Code != web.PreconditionFailed &&
+					(e.Code != web.InvalidRequest || !strings.Contains(e.Message, why)) {
 					t.Errorf("contract 42: If-Match %q: %v", match, e)
 				}
 			}
@@ -364,7 +368,11 @@ func TestVersion_Stale(t *testing.T) {
 			if read() != now {
 				t.Error("contract 42: it was changed all the same")
 			}
-			resp, e := ask(now)
+			match := now
+			if c.action == "PATCH" {
+				match = "W/" + now // as proxies make it that compress responses
+			}
+			resp, e := ask(match)
 			if e != nil || resp.Header.Get("Etag") == now || resp.Header.Get("Etag") != read() {
 				t.Errorf("contract 42: %v, %q", e, resp.Header.Get("Etag"))
 			}

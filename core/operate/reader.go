@@ -59,18 +59,23 @@ func (r *reader) limit(name string) int {
 	return n
 }
 
-// version reads the version that If-Match names. "*" is any.
+// version reads the version that If-Match names. "*" is any. A proxy that compresses responses makes a weak
+// tag of an ETag. It stands for the same version, so it is accepted.
 func (r *reader) version() string {
 	text := strings.TrimSpace(r.Match)
 	if text == "*" {
 		return ""
 	}
-	inner, ok := strings.CutPrefix(text, `"`)
+	inner, ok := strings.CutPrefix(strings.TrimPrefix(text, "W/"), `"`)
 	inner, ok2 := strings.CutSuffix(inner, `"`)
 	if !ok || !ok2 || inner == "" {
+		what := "malformed"
+		if text == "" {
+			what = "missing"
+		}
 		r.end(&web.Error{Code: web.InvalidRequest,
-			Message: "If-Match is missing. Send it with the ETag of the version that you have read, " +
-				"or \"*\" for any version."})
+			Message: "If-Match is " + what + ". Send it with the ETag of the version that you have read, in " +
+				"its quotes, or \"*\" for any version."})
 	}
 	return inner
 }
