@@ -247,7 +247,10 @@ func TestWrongTokens_LockTheAddress(t *testing.T) {
 	w.Clock.Advance(time.Minute - w.Clock.Now().Sub(w.Clock.Now().Truncate(time.Minute)) + 10*time.Second)
 	ask := func(token, from string) (web.Code, int) {
 		header := web.Header{}
-		if token != "none" {
+		switch {
+		case strings.HasPrefix(token, "Basic "):
+			header.Set("Authorization", token)
+		case token != "none":
 			header.Set("Authorization", "Bearer "+token)
 		}
 		_, err := w.Handle(ctx, &web.Request{Method: "GET", Path: operate.ListKeys.Path, Header: header,
@@ -264,11 +267,13 @@ func TestWrongTokens_LockTheAddress(t *testing.T) {
 		if got, _ := ask(operator, address); got != "" {
 			t.Fatalf("contract 30: the right token is counted: %s", got)
 		}
-		if got, _ := ask("none", address); got != web.Unauthorized {
-			t.Fatalf("contract 30: a request without a token is counted: %s", got)
+		for _, token := range []string{"none", "", "Basic " + operator} {
+			if got, _ := ask(token, address); got != web.Unauthorized {
+				t.Fatalf("contract 30: a request without a token is counted (%.5s): %s", token, got)
+			}
 		}
 	}
-	for n, guess := range []string{"", operator + "x", operator[:len(operator)-1]} {
+	for n, guess := range []string{"x" + operator, operator + "x", operator[:len(operator)-1]} {
 		if got, _ := ask(guess, address); got != web.Unauthorized {
 			t.Fatalf("contract 30: guess %d: %s", n+1, got)
 		}

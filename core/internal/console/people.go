@@ -95,6 +95,9 @@ func (p *People) Session(ctx context.Context, cookie string) (Session, error) {
 // SignInOperator implements Access. It counts wrong tokens together with the operators' API.
 func (p *People) SignInOperator(ctx context.Context, client netip.Addr, token string) (string, Session,
 	error) {
+	if token == "" {
+		return "", Session{}, unauthorized("Enter an operator token.")
+	}
 	if err := tooOften(p.Guard.Wait(ctx, client)); err != nil {
 		return "", Session{}, err
 	}

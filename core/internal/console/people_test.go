@@ -93,6 +93,17 @@ type newcomer struct {
 	passkeys []operate.Passkey
 }
 
+// Contract 30: an empty form is no wrong token.
+func TestSignIn_EmptyToken(t *testing.T) {
+	w := newFixture(t)
+	w.let(t, "verify.example", base)
+	for range 30 {
+		if resp := w.ask("POST", "/console/sign-in", "", "do=sign-in&token="); resp.Status != 401 {
+			t.Fatalf("contract 30: without a token: %d", resp.Status)
+		}
+	}
+}
+
 func TestSignIn_Member(t *testing.T) {
 	w := newFixture(t)
 	people := w.let(t, "verify.example", base)
