@@ -39,9 +39,11 @@ var wrongBodies = map[string][]struct{ body, fields string }{
 			"challenge_age level minimum_age name",
 		},
 		{`{"webhook_secret":"weak","webhook_url":7,"methods":["x"]}`, "methods webhook_secret webhook_url"},
+		{`{"webhook_url":"https://hooks.publisher.example/b","webhook_off":true}`, "webhook_url"},
 	},
 	"POST " + operate.StageWebhook.Path: {
 		{`{"webhook_url":"x","webhook_secret":1}`, "webhook_secret webhook_url"},
+		{`{"webhook_off":true,"new_webhook_secret":true}`, "webhook_off"},
 		{`{"webhook_secret":"weak","new_webhook_secret":"yes"}`, "new_webhook_secret webhook_secret"},
 	},
 	"POST " + operate.RotateSecret.Path:  {{`{"staged":"yes"}`, "staged"}},

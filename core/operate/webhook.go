@@ -16,14 +16,14 @@ func (o *Operations) applyWebhook(i *integration.Integration, in *WebhookInput, 
 	}
 	first := i.Webhook.Sealed == ""
 	set(&i.Webhook.Off, in.Off)
+	if i.Webhook.Off { // a staged webhook would switch events on again
+		i.Webhook.URL, i.Webhook.Hidden, i.Staged = "", false, nil
+	}
 	if in.URL != nil {
 		i.Webhook.URL, i.Webhook.Hidden = *in.URL, false
 		if *in.URL != "" && in.Off == nil {
 			i.Webhook.Off = false
 		}
-	}
-	if i.Webhook.Off { // a staged webhook would switch events on again
-		i.Webhook.URL, i.Webhook.Hidden, i.Staged = "", false, nil
 	}
 	return o.secretFor(*i, in, (isNew || first) && i.Webhook.URL != "", wrong)
 }
@@ -74,6 +74,10 @@ func (o *Operations) StageWebhook(ctx context.Context, who Actor, id, version st
 			first := i.Staged == nil
 			i.Staged = &staged
 			wrong := o.wrong()
+			if in.Off != nil && *in.Off {
+				wrong.add("webhook_off", "value", "A staged webhook has a URL. Switch the webhook off without "+
+					"staging that.")
+			}
 			probe := *i
 			probe.Webhook, probe.Staged = staged, nil
 			secret, text, err := o.secretFor(probe, &in, false, &wrong)

@@ -391,6 +391,22 @@ func TestIntegration_NewUsesSandbox(t *testing.T) {
 	}
 }
 
+// The form that switches events off still has the URL. Another URL contradicts it.
+func TestForms_EventsOff(t *testing.T) {
+	for other, status := range map[string]int{"": 303, "other": 422} {
+		w := newFixture(t)
+		i, err := w.directory.ReadIntegration(ctx, shopID)
+		coretest.Must(t, err)
+		resp := w.ask("POST", shop, "developer", body("save-integration", "version={version}&webhook_off=1"+
+			"&webhook_url="+url.QueryEscape(i.Value.Webhook.URL+other), "developer"))
+		i, err = w.directory.ReadIntegration(ctx, shopID)
+		coretest.Must(t, err)
+		if resp.Status != status || i.Value.Webhook.Off != (status == 303) {
+			t.Errorf("off with the URL and %q: %d, %+v", other, resp.Status, i.Value.Webhook)
+		}
+	}
+}
+
 func TestForms_PassedValues(t *testing.T) {
 	w := newFixture(t)
 	resp := w.ask("POST", shop, "developer", body("save-integration",

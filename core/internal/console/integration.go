@@ -103,6 +103,9 @@ func (v *visit) input(present operate.Integration) (operate.IntegrationInput, er
 		if off != nil {
 			in.Off = &isOff
 		}
+		if isOff && address != nil && *address == present.Webhook.URL {
+			in.URL = nil // the form still has the URL that is removed
+		}
 	}
 	if id := v.form.Get("publisher_id"); id != "" && id != v.publisher.ID {
 		return in, web.ErrNotFound
