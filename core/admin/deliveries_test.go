@@ -168,6 +168,11 @@ func TestResend(t *testing.T) {
 	if e := w.ask(t, "POST", path, "", nil); e != nil {
 		t.Errorf("contract 27: %v", e)
 	}
+	var page struct{ Audit []operate.AuditEntry }
+	w.must(t, "GET", operate.ListAudit.Path+"?publisher_id=pub_a", "", &page)
+	if len(page.Audit) == 0 || page.Audit[0].Target != id {
+		t.Errorf("contract 42: the publisher's audit has %+v", page.Audit)
+	}
 	w.rejected(t, web.NotFound, "POST", path, "")
 	for _, bad := range []string{"x", "evt_", "evt_x", testUUID, "evt_" + testUUID + "0"} {
 		w.rejected(t, web.InvalidRequest, "POST", "/admin/v1/deliveries/"+bad+"/resend", "")

@@ -90,7 +90,7 @@ func (o *Operations) Resend(ctx context.Context, who Actor, integration, place s
 	case found.State == outbox.StateWaiting:
 		err = o.Outbox.SendNow(ctx, found.Partition, found.Event, integration)
 	default:
-		err = o.Outbox.Resend(ctx, found.Partition, found.Event, integration)
+		_, err = o.Outbox.Resend(ctx, found.Partition, found.Event, integration)
 	}
 	if errors.Is(err, outbox.ErrNotDead) || errors.Is(err, outbox.ErrNotWaiting) {
 		return shownDelivery(found), errConflict("The event has changed: " +
@@ -112,9 +112,13 @@ func (o *Operations) ResendEvent(ctx context.Context, who Actor, event string) e
 		return err
 	}
 	for _, p := range o.Partitions {
-		err := o.Outbox.Resend(ctx, p, event, "")
+		integration, err := o.Outbox.Resend(ctx, p, event, "")
 		if err == nil {
-			o.tell(ctx, who, deliveryResend, "", event)
+			var publisher string // empty if the event cannot be opened
+			if i, err := o.Directory.Integration(ctx, integration); err == nil {
+				publisher = i.PublisherID
+			}
+			o.tell(ctx, who, deliveryResend, publisher, event)
 			return nil
 		}
 		if !errors.Is(err, outbox.ErrNotDead) {

@@ -186,7 +186,7 @@ func TestResend_ContinuesLog(t *testing.T) {
 	w.answer = status(400)
 	coretest.Must(t, w.run(t, w.claimOne(t)))
 	for n, code := range []int{410, 404} {
-		coretest.Must(t, w.Resend(ctx, part, e.ID, testUUID))
+		w.resend(t, e.ID, testUUID)
 		w.agree(t)
 		if got := w.log(t, StateWaiting); len(got) != 1 || len(got[0].Attempts) != n+1 ||
 			got[0].Reason != "" || !got[0].Due.Equal(ms(w.Clock.Now())) {
@@ -196,7 +196,7 @@ func TestResend_ContinuesLog(t *testing.T) {
 		coretest.Must(t, w.run(t, w.claimOne(t)))
 		w.agree(t)
 	}
-	coretest.Must(t, w.Resend(ctx, part, e.ID, testUUID))
+	w.resend(t, e.ID, testUUID)
 	w.answer = status(200)
 	coretest.Must(t, w.run(t, w.claimOne(t)))
 	w.agree(t)
@@ -228,7 +228,7 @@ func TestResend_OtherIntegration(t *testing.T) {
 		if relabelled {
 			relabel(t, w, deadPrefix)
 		}
-		if err := w.Resend(ctx, part, id, testhost.Other); !errors.Is(err, ErrNotDead) {
+		if _, err := w.Resend(ctx, part, id, testhost.Other); !errors.Is(err, ErrNotDead) {
 			t.Errorf("relabelled %v: dead: %v", relabelled, err)
 		}
 		w.idle(t)

@@ -79,31 +79,34 @@ func listed[T any](ctx context.Context, store kv.KV, prefix kv.Key, after string
 
 // Resend schedules a dead event again from the beginning, due now, with the same id and bytes. It covers
 // events of the given integration, or of all integrations if that is "". It returns ErrNotDead if p has no
-// such dead event.
-func (o *Outbox) Resend(ctx context.Context, p kv.Partition, id, integration string) error {
+// such dead event. of is the event's integration, or "" if the event cannot be opened.
+func (o *Outbox) Resend(ctx context.Context, p kv.Partition, id, integration string) (of string, err error) {
 	key := kv.Key{Partition: p, Name: deadPrefix + id}
 	item, err := o.KV.Get(ctx, key)
 	if errors.Is(err, kv.ErrNotFound) {
-		return ErrNotDead
+		return "", ErrNotDead
 	}
 	if err != nil {
-		return err
+		return "", err
 	}
 	var d deadItem
 	sealed, err := split(item.Value, &d)
 	if err != nil {
-		return err
+		return "", err
 	}
 	m := Meta{Kind: Deliver, Session: d.Session, Integration: d.Integration, Type: d.Type,
 		Before: d.Before + d.Attempts, Tried: d.Tried, Resent: true}
 	e, err := o.seen(m, id, sealed, integration)
 	if errors.Is(err, errNotTheirs) {
-		return ErrNotDead
+		return "", ErrNotDead
 	}
 	if err != nil {
-		return err
+		return "", err
 	}
 	m.listAt(e.subject)
+	if e.subject != nil {
+		of = e.subject.integration
+	}
 	now := o.Now()
 	tx := kv.Tx{
 		Partition: p,
@@ -113,7 +116,7 @@ func (o *Outbox) Resend(ctx context.Context, p kv.Partition, id, integration str
 	}
 	leave(&tx, deadInLog, e.subject)
 	o.enter(&tx, p, e.subject, e.waiting("", now, now))
-	return o.sendAgain(ctx, tx, now, ErrNotDead)
+	return of, o.sendAgain(ctx, tx, now, ErrNotDead)
 }
 
 // errNotTheirs: the event belongs to another integration than the caller may see.

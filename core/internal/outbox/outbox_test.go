@@ -697,6 +697,15 @@ func TestDeadEventsArePaged(t *testing.T) {
 	}
 }
 
+// resend sends a dead event again, and checks the integration that Resend returns.
+func (w *fixture) resend(t *testing.T, event, integration string) {
+	t.Helper()
+	of, err := w.Resend(ctx, part, event, integration)
+	if err != nil || of != testUUID {
+		t.Fatalf("contract 27: resent %q of %q, %v", event, of, err)
+	}
+}
+
 func TestResend(t *testing.T) {
 	w := newFixture(t)
 	e := w.schedule(t)
@@ -705,17 +714,17 @@ func TestResend(t *testing.T) {
 	var woken []time.Time
 	w.watchWake(&woken)
 
-	if err := w.Resend(ctx, "p4", e.ID, ""); !errors.Is(err, ErrNotDead) {
+	if _, err := w.Resend(ctx, "p4", e.ID, ""); !errors.Is(err, ErrNotDead) {
 		t.Errorf("in another partition: %v", err)
 	}
-	if err := w.Resend(ctx, part, "evt_"+testUUID, ""); !errors.Is(err, ErrNotDead) {
+	if _, err := w.Resend(ctx, part, "evt_"+testUUID, ""); !errors.Is(err, ErrNotDead) {
 		t.Errorf("another event: %v", err)
 	}
-	coretest.Must(t, w.Resend(ctx, part, e.ID, ""))
+	w.resend(t, e.ID, "")
 	if len(woken) != 1 || !woken[0].Equal(w.Clock.Now()) {
 		t.Errorf("the runner was woken for %v", woken)
 	}
-	if err := w.Resend(ctx, part, e.ID, ""); !errors.Is(err, ErrNotDead) {
+	if _, err := w.Resend(ctx, part, e.ID, ""); !errors.Is(err, ErrNotDead) {
 		t.Errorf("contract 27: resent twice: %v, want ErrNotDead", err)
 	}
 	if dead := w.dead(t); len(dead) != 0 {
@@ -750,7 +759,7 @@ func TestResend_NeverPosted(t *testing.T) {
 	}
 	w.put(t, integration.Webhook{URL: hookURL}, secret)
 	w.answer = status(200)
-	coretest.Must(t, w.Resend(ctx, part, e.ID, ""))
+	w.resend(t, e.ID, "")
 	w.agree(t)
 	coretest.Must(t, w.run(t, w.claimOne(t)))
 	w.agree(t)
@@ -785,7 +794,7 @@ func TestResend_LostReply(t *testing.T) {
 				}
 				return kvtest.Pass
 			}
-			err := w.Resend(ctx, part, dead[0].Event, "")
+			_, err := w.Resend(ctx, part, dead[0].Event, "")
 			if !errors.Is(err, c.want) || c.want == nil && err != nil {
 				t.Errorf("error %v, want %v", err, c.want)
 			}
@@ -812,7 +821,7 @@ func TestResend_Parallel(t *testing.T) {
 	var wait sync.WaitGroup
 	for range 16 {
 		wait.Go(func() {
-			switch err := w.Resend(ctx, part, event, ""); {
+			switch _, err := w.Resend(ctx, part, event, ""); {
 			case err == nil:
 				sent.Add(1)
 			case !errors.Is(err, ErrNotDead):
@@ -833,7 +842,7 @@ func TestDead_Damaged(t *testing.T) {
 	if _, err := w.Dead(ctx, part, "", 5); err == nil || !strings.Contains(err.Error(), "evt_x") {
 		t.Errorf("listing: %v", err)
 	}
-	if err := w.Resend(ctx, part, "evt_x", ""); err == nil || errors.Is(err, ErrNotDead) {
+	if _, err := w.Resend(ctx, part, "evt_x", ""); err == nil || errors.Is(err, ErrNotDead) {
 		t.Errorf("resending: %v", err)
 	}
 }

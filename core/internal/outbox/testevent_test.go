@@ -117,7 +117,7 @@ func TestSendTest_OneAttempt(t *testing.T) {
 			len(w.dead(t)) != 0 {
 			t.Errorf("%s: log entry %+v, dead %+v", x.Attempt, d, w.dead(t))
 		}
-		if err := w.Resend(ctx, d[0].Partition, d[0].Event, ""); !errors.Is(err, ErrNotDead) {
+		if _, err := w.Resend(ctx, d[0].Partition, d[0].Event, ""); !errors.Is(err, ErrNotDead) {
 			t.Errorf("%s: sent again: %v", x.Attempt, err)
 		}
 	}
