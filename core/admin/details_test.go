@@ -53,6 +53,7 @@ var wrongBodies = map[string][]struct{ body, fields string }{
 			`{}`,
 			"callback_url",
 		}, {`{"callback_url":1}`, "callback_url"}, {`{"callback_url":"x"}`, "callback_url"},
+		{`{"callback_url":"https://other.example/back"}`, "callback_url"},
 	},
 	"POST " + operate.ListKeys.Path: {
 		{`{"expires":"2001-01-01T00:00:00Z"}`, "expires publisher_id"},

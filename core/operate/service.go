@@ -159,7 +159,11 @@ func (o *Operations) StartTestSession(ctx context.Context, who Actor, id, callba
 			errConflict("A test session needs an integration whose only methods are of the kind " +
 				"sandbox. A service in production has none: use a service in test mode.")
 	}
-	if _, problem := weburl.ParseCallback(callback, weburl.CallbackRules{Dev: o.Dev}); problem != "" {
+	rules := weburl.CallbackRules{Dev: o.Dev, Origins: slices.Clone(i.Value.CallbackOrigins)}
+	if len(rules.Origins) > 0 {
+		rules.Origins = append(rules.Origins, o.BaseURL) // of the console, whose sessions return to it
+	}
+	if _, problem := weburl.ParseCallback(callback, rules); problem != "" {
 		return TestSession{}, errInvalid(
 			web.FieldError{Field: "callback_url", Code: "value", Message: problem},
 		)
