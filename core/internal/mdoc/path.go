@@ -64,7 +64,9 @@ func (a Ask) signer(ctx context.Context, chain [][]byte) ([]*x509.Certificate, A
 			return nil, none, rejected(badCertificate)
 		}
 		if i > 0 && mayHaveIssued(c, c) {
-			break // a root that is no anchor may be another certificate of one
+			// A root that is no anchor may be another certificate of one. An authority's certificate for its
+			// own next key has an authority key identifier (RFC 5280, 4.2.1.1), and so is no root here.
+			break
 		}
 		path = append(path, c)
 	}
