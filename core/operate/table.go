@@ -214,8 +214,8 @@ var (
 
 	// ListDeliveries: List deliveries
 	// With `integration_id` it lists the events of the last 7 days and the attempts to deliver them, the
-	// latest first. Otherwise it lists the dead events of all integrations, or the waiting ones with
-	// `state=waiting`, without attempts.
+	// latest first. Otherwise it lists the failed events (`dead`) of all integrations, or the
+	// waiting ones with `state=waiting`, without attempts.
 	// 200: Events.
 	ListDeliveries = &Endpoint[DeliveryQuery, Page[Delivery]]{Name: "listDeliveries", Method: "GET",
 		Path: deliveries, List: "deliveries", right: deliveryList, thing: "event",
@@ -243,8 +243,8 @@ var (
 		}}
 
 	// Resend: Send an event again
-	// With `integration_id` the path has the place of the event from a list, otherwise the id of a dead
-	// event. A dead event is scheduled from its beginning. A waiting event is sent now. A delivered event
+	// With `integration_id` the path has the place of the event from a list, otherwise the id of a failed
+	// event. A failed event is scheduled from its beginning. A waiting event is sent now. A delivered event
 	// cannot be sent again.
 	// 200: The event is scheduled.
 	Resend = &Endpoint[EventAt, resent]{Name: "resend", Method: "POST",
@@ -252,7 +252,7 @@ var (
 		do: (*Operations).resendAt}
 
 	// ListUndelivered: Count undelivered events by publisher
-	// Of all publishers: how many events wait for another attempt, and how many are dead. The
+	// Of all publishers: how many events wait for another attempt, and how many have failed. The
 	// publisher with the oldest waiting event comes first. Counts have a limit, and `more` marks those that
 	// reached it. List the deliveries of an integration to see its events.
 	// 200: The publishers that have such events.
@@ -511,7 +511,7 @@ func (o *Operations) resendAt(ctx context.Context, who Actor, in EventAt) (resen
 		err = o.ResendEvent(ctx, who, in.Place)
 	}
 	if errors.Is(err, web.ErrNotFound) {
-		err = noSuch("dead event")
+		err = noSuch("failed event")
 	}
 	return resent{in.Place, "scheduled"}, err
 }

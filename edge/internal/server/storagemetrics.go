@@ -33,7 +33,7 @@ func newStorageMetrics(f promauto.Factory) storageMetrics {
 		overdue: gauge("verge_store_expired_seconds", "How long the oldest expired item waits for its "+
 			"removal."),
 		events: gauge("verge_events_undelivered", "Events by state, of all instances: waiting for a retry, "+
-			"or dead. At least: counting stops at 1,000, and at 250 of one integration.", "state"),
+			"or failed (dead). At least: counting stops at 1,000, and at 250 of one integration.", "state"),
 		oldest: gauge("verge_events_oldest_waiting_seconds", "Age of the oldest event that waits for a "+
 			"retry, of all instances; 0: none."),
 	}

@@ -118,7 +118,7 @@ func TestAgainstAService(t *testing.T) {
 	if !errors.As(err, &rejected) || rejected.Status != 404 || rejected.RequestID == "" {
 		t.Fatalf("resent twice: %#v", err)
 	}
-	want := "There is no such dead event (NOT_FOUND, request " + rejected.RequestID + ")"
+	want := "There is no such failed event (NOT_FOUND, request " + rejected.RequestID + ")"
 	if err.Error() != want {
 		t.Errorf("it says %q, want %q", err, want)
 	}

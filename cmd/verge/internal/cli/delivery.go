@@ -14,15 +14,15 @@ import (
 
 // deliveryCommands are the commands of `verge delivery`.
 type deliveryCommands struct {
-	List    deliveryListCmd    `cmd:"" does:"listDeliveries" help:"List events that wait for a retry or are dead, with the reasons."`
+	List    deliveryListCmd    `cmd:"" does:"listDeliveries" help:"List events that wait for a retry or have failed, with the reasons."`
 	Summary deliverySummaryCmd `cmd:"" does:"listUndelivered" help:"Count undelivered events by publisher."`
 	Show    deliveryShowCmd    `cmd:"" does:"readDelivery" help:"Show every attempt to deliver an event."`
-	Resend  deliveryResendCmd  `cmd:"" does:"resend" help:"Send dead events again."`
+	Resend  deliveryResendCmd  `cmd:"" does:"resend" help:"Send failed events again."`
 }
 
 type deliveryListCmd struct {
 	Integration string `placeholder:"UUID" help:"All events of this integration, including delivered ones, the latest first."`
-	State       string `enum:",delivered,waiting,dead" default:"" placeholder:"STATE" help:"With --integration: only those that are delivered, waiting or dead."`
+	State       string `enum:",delivered,waiting,dead" default:"" placeholder:"STATE" help:"With --integration: only those that are delivered, waiting or dead (failed)."`
 	Type        string `placeholder:"TYPE" help:"With --integration: only events of this type, such as verification.completed."`
 	After       string `placeholder:"CURSOR" help:"With --integration: continue after the end of an earlier list."`
 	asking
@@ -32,10 +32,10 @@ type deliveryListCmd struct {
 func (deliveryListCmd) Help() string {
 	return `Lists undelivered events with the last response or error.
 
-After a failed attempt, an event waits for the next attempt on the schedule. It is
-dead when the receiver rejects it (4xx) or the last attempt has failed. Dead events
-stay in this list for 30 days, and "verge delivery resend" sends them again. Events
-without an attempt are not listed.
+After a failed attempt, an event waits for the next attempt on the schedule. It has
+failed when the receiver rejects it (4xx) or its last attempt fails. Failed events
+stay in this list for 30 days, and "verge delivery resend" sends them again. Their
+state in JSON is "dead". Events without an attempt are not listed.
 
 With --integration, all events of the integration with an attempt in the last 7 days
 are listed, 50 at a time.
@@ -49,7 +49,7 @@ Examples:
 // listedDelivery is one line of --json.
 type listedDelivery struct {
 	State  string `json:"state"`            // operate.DeliveryDead or operate.DeliveryWaiting
-	Reason string `json:"reason,omitempty"` // of a dead event
+	Reason string `json:"reason,omitempty"` // of a failed event
 	operate.WaitingEvent
 	Due *time.Time `json:"due,omitempty"` // of a waiting event
 }
@@ -77,7 +77,7 @@ func (c *deliveryListCmd) Run(ctx context.Context, p *program) error {
 		return printJSON(p, allDeliveries(dead, waiting))
 	}
 	if len(dead)+len(waiting) == 0 {
-		fmt.Fprintln(p.stdout, "No dead events, and none waiting for a retry.")
+		fmt.Fprintln(p.stdout, "No failed events, and none waiting for a retry.")
 		return nil
 	}
 	if len(waiting) > 0 {
@@ -88,10 +88,10 @@ func (c *deliveryListCmd) Run(ctx context.Context, p *program) error {
 		fmt.Fprintln(p.stdout)
 	}
 	if len(dead) == 0 {
-		fmt.Fprintln(p.stdout, "No dead events.")
+		fmt.Fprintln(p.stdout, "No failed events.")
 		return nil
 	}
-	fmt.Fprintln(p.stdout, "Dead:")
+	fmt.Fprintln(p.stdout, "Failed:")
 	return printTable(p, deadHeads, deadRows(dead))
 }
 
@@ -132,7 +132,7 @@ func allDeliveries(dead []operate.DeadEvent, waiting []operate.WaitingEvent) []l
 
 type deliveryResendCmd struct {
 	Events      []string `arg:"" optional:"" name:"event" help:"Ids of events, evt_…"`
-	All         bool     `help:"All dead events, as \"verge delivery list\" shows them."`
+	All         bool     `help:"All failed events, as \"verge delivery list\" shows them."`
 	Integration string   `placeholder:"UUID" help:"The integration of the events. With it, a waiting event is sent immediately."`
 	JSON        bool     `help:"Print the result for each event as JSON."`
 	serverFlags
@@ -185,7 +185,7 @@ func (c *deliveryResendCmd) Run(ctx context.Context, p *program) error {
 		}
 	}
 	if len(c.Events) == 0 && !c.JSON {
-		fmt.Fprintln(p.stdout, "No dead events.")
+		fmt.Fprintln(p.stdout, "No failed events.")
 	}
 	return errors.Join(c.tell(p, all), failed)
 }

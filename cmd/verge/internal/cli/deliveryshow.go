@@ -39,7 +39,7 @@ const deliveryHeads = "EVENT|TYPE|STATE|TRIES|CREATED"
 
 func deliveryRows(all []operate.Delivery) (rows [][]string) {
 	for _, d := range all {
-		state := strings.TrimSpace(d.State + " " + lastAttempt(d))
+		state := strings.TrimSpace(stateWord(d.State) + " " + lastAttempt(d))
 		rows = append(rows, []string{d.Event, shortType(d), cut(state, 22),
 			strconv.Itoa(d.Unrecorded + len(d.Attempts)), words.When(d.Created)})
 	}
@@ -64,6 +64,14 @@ func shortType(d operate.Delivery) string {
 		return "test " + short
 	}
 	return short
+}
+
+// stateWord returns the contract's word for the state of an event.
+func stateWord(state string) string {
+	if state == operate.DeliveryDead {
+		return "failed"
+	}
+	return state
 }
 
 // lastAttempt returns the last response in words.
@@ -118,7 +126,7 @@ func (c *deliveryShowCmd) Run(ctx context.Context, p *program) error {
 	}
 	f.add("session", d.Session)
 	f.add("integration", d.Integration)
-	f.add("state", d.State)
+	f.add("state", stateWord(d.State))
 	f.add("reason", d.Reason)
 	f.add("created", words.When(d.Created))
 	f.add("next attempt", whenever(d.Due))

@@ -14,7 +14,7 @@ type deliverySummaryCmd struct {
 
 // Help is shown by `verge delivery summary --help`.
 func (deliverySummaryCmd) Help() string {
-	return `Counts the events of each integration that wait for a retry and that are dead. The
+	return `Counts the events of each integration that wait for a retry and that have failed. The
 publisher with the oldest waiting event comes first. A "+" means that there are
 more.
 
@@ -26,7 +26,7 @@ Example:
 func (c *deliverySummaryCmd) Run(ctx context.Context, p *program) error {
 	return call(ctx, p, c, operate.ListUndelivered, func(all *operate.Undelivered) error {
 		if len(all.Publishers) == 0 {
-			fmt.Fprintln(p.stdout, "No dead events, and none waiting for a retry.")
+			fmt.Fprintln(p.stdout, "No failed events, and none waiting for a retry.")
 			return nil
 		}
 		if err := printTable(p, summaryHeads, summaryRows(all.Publishers)); err != nil {
@@ -39,7 +39,7 @@ func (c *deliverySummaryCmd) Run(ctx context.Context, p *program) error {
 	})
 }
 
-const summaryHeads = "PUBLISHER|INTEGRATION|WAITING|DEAD|OLDEST WAITING|NEWEST DEAD"
+const summaryHeads = "PUBLISHER|INTEGRATION|WAITING|FAILED|OLDEST WAITING|NEWEST FAILED"
 
 // summaryRows has one row for each integration. The times are the publisher's.
 func summaryRows(all []operate.PublisherUndelivered) (rows [][]string) {

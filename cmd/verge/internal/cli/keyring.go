@@ -115,7 +115,7 @@ type keyringRetireCmd struct {
 func (keyringRetireCmd) Help() string {
 	return `The command fails while clients can still use a session that the key authenticates,
 or resend an event that the key encrypted. This ends when the outcomes of the key's
-last sessions and its last dead events have expired. Servers encrypt webhook secrets
+last sessions and its last failed events have expired. Servers encrypt webhook secrets
 again when a new key becomes active. The file keeps the id of a retired key, so that
 an instance without that key is not reported as out of date. Copy the file to every
 instance.

@@ -98,7 +98,7 @@ func (c *publisherShowCmd) Run(ctx context.Context, p *program) error {
 	if overview.More {
 		atLeast = "at least "
 	}
-	fmt.Fprintf(p.stdout, "\nEvents: %s%d waiting for a retry, %s%d dead.\n", atLeast, overview.Waiting,
+	fmt.Fprintf(p.stdout, "\nEvents: %s%d waiting for a retry, %s%d failed.\n", atLeast, overview.Waiting,
 		atLeast, overview.Dead)
 	fmt.Fprintf(p.stdout, "Sessions today: %s.\n", counted(overview.Today))
 	return nil

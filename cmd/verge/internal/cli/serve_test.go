@@ -255,7 +255,7 @@ func TestServeDeadDeliveries(t *testing.T) {
 	wait.Until(t, "the event", func() bool { return sink.has(id, "started") })
 	wait.Until(t, "an empty list", func() bool {
 		_, out = asOperator(p, at, "delivery", "list")
-		return strings.Contains(out, "No dead events")
+		return strings.Contains(out, "No failed events")
 	})
 }
 
@@ -294,7 +294,7 @@ func TestServeShowsWhatIsDown(t *testing.T) {
 		"Waiting for a retry:",
 		"verification.started",
 		"connection_refused",
-		"No dead events.",
+		"No failed events.",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("list does not contain %q: %s", want, out)

@@ -249,7 +249,7 @@ func TestLeasesOfTheDeadAndTheFrozen(t *testing.T) {
 			p, _, _ := testProgram()
 			p.Getenv = func(string) (string, bool) { return testToken, true }
 			code, out := asOperator(p, third.at, "delivery", "list")
-			if code != exitOK || !strings.Contains(out, "No dead events") {
+			if code != exitOK || !strings.Contains(out, "No failed events") {
 				t.Errorf("exit code %d: %s", code, out)
 			}
 		})
