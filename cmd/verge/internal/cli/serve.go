@@ -112,9 +112,8 @@ func (c *serveCmd) Run(ctx context.Context, p *program) error {
 	if err := pl.apply(ctx, in.Directory()); err != nil {
 		return errors.Join(err, in.Close())
 	}
-	for _, w := range pl.Warnings {
-		pl.log.Warn("insecure configuration", "what", w)
-	}
+	pl.logWarnings(pl.Warnings)
+	go pl.warnDaily(ctx, time.After)
 	if !pl.Core.AllowsPasskeys() {
 		pl.log.Info("passkeys are disabled for users and publishers' members: the host of base_url "+
 			"is an IP address, not a name", "base_url", conf.BaseURL)
@@ -137,6 +136,25 @@ func (c *serveCmd) Run(ctx context.Context, p *program) error {
 		return c.applyAgain(ctx, p, pl, in.Directory())
 	})
 	return in.Run(ctx)
+}
+
+func (pl *plan) logWarnings(all []string) {
+	for _, w := range all {
+		pl.log.Warn("insecure configuration", "what", w)
+	}
+}
+
+// warnDaily repeats the warnings of certificates each day, until ctx is done. The server reads these
+// certificates at start only.
+func (pl *plan) warnDaily(ctx context.Context, after func(time.Duration) <-chan time.Time) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-after(24 * time.Hour):
+			pl.logWarnings(pl.ExpiryWarnings(pl.now()))
+		}
+	}
 }
 
 // report prints the result of --check for a configuration without errors.

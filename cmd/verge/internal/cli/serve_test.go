@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/verge-id/verge/cmd/verge/internal/config"
 	"github.com/verge-id/verge/core/keyring"
@@ -397,5 +399,28 @@ func TestServe_SecurityText(t *testing.T) {
 		}
 		in.cmd.Process.Signal(syscall.SIGTERM)
 		wait.For(in.ended)
+	}
+}
+
+// Contract 59: a certificate of a setting is warned of daily, as soon as fewer than 14 days are left.
+func TestWarnDaily(t *testing.T) {
+	var log bytes.Buffer
+	now := time.Date(2026, 11, 26, 0, 0, 0, 0, time.UTC)
+	pl := plan{Plan: config.Plan{Expiries: map[string]time.Time{"store.cert": now.AddDate(0, 0, 15)}},
+		log: slog.New(slog.NewTextHandler(&log, nil)), now: func() time.Time { return now }}
+	ctx, cancel := context.WithCancel(t.Context())
+	days := 0
+	pl.warnDaily(ctx, func(pause time.Duration) <-chan time.Time {
+		now = now.Add(pause)
+		if days++; days > 3 {
+			cancel()
+			return nil
+		}
+		day := make(chan time.Time, 1)
+		day <- now
+		return day
+	})
+	if n := strings.Count(log.String(), "store.cert: the certificate expires at"); n != 2 {
+		t.Errorf("contract 59: %d warnings in 3 days, want 2:\n%s", n, log.String())
 	}
 }

@@ -3,6 +3,7 @@ package config
 import (
 	"crypto/x509"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -74,19 +75,20 @@ func (pl *Plan) expires(setting string, chain ...*x509.Certificate) {
 	}
 }
 
-// warnOfExpiries warns of certificates that have expired, expire soon or are not valid yet, and of methods
-// without a valid trust anchor.
-func (pl *Plan) warnOfExpiries(now time.Time) {
+// ExpiryWarnings returns a warning for each certificate that has expired at the time now, expires soon or is
+// not valid yet, and for each method without a valid trust anchor.
+func (pl *Plan) ExpiryWarnings(now time.Time) (all []string) {
+	warn := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
 	for _, setting := range slices.Sorted(maps.Keys(pl.Expiries)) {
 		expires := pl.Expiries[setting]
 		switch begins := pl.begins[setting]; {
 		case now.Before(begins):
-			pl.warn("%s: the certificate is not valid before %s: wait, use the previous certificate, or set "+
+			warn("%s: the certificate is not valid before %s: wait, use the previous certificate, or set "+
 				"this machine's clock", setting, words.When(begins))
 		case !now.Before(expires):
-			pl.warn("%s: the certificate expired at %s: renew it, and restart", setting, words.When(expires))
+			warn("%s: the certificate expired at %s: renew it, and restart", setting, words.When(expires))
 		case expires.Sub(now) < certs.ExpiresSoon:
-			pl.warn("%s: the certificate expires at %s: renew it, and restart", setting, words.When(expires))
+			warn("%s: the certificate expires at %s: renew it, and restart", setting, words.When(expires))
 		}
 	}
 	for _, setting := range slices.Sorted(maps.Keys(pl.anchors)) {
@@ -94,8 +96,9 @@ func (pl *Plan) warnOfExpiries(now time.Time) {
 			return !now.Before(c.NotBefore) && !now.After(c.NotAfter)
 		}
 		if !slices.ContainsFunc(pl.anchors[setting], isValid) {
-			pl.warn("%s: no certificate is valid now, so no document counts: get the issuers' new ones, "+
+			warn("%s: no certificate is valid now, so no document counts: get the issuers' new ones, "+
 				"and restart", setting)
 		}
 	}
+	return all
 }

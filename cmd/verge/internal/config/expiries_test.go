@@ -75,13 +75,13 @@ func TestExpiries(t *testing.T) {
 		}
 		var pl Plan
 		pl.methodExpiries("methods.w", method.Config{Kind: "openid4vp", Settings: b})
-		pl.warnOfExpiries(now)
+		warnings := pl.ExpiryWarnings(now)
 		if got := pl.Expiries["methods.w.openid4vp.certificate_file"]; !got.Equal(c.want) {
 			t.Errorf("%s: %s, want %s", c.rule, got, c.want)
 		}
-		if (c.warns == "") != (len(pl.Warnings) == 0) || c.warns != "" &&
-			!slices.ContainsFunc(pl.Warnings, func(w string) bool { return strings.Contains(w, c.warns) }) {
-			t.Errorf("%s: warnings %q, want %q", c.rule, pl.Warnings, c.warns)
+		if (c.warns == "") != (len(warnings) == 0) || c.warns != "" &&
+			!slices.ContainsFunc(warnings, func(w string) bool { return strings.Contains(w, c.warns) }) {
+			t.Errorf("%s: warnings %q, want %q", c.rule, warnings, c.warns)
 		}
 	}
 }

@@ -92,7 +92,7 @@ func (c *File) check(sys *System, ps *problems) Plan {
 	c.checkMethods(sys, &pl, ps)
 	c.checkSite(sys, &pl, ps)
 	pl.judge(token, ps)
-	pl.warnOfExpiries(sys.Now())
+	pl.Warnings = append(pl.Warnings, pl.ExpiryWarnings(sys.Now())...)
 	return pl
 }
 
