@@ -206,6 +206,10 @@ func TestServe_KeyringCommand(t *testing.T) {
 		return strings.Contains(in.metric(t, "verge_keyring_sealing_key"), newest(t, s.ring))
 	})
 	s.does("exit 3")
+	changed := strings.Replace(readText(t, s.site.config), "challenge_age = 25", "challenge_age = 30", 1)
+	if err := os.WriteFile(s.site.config, []byte(changed), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	in.hangUp(t)
 	wait.Until(t, "the metric", func() bool {
 		return strings.HasSuffix(in.metric(t, "verge_keyring_unreadable "), " 1")
@@ -213,7 +217,13 @@ func TestServe_KeyringCommand(t *testing.T) {
 	if _, _, err := in.publisher.start(testIntegration); err != nil {
 		t.Errorf("contract 59: while the program fails, a start fails: %v", err)
 	}
+	wait.Until(t, "the first attempt", func() bool {
+		return strings.Contains(in.logs.String(), "SIGHUP: keyring_command failed")
+	})
 	s.does("cat " + s.ring)
+	wait.Until(t, "contract 59: the change", func() bool {
+		return strings.Contains(in.logs.String(), "configuration changed")
+	})
 	in.hangUp(t)
 	wait.Until(t, "the end of the failure", func() bool {
 		return strings.HasSuffix(in.metric(t, "verge_keyring_unreadable "), " 0")

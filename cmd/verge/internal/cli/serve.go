@@ -193,7 +193,7 @@ func (c *serveCmd) reload(ctx context.Context, p *program, pl plan, in *instance
 	})
 }
 
-// The pauses between attempts to handle a SIGHUP while the store is unavailable.
+// The pauses between attempts to handle a SIGHUP while the store or the program of the key ring fails.
 const (
 	hangUpFirst = time.Second
 	hangUpMost  = 30 * time.Second
@@ -221,7 +221,8 @@ func onHangUps(hangUps <-chan os.Signal, after func(time.Duration) <-chan time.T
 
 // applyAgain reads the publishers and integrations of the configuration again, and saves them to the store.
 // If the configuration has an error, or an integration uses a method that the running server lacks, it
-// changes no publisher or integration, and logs the reason. It returns true if the store was unavailable.
+// changes no publisher or integration, and logs the reason. It returns true if the store was unavailable, or
+// if only keyring_command failed.
 func (c *configFlags) applyAgain(ctx context.Context, p *program, running plan, d *integration.Directory,
 ) (again bool) {
 	next, _, err := c.plan(p)
@@ -242,6 +243,11 @@ func (c *configFlags) applyAgain(ctx context.Context, p *program, running plan, 
 	}
 	if err != nil && ctx.Err() != nil {
 		return false // the server stops, and reads them at the next start
+	}
+	if next.KeyringAway {
+		running.log.Warn("SIGHUP: keyring_command failed; publishers and integrations will be read again",
+			"error", err.Error())
+		return true
 	}
 	if kv.Failed(err) {
 		running.log.Warn(

@@ -76,6 +76,7 @@ func (c *Flags) Plan(sys *System) (Plan, File, error) {
 	conf.KV = sys.readKV(c.KV, conf.KV, &ps)
 	checkVariables(sys, conf.variables(), &ps)
 	pl := conf.check(sys, &ps)
+	pl.KeyringAway = pl.KeyringAway && len(ps) == 1
 	return pl, conf, ps.err(c.Source())
 }
 

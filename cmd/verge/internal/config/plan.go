@@ -41,6 +41,10 @@ type Plan struct {
 	KeyringFile func() ([]byte, error)
 	KeyringEach time.Duration
 
+	// KeyringAway reports that keyring_command failed, and that the configuration has no other problem. The
+	// program may succeed later, for example if it asks a vault.
+	KeyringAway bool
+
 	Listen   struct{ Public, Admin, Ops string } // "" admin or ops: none
 	Site     integration.Site
 	Warnings []string // about allowed settings that may be mistakes

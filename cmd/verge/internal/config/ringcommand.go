@@ -46,6 +46,7 @@ func (c *File) checkKeyringCommand(sys *System, pl *Plan, ps *problems) {
 		return b, nil
 	}
 	b, err := run()
+	pl.KeyringAway = err != nil
 	ring, err := parseKeyring(b, argv[0], err)
 	if err != nil {
 		ps.add("keyring_command: %v", err)
