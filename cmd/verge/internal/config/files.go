@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/alecthomas/kong"
 	"github.com/spf13/afero"
@@ -89,7 +91,7 @@ func syncDir(fsys afero.Fs, dir string) error {
 // ReadPrivate reads a file with a secret. It rejects a file that other users can read: they may know the
 // secret, so it must be replaced.
 func ReadPrivate(fsys afero.Fs, path string) ([]byte, error) {
-	f, err := fsys.Open(path)
+	f, err := fsys.OpenFile(path, os.O_RDONLY|nonblock, 0) // to open a pipe would wait for its writer
 	if errors.Is(err, fs.ErrPermission) {
 		if dir := closedDir(fsys, path); dir != "" {
 			return nil, fmt.Errorf("%w: the user that verge runs as cannot enter %s; "+
@@ -115,7 +117,28 @@ func ReadPrivate(fsys afero.Fs, path string) ([]byte, error) {
 			"let a group read it, make root the owner, with mode 640; and replace the secret if others could",
 			path, info.Mode().Perm(), path)
 	}
+	if info.Mode()&fs.ModeNamedPipe != 0 {
+		return readPipe(f, time.Now().Add(pipeTime))
+	}
 	return io.ReadAll(f)
+}
+
+// pipeTime is the time that a pipe without a writer gets. The writer of a FIFO may open it after its reader.
+const pipeTime = time.Second
+
+// readPipe reads a pipe, such as a process substitution of a shell. If nothing was written until then, and
+// the pipe has no writer, it returns an error.
+func readPipe(f afero.File, until time.Time) ([]byte, error) {
+	for {
+		b, err := io.ReadAll(f)
+		switch {
+		case len(b) > 0 || err != nil:
+			return b, err
+		case !time.Now().Before(until):
+			return nil, fmt.Errorf("%s is a pipe that nothing writes to; give a file", f.Name())
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
 }
 
 // closedDir returns the directory of path that this process cannot enter, or "".

@@ -7,6 +7,9 @@ import (
 	"syscall"
 )
 
+// nonblock opens a pipe that has no writer.
+const nonblock = syscall.O_NONBLOCK
+
 func ownerOf(info fs.FileInfo) owner {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

@@ -4,12 +4,14 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/spf13/afero"
 )
@@ -109,11 +111,11 @@ func TestWritePrivate_Link(t *testing.T) {
 // closed is a file system with a directory that this process cannot enter.
 type closed struct{ afero.Fs }
 
-func (c closed) Open(name string) (afero.File, error) {
+func (c closed) OpenFile(name string, flag int, mode os.FileMode) (afero.File, error) {
 	if strings.HasPrefix(name, "/etc/verge/") {
 		return nil, os.ErrPermission
 	}
-	return c.Fs.Open(name)
+	return c.Fs.OpenFile(name, flag, mode)
 }
 
 func (c closed) Stat(name string) (os.FileInfo, error) {
@@ -131,6 +133,38 @@ func TestReadPrivate_ClosedDirectory(t *testing.T) {
 	_, err := ReadPrivate(closed{fsys}, "/etc/verge/keys/ring.json")
 	if err == nil || !strings.Contains(err.Error(), "cannot enter /etc/verge; ") {
 		t.Errorf("%v", err)
+	}
+}
+
+// A pipe with a writer has the secret. One without a writer does not block the program.
+func TestReadPrivate_Pipe(t *testing.T) {
+	t.Parallel()
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadPrivate(afero.NewOsFs(), fifo); err == nil || !strings.Contains(err.Error(), "give a file") {
+		t.Errorf("without a writer: %v", err)
+	}
+	written := make(chan error, 1)
+	go func() { written <- os.WriteFile(fifo, []byte("late"), 0) }()
+	b, err := ReadPrivate(afero.NewOsFs(), fifo)
+	if err := errors.Join(err, <-written); err != nil || string(b) != "late" {
+		t.Errorf("with a late writer: %q, %v", b, err)
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	go func() {
+		time.Sleep(2 * pipeTime) // such as a program that asks for a passphrase
+		_, err := w.WriteString("slow")
+		written <- errors.Join(err, w.Close())
+	}()
+	b, err = ReadPrivate(afero.NewOsFs(), fmt.Sprintf("/dev/fd/%d", r.Fd()))
+	if err := errors.Join(err, <-written); err != nil || string(b) != "slow" {
+		t.Errorf("a process substitution: %q, %v", b, err)
 	}
 }
 
