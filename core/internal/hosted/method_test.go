@@ -75,9 +75,6 @@ func bankFixture(t testing.TB, offers ...string) (*fixture, *bank, *bank) {
 	w := newFixture(t)
 	first, second := &bank{}, &bank{}
 	kinds := []method.Kind{testhost.Kind("bank", first, false), testhost.Kind("second", second, false)}
-	for n := range kinds {
-		kinds[n].Returns = []string{"code", "error"}
-	}
 	w.Methods = w.Host.Opened(testhost.Catalog(append(kinds, testhost.Kind("scripted", w.provider, true))...))
 	i := integration.Integration{ID: testUUID, PublisherID: "pub_a", Level: "L1", ChallengeAge: 25,
 		Method: offers[0], Webhook: integration.Webhook{Off: true}}
@@ -590,6 +587,13 @@ func TestStep_MethodNoLongerOffered(t *testing.T) {
 		"a return": func(w *fixture, b *browser, flow string) *web.Response {
 			b.leaves(flow)
 			remove(w)
+			return b.open(returnURL("1"))
+		},
+		"a return to a method of another kind": func(w *fixture, b *browser, flow string) *web.Response {
+			b.leaves(flow)
+			m := w.Methods["bank"]
+			m.Of.Returns = nil
+			w.Methods["bank"] = m
 			return b.open(returnURL("1"))
 		},
 		"the page that leaves": func(w *fixture, b *browser, flow string) *web.Response {

@@ -4,7 +4,7 @@ import "github.com/verge-id/verge/core/method"
 
 // Kind returns a kind whose only method is m.
 func Kind(name string, m method.Method, sandbox bool) method.Kind {
-	return method.Kind{Name: name, Level: "L2", Sandbox: sandbox,
+	return method.Kind{Name: name, Level: "L2", Sandbox: sandbox, Returns: []string{"code", "error"},
 		Open: func(method.Config, method.Host) (method.Method, error) { return m, nil }}
 }
 
