@@ -96,6 +96,7 @@ func (c *initCmd) Run(p *program) error {
 		return fmt.Errorf("%s: already exists, so no file was created or changed; "+
 			"choose another directory, or move the existing files", strings.Join(there, ", "))
 	}
+	fmt.Fprintf(p.stderr, "Creating files in %s, and %s for the store's file.\n", c.Dir, c.Data)
 	if err := c.write(p, files, gid); err != nil {
 		return err
 	}
