@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -201,7 +202,9 @@ func broken(t *testing.T, l Language, text, probe string) string {
 // try runs a receiver and sends the requests of clients without a secret, then the probes.
 func try(t *testing.T, l Language, source string) (ready bool, reasons []string) {
 	t.Helper()
-	how, dir := run[l.ID], t.TempDir()
+	how, dir, whole := run[l.ID], t.TempDir(), source == l.Receiver()
+	source = strings.NewReplacer("timeout = 10 ", "timeout = 1 ", "10 * time.Second", "time.Second").
+		Replace(source)
 	file, program := filepath.Join(dir, how.file), filepath.Join(dir, "receiver")
 	if err := os.WriteFile(file, []byte(source), 0o600); err != nil {
 		t.Fatal(err)
@@ -247,6 +250,9 @@ func try(t *testing.T, l Language, source string) (ready bool, reasons []string)
 		}
 	}
 	attack(t, l, "127.0.0.1:"+port)
+	if whole && (l.ID == "python" || l.ID == "go") { // the others have a limit of their own
+		stall(t, l, "127.0.0.1:"+port)
+	}
 	now := time.Now()
 	event := webhook.ReadinessEvent(webhook.Head{ID: "evt_694069ac-4d4e-475f-906b-2f11c5eca7bd",
 		CreatedAt:   now,
@@ -261,6 +267,21 @@ func try(t *testing.T, l Language, source string) (ready bool, reasons []string)
 	}
 	ready, reasons = webhook.Judge(results)
 	return ready, reasons
+}
+
+// stall sends half a body and waits, so the receiver has to close the connection.
+func stall(t *testing.T, l Language, address string) {
+	t.Helper()
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatalf("%s: %v", l.Name, err)
+	}
+	defer conn.Close()
+	conn.SetDeadline(time.Now().Add(20 * time.Second))
+	conn.Write([]byte("POST / HTTP/1.1\r\nHost: receiver.example\r\nContent-Length: 100\r\n\r\nhalf"))
+	if _, err := io.ReadAll(conn); errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("%s: the receiver waits for a client that has stopped", l.Name)
+	}
 }
 
 // attack sends a body that is longer than any event, a negative length, and half a body.

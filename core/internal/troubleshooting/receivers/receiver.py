@@ -58,6 +58,8 @@ def check(secret, signature, timestamp, body, now):
 
 
 class Receiver(BaseHTTPRequestHandler):
+    timeout = 10  # seconds to wait for a client
+
     def do_POST(self):
         # [altered_body]
         # Use the raw bytes, before anything parses them.
