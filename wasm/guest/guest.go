@@ -17,6 +17,16 @@ import (
 	"github.com/verge-id/verge/wasm/effect"
 )
 
+// readiness returns the first reason why the guest is not ready: ring is the error of the key ring, and store
+// the one of the KV. A KV that does not answer hides no ring that does not fit, because balancers ignore the
+// KV alone.
+func readiness(ring, store error) error {
+	if store == nil || errors.Is(ring, keyset.ErrUnfit) {
+		return ring
+	}
+	return store
+}
+
 // service is the part of the core that the guest calls.
 type service interface {
 	Handle(ctx context.Context, req *web.Request) *web.Response
@@ -216,7 +226,7 @@ func (g *guest) serve(t *task, message []byte) {
 	case abi.Ready:
 		err := g.service.Ready(&t.ctx)
 		if g.ring != nil {
-			err = errors.Join(g.ring.Ready(), err)
+			err = readiness(g.ring.Ready(), err)
 		}
 		respond(abi.Append.Outcome(nil, abi.OutcomeOf(err)))
 	case abi.ClaimDue:

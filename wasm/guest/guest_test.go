@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/keyset"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/testharness/wallettest"
@@ -631,6 +632,26 @@ func TestConfigure(t *testing.T) {
 			if resp, err := abi.Read.Response(told[1].Body); err != nil || resp.Status != 404 {
 				t.Errorf("%s: %+v, %v", c.name, resp, err)
 			}
+		}
+	}
+}
+
+// Contract 16: a store that is away hides no missing key, so /readyz?store=ignore is 503.
+func TestReadiness_StoreAway(t *testing.T) {
+	uncompared := errors.New("not compared yet")
+	for _, c := range []struct {
+		ring, store error
+		want        abi.Status
+	}{
+		{nil, nil, abi.OK},
+		{nil, kv.ErrUnavailable, abi.Unavailable},
+		{uncompared, kv.ErrUnavailable, abi.Unavailable},
+		{uncompared, nil, abi.Failed},
+		{keyset.ErrUnfit, kv.ErrUnavailable, abi.Failed},
+		{keyset.ErrUnfit, nil, abi.Failed},
+	} {
+		if got := abi.OutcomeOf(readiness(c.ring, c.store)).Status; got != c.want {
+			t.Errorf("ring %v, store %v: status %v, want %v", c.ring, c.store, got, c.want)
 		}
 	}
 }
