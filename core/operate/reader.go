@@ -74,8 +74,8 @@ func (r *reader) version() string {
 			what = "missing"
 		}
 		r.end(&web.Error{Code: web.InvalidRequest,
-			Message: "If-Match is " + what + ". Send it with the ETag of the version that you have read, in " +
-				"its quotes, or \"*\" for any version."})
+			Message: "If-Match is " + what + ". Send it with the ETag of the version that you have read, " +
+				"in its quotes, or \"*\" for any version."})
 	}
 	return inner
 }

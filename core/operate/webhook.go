@@ -75,8 +75,8 @@ func (o *Operations) StageWebhook(ctx context.Context, who Actor, id, version st
 			i.Staged = &staged
 			wrong := o.wrong()
 			if in.Off != nil && *in.Off {
-				wrong.add("webhook_off", "value", "A staged webhook has a URL. Switch the webhook off without "+
-					"staging that.")
+				wrong.add("webhook_off", "value", "A staged webhook has a URL. Switch the webhook off "+
+					"without staging that.")
 			}
 			probe := *i
 			probe.Webhook, probe.Staged = staged, nil

@@ -143,7 +143,8 @@ func TestReadPrivate_Pipe(t *testing.T) {
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ReadPrivate(afero.NewOsFs(), fifo); err == nil || !strings.Contains(err.Error(), "give a file") {
+	_, err := ReadPrivate(afero.NewOsFs(), fifo)
+	if err == nil || !strings.Contains(err.Error(), "give a file") {
 		t.Errorf("without a writer: %v", err)
 	}
 	written := make(chan error, 1)

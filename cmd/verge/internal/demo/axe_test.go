@@ -13,8 +13,8 @@ import (
 // axeFile is axe-core, which .ci/install installs.
 const axeFile = "/usr/local/lib/axe/node_modules/axe-core/axe.min.js"
 
-// axe returns what axe-core finds wrong with the page. It runs outside the page's content security policy, and
-// is loaded once for each page.
+// axe returns the faults that axe-core finds in the page. It runs outside the page's content security policy,
+// and is loaded once for each page.
 func (w *walk) axe() []string {
 	w.t.Helper()
 	var script []byte
@@ -72,9 +72,9 @@ func still(scheme string) step {
 			{Name: "prefers-reduced-motion", Value: "reduce"}}})
 }
 
-// sees inspects the page in every look of the walk: by axe-core, for a scroll bar sideways, for the order in which
-// the keyboard gets to things, for more than one button that stands out, and by a picture for a person. It
-// leaves the page in the first look.
+// sees inspects the page in every look of the walk: by axe-core, for a scroll bar sideways, for the order in
+// which the keyboard gets to things, for more than one button that stands out, and by a picture for a person.
+// It leaves the page in the first look.
 func (w *walk) sees(name string) {
 	w.t.Helper()
 	for _, l := range w.looks {
