@@ -183,9 +183,10 @@ func remove(path string) error {
 
 // unused takes the lock of the file at path, so that no process begins to use it before release is called.
 // A missing or damaged file has no lock: bbolt takes the lock before it reads, so any error other than
-// ErrLocked means that no other process has it.
+// ErrLocked means that no other process has it. The file is not checked before: a server may have it open
+// although it was damaged since.
 func unused(path string) (release func(), err error) {
-	db, err := readOnly(path)
+	db, err := openReadOnly(path)
 	if errors.Is(err, ErrLocked) {
 		return nil, err
 	}
@@ -197,29 +198,33 @@ func unused(path string) (release func(), err error) {
 
 // readOnly opens a file that no process writes, and checks its pages.
 func readOnly(path string) (db *bbolt.DB, err error) {
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		if r := recover(); r != nil {
-			err = damaged(r)
-		}
-	}()
 	if _, err := os.Stat(path); err != nil {
 		return nil, err
 	}
 	if err := precheck(path); err != nil {
 		return nil, err
 	}
-	db, err = bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true, Timeout: time.Second})
-	if errors.Is(err, berrors.ErrTimeout) {
-		return nil, ErrLocked
-	}
-	if err != nil {
+	if db, err = openReadOnly(path); err != nil {
 		return nil, err
 	}
-	if err := checkFile(path); err != nil {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	if err := recovered(func() error { return checkFile(path) }); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	return db, nil
+}
+
+// openReadOnly opens a file that no process writes. It returns ErrLocked if one does.
+func openReadOnly(path string) (db *bbolt.DB, err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	err = recovered(func() (err error) {
+		db, err = bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true, Timeout: time.Second})
+		return err
+	})
+	if errors.Is(err, berrors.ErrTimeout) {
+		err = ErrLocked
+	}
+	return db, err
 }
 
 // copyFile copies the file of a backup.

@@ -251,12 +251,25 @@ func TestRestore_Errors(t *testing.T) {
 		}
 		t.Cleanup(func() { s.Close() })
 	}
+	cut := func(t *testing.T, path string) {
+		writing(good)(t, path)
+		db, err := bbolt.Open(path, 0o600, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { db.Close() })
+		if err := os.Truncate(path, int64(os.Getpagesize())); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for _, c := range []struct {
 		name         string
 		backup, live func(t *testing.T, path string)
 		want         string
 	}{
 		{"a service uses the store", writing(good), open, "another process has it open"},
+		{"a service uses the store, and its file is cut off", writing(good), cut,
+			"another process has it open"},
 		{"the backup is a store in use", open, writing(good), "another process has it open"},
 		{"the backup is missing", func(*testing.T, string) {}, writing(good), "no such file"},
 		{"the backup is cut off", writing(good[:len(good)/2]), writing(good), "cut off"},
