@@ -219,12 +219,14 @@ var elsewhere = map[string]string{
 	"PlanSite":    "site with dry_run",
 	"Entry":       "for the console",
 
-	"FinishedSessions": "for the console",
-	"PublisherUsage":   "for the console",
-	"WithMisread":      "Admin.operations calls it",
-	"TellUse":          "Admin.caller calls it",
-	"TellWrongToken":   "Admin.caller calls it",
-	"TellDone":         "the core's host calls it",
+	"FinishedSessions":   "for the console",
+	"PublisherUsage":     "for the console",
+	"ActiveIntegrations": "for the overview and the console",
+	"SecretKeys":         "for the overview and the console",
+	"WithMisread":        "Admin.operations calls it",
+	"TellUse":            "Admin.caller calls it",
+	"TellWrongToken":     "Admin.caller calls it",
+	"TellDone":           "the core's host calls it",
 }
 
 // Contract 42: an operator may do everything, and a viewer may read.

@@ -11,12 +11,26 @@ import (
 // Integrations lists the integrations of a publisher; of all publishers if publisher is "".
 func (o *Operations) Integrations(ctx context.Context, who Actor, publisher string, c Search) (
 	Page[Integration], error) {
+	return o.integrations(ctx, who, publisher, c.Cursor,
+		named(c, func(i stored) string { return i.Value.Name + "\n" + i.Value.ID }))
+}
+
+// ActiveIntegrations lists the integrations of a publisher that are not archived. Archived ones may precede
+// them in the list of all.
+func (o *Operations) ActiveIntegrations(ctx context.Context, who Actor, publisher string, c Cursor) (
+	Page[Integration], error) {
+	return o.integrations(ctx, who, publisher, c, func(i stored) bool { return i.Value.Archived == nil })
+}
+
+func (o *Operations) integrations(
+	ctx context.Context, who Actor, publisher string, c Cursor, keep func(stored) bool,
+) (Page[Integration], error) {
 	if err := who.may(integrationList, publisher); err != nil {
 		return Page[Integration]{}, err
 	}
-	found, next, err := find(c, func(after string, n int) ([]stored, string, error) {
+	found, next, err := find(c, keep, func(after string, n int) ([]stored, string, error) {
 		return o.Directory.ListIntegrations(ctx, publisher, after, n)
-	}, func(i stored) (name, id string) { return i.Value.Name, i.Value.ID })
+	}, func(i stored) string { return i.Value.ID })
 	if err != nil {
 		return Page[Integration]{}, o.apiError(err)
 	}

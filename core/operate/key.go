@@ -10,10 +10,27 @@ import (
 
 // Keys lists a publisher's keys.
 func (o *Operations) Keys(ctx context.Context, who Actor, publisher string, c Cursor) (Page[Key], error) {
+	return o.keys(ctx, who, publisher, c, nil)
+}
+
+// SecretKeys lists a publisher's active secret keys. Public, revoked and expired ones may precede them in the
+// list of all.
+func (o *Operations) SecretKeys(ctx context.Context, who Actor, publisher string, c Cursor) (
+	Page[Key], error) {
+	return o.keys(ctx, who, publisher, c, func(k integration.Key) bool {
+		return !k.Public() && k.Active(o.Now())
+	})
+}
+
+func (o *Operations) keys(
+	ctx context.Context, who Actor, publisher string, c Cursor, keep func(integration.Key) bool,
+) (Page[Key], error) {
 	if err := who.may(keyList, publisher); err != nil {
 		return Page[Key]{}, err
 	}
-	found, next, err := o.Directory.ListKeys(ctx, publisher, c.After, c.limit())
+	found, next, err := find(c, keep, func(after string, n int) ([]integration.Key, string, error) {
+		return o.Directory.ListKeys(ctx, publisher, after, n)
+	}, func(k integration.Key) string { return k.ID })
 	if err != nil {
 		return Page[Key]{}, o.apiError(err)
 	}

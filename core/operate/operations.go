@@ -128,19 +128,27 @@ func (c Cursor) limit() int {
 	return min(c.Limit, MaxLimit)
 }
 
-// mostSearched is the maximum number of items that a search by name checks for one response. The response has
+// mostSearched is the maximum number of items that a search checks for one response. The response has
 // the matches so far, and Next continues.
 const mostSearched = 2000
 
-// find reads a part of a list, and leaves out what c.Name does not choose. list reads it from behind a
-// cursor. tell returns the name and the id of an item. Ids are the cursors of the list.
-func find[T any](
-	c Search, list func(after string, n int) ([]T, string, error), tell func(T) (name, id string),
-) (found []T, next string, err error) {
+// named returns a filter for items with c.Name in their text, or nil if c selects all.
+func named[T any](c Search, text func(T) string) (keep func(T) bool) {
 	if c.Name == "" {
+		return nil
+	}
+	part := strings.ToLower(strings.TrimSpace(c.Name))
+	return func(item T) bool { return strings.Contains(strings.ToLower(text(item)), part) }
+}
+
+// find reads a part of a list with the items that keep accepts; nil: all. list reads it from behind a cursor.
+// The cursors of the list are the ids of its items.
+func find[T any](
+	c Cursor, keep func(T) bool, list func(after string, n int) ([]T, string, error), id func(T) string,
+) (found []T, next string, err error) {
+	if keep == nil {
 		return list(c.After, c.limit())
 	}
-	text := strings.ToLower(strings.TrimSpace(c.Name))
 	next = c.After
 	for looked := MaxLimit; ; looked += MaxLimit {
 		part, after, err := list(next, MaxLimit)
@@ -148,13 +156,11 @@ func find[T any](
 			return nil, "", err
 		}
 		for _, item := range part {
-			name, id := tell(item)
-			if !strings.Contains(strings.ToLower(name+"\n"+id), text) {
+			if !keep(item) {
 				continue
 			}
 			if len(found) == c.limit() {
-				_, last := tell(found[len(found)-1])
-				return found, last, nil
+				return found, id(found[len(found)-1]), nil
 			}
 			found = append(found, item)
 		}

@@ -190,6 +190,10 @@ var calls = map[string]row{
 		_, err := w.Integrations(ctx, who, pubA, Search{})
 		return err
 	}, false},
+	"ActiveIntegrations": {integrationList, "o v a d r", func(w *fixture, who Actor, _ sample) error {
+		_, err := w.ActiveIntegrations(ctx, who, pubA, Cursor{})
+		return err
+	}, false},
 	"Integration": {integrationRead, "o v a d r", func(w *fixture, who Actor, _ sample) error {
 		_, err := w.Integration(ctx, who, intA)
 		return err
@@ -239,6 +243,10 @@ var calls = map[string]row{
 	}, false},
 	"Keys": {keyList, "o v a d r", func(w *fixture, who Actor, _ sample) error {
 		_, err := w.Keys(ctx, who, pubA, Cursor{})
+		return err
+	}, false},
+	"SecretKeys": {keyList, "o v a d r", func(w *fixture, who Actor, _ sample) error {
+		_, err := w.SecretKeys(ctx, who, pubA, Cursor{})
 		return err
 	}, false},
 	"CreateKey": {keyCreate, "o a d", func(w *fixture, who Actor, _ sample) error {

@@ -22,9 +22,10 @@ func (o *Operations) Publishers(ctx context.Context, who Actor, c Search) (Page[
 		return Page[Publisher]{}, err
 	}
 	type stored = integration.Versioned[integration.Publisher]
-	found, next, err := find(c, func(after string, n int) ([]stored, string, error) {
+	keep := named(c, func(p stored) string { return p.Value.Name + "\n" + p.Value.ID })
+	found, next, err := find(c.Cursor, keep, func(after string, n int) ([]stored, string, error) {
 		return o.Directory.ListPublishers(ctx, after, n)
-	}, func(p stored) (name, id string) { return p.Value.Name, p.Value.ID })
+	}, func(p stored) string { return p.Value.ID })
 	if err != nil {
 		return Page[Publisher]{}, o.apiError(err)
 	}

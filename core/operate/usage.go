@@ -50,56 +50,7 @@ func (o *Operations) day(wrong *invalid, field, text string, standard host.Day) 
 const (
 	overviewIntegrations = 20
 	overviewEvents       = 100
-	overviewPages        = 5 // at most, because pages may have only archived integrations or revoked keys
 )
-
-// activeIntegrations returns the first integrations of a publisher that are not archived, and whether there
-// may be more.
-func (o *Operations) activeIntegrations(ctx context.Context, who Actor, publisher string) (
-	active []Integration, more bool, err error) {
-	c := Search{Cursor: Cursor{Limit: overviewIntegrations}}
-	for range overviewPages {
-		page, err := o.Integrations(ctx, who, publisher, c)
-		if err != nil {
-			return nil, false, err
-		}
-		for _, i := range page.Items {
-			if i.Archived == nil {
-				active = append(active, i)
-			}
-		}
-		c.After, more = page.Next, page.Next != ""
-		if !more || len(active) >= overviewIntegrations {
-			break
-		}
-	}
-	if len(active) > overviewIntegrations {
-		active, more = active[:overviewIntegrations], true
-	}
-	return active, more, nil
-}
-
-// hasSecretKey reports whether a publisher has an active secret key. more reports that it has keys that were
-// not read.
-func (o *Operations) hasSecretKey(ctx context.Context, publisher string) (has, more bool, err error) {
-	after := ""
-	for range overviewPages {
-		keys, next, err := o.Directory.ListKeys(ctx, publisher, after, MaxLimit)
-		if err != nil {
-			return false, false, o.apiError(err)
-		}
-		for _, k := range keys {
-			if !k.Public() && k.Active(o.Now()) {
-				return true, false, nil
-			}
-		}
-		if next == "" {
-			return false, false, nil
-		}
-		after = next
-	}
-	return false, true, nil
-}
 
 // Overview returns the data of a publisher's first page. It reads only the first integrations and events, so
 // that its cost is the same for every publisher; More is true if there are others.
@@ -107,19 +58,21 @@ func (o *Operations) Overview(ctx context.Context, who Actor, publisher string) 
 	if _, err := o.Publisher(ctx, who, publisher); err != nil {
 		return Overview{}, err
 	}
-	active, more, err := o.activeIntegrations(ctx, who, publisher)
+	active, err := o.ActiveIntegrations(ctx, who, publisher, Cursor{Limit: overviewIntegrations})
 	if err != nil {
 		return Overview{}, err
 	}
-	hasSecretKey, moreKeys, err := o.hasSecretKey(ctx, publisher)
+	secret, err := o.SecretKeys(ctx, who, publisher, Cursor{Limit: 1})
 	if err != nil {
 		return Overview{}, err
 	}
-	view := Overview{More: more || moreKeys, Today: map[string]uint64{}}
+	hasKey := len(secret.Items) > 0
+	view := Overview{Active: active.Items, More: active.Next != "" || !hasKey && secret.Next != "",
+		Today: map[string]uint64{}}
 	var ids []string
 	names := map[string]string{}
 	testable, ready, verifies := "", false, false
-	for _, i := range active {
+	for _, i := range active.Items {
 		ids = append(ids, i.ID)
 		names[i.ID] = i.Name
 		ready = ready || i.Ready
@@ -144,7 +97,7 @@ func (o *Operations) Overview(ctx context.Context, who Actor, publisher string) 
 	view.Steps = []Step{
 		{StepIntegration, first != "", first},
 		{StepWebhook, ready, first},
-		{StepKey, hasSecretKey, first},
+		{StepKey, hasKey, first},
 		{StepSession, completed, testable},
 		{StepMethod, verifies, first},
 	}

@@ -331,7 +331,9 @@ type Overview struct {
 	More    bool              `json:"more"`  // Waiting or Dead is the least: there are more than were counted
 	Today   map[string]uint64 `json:"today"` // sessions by outcome
 
-	// Days are the last 30, of the integrations that Today counts. Recent are the last finished sessions.
+	// Active has the first integrations that are not archived. Today and Days, the last 30, count theirs.
+	// Recent has the last finished sessions.
+	Active []Integration     `json:"-"`
 	Days   []usage.Day       `json:"-"`
 	Recent []FinishedSession `json:"-"`
 

@@ -1130,6 +1130,44 @@ func TestPages_LargePublisher(t *testing.T) {
 	}
 }
 
+// Archived integrations and revoked keys, which are never deleted, do not hide the active ones (contract 44).
+func TestPages_ManyEnded(t *testing.T) {
+	w := newFixture(t)
+	w.change(shopID, func(i *integration.Integration) { i.Archived = ptr(w.now) })
+	w.change(managedID, func(i *integration.Integration) { i.Archived = ptr(w.now) })
+	for n := range 201 {
+		w.put(usual(integration.Integration{ID: fmt.Sprintf("00000000-7777-4777-8777-%012d", n), Name: "Old",
+			Archived: ptr(w.now)}))
+	}
+	revoke := func(id string) {
+		_, err := w.directory.RevokeKey(ctx, id)
+		coretest.Must(t, err)
+	}
+	revoke(w.aliases["key_1"])
+	for n := 0; ; n++ {
+		made, err := w.Operations.CreateKey(ctx, actors["developer"], operate.KeyInput{Publisher: mineID})
+		coretest.Must(t, err)
+		first, _, err := w.directory.ListKeys(ctx, mineID, "", operate.MaxLimit)
+		coretest.Must(t, err)
+		isFirst := slices.ContainsFunc(first, func(k integration.Key) bool { return k.ID == made.Info.ID })
+		if n > 250 && !isFirst {
+			w.aliases["last4"] = made.Info.Last4
+			break
+		}
+		revoke(made.Info.ID)
+	}
+	for path, want := range map[string]string{
+		mine:                 "/integrations/" + kioskID + "/webhook",
+		shop + "/openid":     "secret key of this publisher: …" + w.aliases["last4"],
+		mine + "/test":       `value="` + kioskID + `" selected`,
+		mine + "/deliveries": `value="` + kioskID + `" selected`,
+	} {
+		if body := w.ask("GET", path, "developer", "").Body; !bytes.Contains(body, []byte(want)) {
+			t.Errorf("%s does not contain %q:\n%s", path, want, body)
+		}
+	}
+}
+
 // newLargeFixture returns a fixture whose publisher has that many integrations more.
 func newLargeFixture(t *testing.T, count int) *fixture {
 	w := newFixture(t)

@@ -257,15 +257,13 @@ func showOpenID(v *visit) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	keys, err := v.Operations.Keys(v.ctx, v.who(), v.publisher.ID, operate.Cursor{Limit: operate.MaxLimit})
+	keys, err := v.Operations.SecretKeys(v.ctx, v.who(), v.publisher.ID,
+		operate.Cursor{Limit: operate.MaxLimit})
 	if err != nil {
 		return view{}, err
 	}
-	keys.Items = slices.DeleteFunc(slices.Clone(keys.Items), func(k operate.Key) bool {
-		return k.Public() || !k.Active(v.now)
-	})
 	f := v.frame("Connect " + i.Name + " with OpenID")
-	return view{frame: f, body: pages.OpenID(f, pages.OpenIDData{Integration: i, Secrets: keys.Items})}, nil
+	return view{frame: f, body: pages.OpenID(f, pages.OpenIDData{Integration: i, Secrets: keys})}, nil
 }
 
 func testWebhook(v *visit) (next, error) { return v.test(false) }

@@ -92,9 +92,9 @@ func showOverview(v *visit) (view, error) {
 	}
 	d := pages.OverviewData{Overview: o, Dev: v.Dev,
 		Sandbox: slices.ContainsFunc(methods, func(m operate.Method) bool { return m.Sandbox })}
-	d.Integrations = found.Items
-	for _, i := range found.Items {
-		if i.Archived == nil && !i.Ready {
+	d.Integrations = append(found.Items, o.Active...)
+	for _, i := range o.Active {
+		if !i.Ready {
 			d.NotReady = append(d.NotReady, i)
 		}
 	}
@@ -102,5 +102,5 @@ func showOverview(v *visit) (view, error) {
 	return view{frame: f, body: pages.Overview(f, d)}, nil
 }
 
-// lookedAt is the maximum number of integrations that the overview checks.
+// lookedAt is the maximum number of integrations whose names the overview reads, including archived ones.
 const lookedAt = 20

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"net/url"
 	"slices"
 	"strings"
@@ -9,11 +10,22 @@ import (
 	"github.com/verge-id/verge/core/operate"
 )
 
-// choices returns the integrations to choose from on a page.
+// choices returns the integrations to choose from on a page of a publisher.
 func (v *visit) choices() ([]operate.Integration, error) {
-	found, err := v.Operations.Integrations(v.ctx, v.who(), v.publisher.ID,
-		operate.Search{Cursor: operate.Cursor{Limit: operate.MaxLimit}})
-	return byName(found.Items), err
+	return v.Console.choices(v.ctx, v.who(), v.publisher.ID)
+}
+
+// choices returns the first integrations of a publisher by name: the active ones, then archived ones.
+func (c *Console) choices(ctx context.Context, who operate.Actor, publisher string) (
+	[]operate.Integration, error) {
+	most := operate.Cursor{Limit: operate.MaxLimit}
+	found, err := c.Operations.Integrations(ctx, who, publisher, operate.Search{Cursor: most})
+	if err != nil || found.Next == "" {
+		return byName(found.Items), err
+	}
+	active, err := c.Operations.ActiveIntegrations(ctx, who, publisher, most)
+	archived := slices.DeleteFunc(found.Items, func(i operate.Integration) bool { return i.Archived == nil })
+	return byName(append(active.Items, archived...)), err
 }
 
 // chosen returns the choices and the integration in the address, or else the default one. nil: none exists.

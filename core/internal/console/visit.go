@@ -133,10 +133,9 @@ func (c *Console) Sample(ctx context.Context, req *web.Request) (id, callback st
 			chosen = &i
 		}
 	} else if session.Actor.Publisher != "" {
-		found, err := c.Operations.Integrations(ctx, session.Actor, session.Actor.Publisher,
-			operate.Search{Cursor: operate.Cursor{Limit: operate.MaxLimit}})
+		all, err := c.choices(ctx, session.Actor, session.Actor.Publisher)
 		if err == nil {
-			chosen = mostInUse(byName(found.Items))
+			chosen = mostInUse(all)
 		}
 	}
 	if chosen == nil {

@@ -121,12 +121,12 @@ func redirectsPath(f *Frame, integration string) string {
 }
 
 // secretHint names the keys that can be the client secret by their last characters.
-func secretHint(keys []operate.Key) string {
+func secretHint(keys operate.Page[operate.Key]) string {
 	text := "A secret key of this publisher"
-	if len(keys) == 0 {
+	if len(keys.Items) == 0 && keys.Next == "" {
 		return text + ", which has no secret key."
 	}
-	for n, k := range keys {
+	for n, k := range keys.Items {
 		if n == 0 {
 			text += ": …" + k.Last4
 		} else {

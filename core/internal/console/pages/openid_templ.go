@@ -16,7 +16,7 @@ import (
 // OpenIDData is an integration as a client of the OpenID provider.
 type OpenIDData struct {
 	operate.Integration
-	Secrets []operate.Key // active secret keys of the publisher
+	Secrets operate.Page[operate.Key] // active secret keys of the publisher
 }
 
 //go:noinline
