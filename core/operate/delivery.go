@@ -23,7 +23,7 @@ func (o *Operations) Deliveries(ctx context.Context, who Actor, f DeliveryQuery)
 	if !slices.Contains([]string{"", DeliveryDelivered, DeliveryWaiting, DeliveryDead}, f.State) {
 		wrong.add("state", "value", "It must be delivered, waiting or dead.")
 	}
-	if f.Type != "" && !slices.Contains(webhook.Types(), f.Type) {
+	if f.Type != "" && !slices.Contains(append(webhook.Types(), webhook.TypeFailing), f.Type) {
 		wrong.add("type", "value", "There is no such event type.")
 	}
 	if err := wrong.err(); err != nil {

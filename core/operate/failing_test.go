@@ -50,6 +50,10 @@ func TestIntegration_Failing(t *testing.T) {
 			}
 		}
 	}
+	_, err := w.Deliveries(ctx, viewer, DeliveryQuery{Integration: intA, Type: webhook.TypeFailing})
+	if err != nil {
+		t.Errorf("contract 61: alerts cannot be selected in the log of deliveries: %v", err)
+	}
 }
 
 // deliver schedules an event and makes one attempt to deliver it.

@@ -11,6 +11,7 @@ import (
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/coretest"
 	"github.com/verge-id/verge/core/operate"
+	"github.com/verge-id/verge/core/webhook"
 )
 
 // looked is a page of a person, with texts that it contains and does not contain.
@@ -66,6 +67,11 @@ func TestPagesLeadANewcomerOn(t *testing.T) {
 		"undelivered events are linked where they are": {"developer", mine, none,
 			[]string{"1 event failed", "Show the reason, and resend: Shop",
 				"/deliveries?integration=" + shopID + "&amp;state=dead"}, nil},
+		"alerts can be selected in the log of deliveries": {"developer",
+			mine + "/deliveries?integration=" + shopID + "&type=" + webhook.TypeFailing, none,
+			[]string{`<option value="webhook.failing" selected>`}, nil},
+		"alerts cannot be sent as tests": {"developer", mine + "/test?integration=" + shopID, none,
+			[]string{webhook.TypeExpired}, []string{webhook.TypeFailing}},
 		"the session step leads to the sandbox": {"developer", mine, none,
 			[]string{"Start a test session in the test console"}, nil},
 		"without the sandbox the session step leads to the call": {"developer", mine,

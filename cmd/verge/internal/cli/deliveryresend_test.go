@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/verge-id/verge/cmd/verge/internal/config"
+	"github.com/verge-id/verge/core/webhook"
 )
 
 // TestDeliveryResend_Unknown names events that the integration does not have. Each has its result.
@@ -28,5 +29,14 @@ func TestDeliveryResend_Unknown(t *testing.T) {
 	}
 	if code != exitFailed {
 		t.Errorf("exit code %d", code)
+	}
+}
+
+func TestEventType(t *testing.T) {
+	for given, want := range map[string]string{"": "", "completed": webhook.TypeCompleted,
+		webhook.TypeCompleted: webhook.TypeCompleted, webhook.TypeFailing: webhook.TypeFailing} {
+		if got := eventType(given); got != want {
+			t.Errorf("%q is the type %q, want %q", given, got, want)
+		}
 	}
 }

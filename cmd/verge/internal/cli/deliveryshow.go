@@ -46,12 +46,12 @@ func deliveryRows(all []operate.Delivery) (rows [][]string) {
 	return rows
 }
 
-// typePrefix is the prefix of every event type.
+// typePrefix is the prefix of every event type of a session.
 const typePrefix = "verification."
 
 // eventType adds the prefix to a short type.
 func eventType(given string) string {
-	if given == "" || strings.HasPrefix(given, typePrefix) {
+	if given == "" || strings.Contains(given, ".") {
 		return given
 	}
 	return typePrefix + given

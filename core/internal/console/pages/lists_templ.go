@@ -272,7 +272,7 @@ func Deliveries(f *Frame, d DeliveriesData) templ.Component {
 				templ_7745c5c3_Buffer.HTML("</option>")
 			}
 			templ_7745c5c3_Buffer.HTML("</select></div><div class=\"field\"><label for=\"filter-type\">Event</label> <select id=\"filter-type\" name=\"type\"><option value=\"\">All events</option> ")
-			for _, o := range eventTypes {
+			for _, o := range deliveryTypes {
 				templ_7745c5c3_Buffer.HTML("<option value=\"")
 				templ_7745c5c3_Buffer.Text(o.Value)
 				templ_7745c5c3_Buffer.HTML("\"")

@@ -355,13 +355,17 @@ var (
 	operatorOptions = []Option{{string(operate.RoleOperator), "Operator: full access"},
 		{string(operate.RoleViewer), "Viewer: read only"}}
 
-	eventTypes = func() (all []Option) {
-		for _, t := range webhook.Types() {
-			all = append(all, Option{t, t})
-		}
-		return all
-	}()
+	eventTypes    = named(webhook.Types()...)
+	deliveryTypes = named(append(webhook.Types(), webhook.TypeFailing)...)
 )
+
+// named returns options with their values as texts.
+func named(values ...string) (all []Option) {
+	for _, v := range values {
+		all = append(all, Option{v, v})
+	}
+	return all
+}
 
 func keyOptions(integrations []operate.Integration) []Option {
 	all := []Option{{"", "Secret key, for your server"}}
@@ -483,7 +487,7 @@ func reasonWord(reason string) string {
 	case "exhausted":
 		return "all attempts failed"
 	case "no_target":
-		return "the integration is archived or no longer sends events"
+		return "the integration no longer exists or has no address for this event"
 	case "test":
 		return "a test event is sent only once"
 	case "no_secret":
