@@ -74,7 +74,8 @@ func New(config Config, h host.Host) (*Service, error) {
 	h.KV = audit.Logged(h.KV, slog.New(audit.Chained(h.Log.Handler(), h.Random)))
 	lists := &liststore.Store{Host: h}
 	methods, err := cfg.catalog.Open(method.Host{Now: h.Now, Random: h.Random, Fetch: h.Fetch, Sign: h.Sign,
-		Verify: h.Verify, VerifyProof: h.VerifyProof, Measure: h.Measure, Log: h.Log, TrustLists: lists})
+		Decrypt: h.Decrypt, Verify: h.Verify, VerifyProof: h.VerifyProof, Measure: h.Measure, Log: h.Log,
+		TrustLists: lists})
 	if err != nil {
 		return nil, fmt.Errorf("verge: %w", err)
 	}

@@ -118,6 +118,9 @@ type Config struct {
 	// are no keys.
 	Sign func(ctx context.Context, key, algorithm string, message []byte) ([]byte, error)
 
+	// Decrypt decrypts with the same keys, such as (*signing.Signer).Decrypt. Nil: there are no keys.
+	Decrypt func(ctx context.Context, key, algorithm string, message []byte) ([]byte, error)
+
 	// CheckKeys signs with the private keys that are outside of this process, such as
 	// (*signing.Signer).Check, and returns the error of each by its name, or nil. Serve calls it once a
 	// minute, for the metrics and the log. Nil: all keys are files.
@@ -295,7 +298,7 @@ func (s *Service) open(ctx context.Context) error {
 	s.usage = usagecounter.New(usagecounter.Config{Now: c.Now, Log: c.Log,
 		Expired: c.Server.Metrics.Expired})
 	s.host = host.Host{
-		KV: s.trace.KV(store), Sealer: s.ring, Sign: s.sign(),
+		KV: s.trace.KV(store), Sealer: s.ring, Sign: s.sign(), Decrypt: c.Decrypt,
 		Verify: signing.Verify,
 		Fetch:  s.trace.Fetcher(measured{c.Fetch, c.Server.Metrics.Measure}),
 		Now:    c.Now, Random: c.Random,

@@ -248,7 +248,7 @@ func (h *Harness) open(c edge.Config) {
 	c.Store.KV, c.Keyring, c.KeyringByHand = h.KV, h.Keyring, true
 	c.KeyringFile = h.keyringFile
 	c.Egress = egress.Config{Dev: true, Timeout: h.opts.WebhookTimeout}
-	c.Sign = h.signer().Sign
+	c.Sign, c.Decrypt = h.signer().Sign, h.signer().Decrypt
 	c.UsageEach = -1
 	c.Now, c.Random = h.Now, h.opts.Random
 	c.Log = slog.New(slog.NewJSONHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug}))

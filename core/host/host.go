@@ -13,8 +13,8 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// Host has the ports that an engine gives to the core. Sign, Verify, VerifyProof, Log and Observer are
-// optional: core.New completes a Host once, by WithDefaults, and passes it on to packages of the core.
+// Host has the ports that an engine gives to the core. Sign, Decrypt, Verify, VerifyProof, Log and Observer
+// are optional: core.New completes a Host once, by WithDefaults, and passes it on to packages of the core.
 type Host struct {
 	KV     kv.KV
 	Sealer Sealer
@@ -25,6 +25,16 @@ type Host struct {
 	// neither the core nor a guest ever holds one. A name that no key has is ErrNoSuchKey. Any other error
 	// says that this key cannot sign so, and its text is for the log. Nil: there are no keys.
 	Sign func(ctx context.Context, key, algorithm string, message []byte) ([]byte, error)
+
+	// Decrypt returns the secret of an encrypted message (JWE) by the private key of that name. An empty
+	// secret means that the message was not encrypted for this key, or was altered. It returns the same
+	// errors as Sign. The algorithm is a name of JWE:
+	//
+	//	ECDH-ES       message: the sender's ephemeral key on P-256, uncompressed; secret: the shared one
+	//	RSA-OAEP-256  message: the encrypted key; secret: the content-encryption key
+	//
+	// Nil: there are no keys.
+	Decrypt func(ctx context.Context, key, algorithm string, message []byte) ([]byte, error)
 
 	// Verify verifies signatures. Nil: each verification fails with an error, so nothing is proven.
 	Verify VerifyFunc
@@ -123,7 +133,7 @@ var ErrNotAuthentic = errors.New("host: not authentic")
 // (contract 16). The token may be valid. The caller gets a 503 and may retry; no decision is made.
 var ErrKeyAwaited = errors.New("host: sealed with a key that this instance has not read yet")
 
-// ErrNoSuchKey is returned by Sign if no private key has that name.
+// ErrNoSuchKey is returned by Sign and Decrypt if no private key has that name.
 var ErrNoSuchKey = errors.New("host: there is no private key of that name")
 
 // MethodSecret is the purpose under which a host seals the secrets of methods for a guest.

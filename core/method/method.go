@@ -88,6 +88,11 @@ type Kind struct {
 	// wrong type is found before its use. The Config has passed Check. Nil: the kind has no keys.
 	Signs func(c Config) map[string]string
 
+	// Decrypts returns the algorithm (host.Host.Decrypt) of each of Config.Keys that decrypts, by the key's
+	// name, so that a key that cannot is found before its use. The Config has passed Check. Nil, or empty: no
+	// key decrypts.
+	Decrypts func(c Config) map[string]string
+
 	// Lists returns the trusted lists of a method, which the host fetches (contract 53). The Config has
 	// passed Check. Nil: none.
 	Lists func(c Config) []TrustList
@@ -129,7 +134,7 @@ func (c Config) TitleIn(lang string) string {
 	return cmp.Or(c.Titles[lang], c.Title, c.Titles[english])
 }
 
-// KeyName is the name by which Host.Sign knows a key of the method.
+// KeyName is the name by which Host.Sign and Host.Decrypt know a key of the method.
 func (c Config) KeyName(key string) string { return c.Name + "_" + key }
 
 // HasNoSettings reports whether the configuration contains no settings of its kind.
@@ -155,6 +160,9 @@ type Host struct {
 
 	// Sign signs with a private key that never enters the core (host.Host.Sign).
 	Sign func(ctx context.Context, key, algorithm string, message []byte) ([]byte, error)
+
+	// Decrypt decrypts with such a key (host.Host.Decrypt).
+	Decrypt func(ctx context.Context, key, algorithm string, message []byte) ([]byte, error)
 
 	// Verify verifies signatures (host.VerifyFunc).
 	Verify host.VerifyFunc

@@ -97,6 +97,10 @@ func TestAgent_Algorithms(t *testing.T) {
 				t.Errorf("a key of %s in the agent signs by %s: %v", c.algorithm, other, err)
 			}
 		}
+		if _, err := s.Decrypt(t.Context(), "k", "ECDH-ES", nil); err == nil ||
+			!strings.Contains(err.Error(), "in an SSH agent, which only signs") {
+			t.Errorf("%s: a key in the agent decrypts: %v", c.algorithm, err)
+		}
 		if spki, err := s.Public("k"); err != nil || len(spki) == 0 {
 			t.Errorf("%s: no public key: %v", c.algorithm, err)
 		}

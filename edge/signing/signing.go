@@ -1,29 +1,31 @@
-// Package signing keeps the private keys of verification methods and signs with them: host.Host's Sign. So
-// neither the core nor a guest ever has a private key. [Verify] is host.Host's Verify. Use [Open] with the
-// keys' files.
+// Package signing keeps the private keys of verification methods. It signs and decrypts with them as
+// host.Host's Sign and Decrypt. Neither the core nor a guest ever has a private key. [Verify] is host.Host's
+// Verify. Use [Open] with the keys' files.
 //
 // A key is a PEM file: PKCS#8, SEC 1 for elliptic curves, or PKCS#1 for RSA. The caller of Open checks who
 // may read such a file. Or it is a key of an SSH agent, named by its fingerprint: agent:SHA256:…, as
-// `ssh-add -l` prints it. Then the private key is never in this process. Each key signs only by the
-// algorithms of its kind:
+// `ssh-add -l` prints it. Then the private key is never in this process, and it does not decrypt. Each key
+// signs and decrypts only by the algorithms of its kind:
 //
-//	P-256              ES256
-//	RSA, 2,048 bits    RS256, PS256; in an agent RS256 only
+//	P-256              ES256; ECDH-ES
+//	RSA, 2,048 bits    RS256, PS256, in an agent RS256 only; RSA-OAEP-256
 //	Ed25519            EdDSA
 //
 // A signature has the format of JWS: for ES256 the 32 bytes of r followed by the 32 of s.
 //
 // Not guaranteed: that a key is used for one purpose only. A module that runs as a guest can have any
-// message signed with these keys, like it can use the store.
+// message signed or decrypted with these keys, like it can use the store.
 package signing
 
 import (
 	"context"
 	"crypto"
+	"crypto/ecdh"
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rsa"
+	"crypto/sha256"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -182,21 +184,23 @@ func algorithmsOf(public crypto.PublicKey) ([]string, error) {
 	return nil, errKind
 }
 
+// find returns the key of that name.
+func (s *Signer) find(ctx context.Context, name string) (key, error) {
+	if s == nil || s.keys[name].public == nil {
+		return key{}, host.ErrNoSuchKey
+	}
+	return s.keys[name], ctx.Err()
+}
+
 // Sign is host.Host's Sign.
 func (s *Signer) Sign(ctx context.Context, name, algorithm string, message []byte) ([]byte, error) {
-	if s == nil {
-		return nil, host.ErrNoSuchKey
-	}
-	k, ok := s.keys[name]
-	if !ok {
-		return nil, host.ErrNoSuchKey
+	k, err := s.find(ctx, name)
+	if err != nil {
+		return nil, err
 	}
 	if !slices.Contains(k.algorithms, algorithm) {
 		return nil, fmt.Errorf("signing: the private key %q signs by %s, and not by %.16q",
 			name, strings.Join(k.algorithms, " or "), algorithm)
-	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
 	}
 	signature, err := k.sign(ctx, algorithm, message)
 	if err != nil {
@@ -210,6 +214,45 @@ func (k key) sign(ctx context.Context, algorithm string, message []byte) ([]byte
 		return k.agent.sign(ctx, k.public, algorithm, message)
 	}
 	return jwt.GetSigningMethod(algorithm).Sign(string(message), k.private)
+}
+
+// Decrypt is host.Host's Decrypt.
+func (s *Signer) Decrypt(ctx context.Context, name, algorithm string, message []byte) ([]byte, error) {
+	k, err := s.find(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	switch private := k.private.(type) {
+	case nil:
+		return nil, fmt.Errorf("signing: the private key %q is in an SSH agent, which only signs; "+
+			"use a key in a file", name)
+	case *ecdsa.PrivateKey:
+		if algorithm == "ECDH-ES" {
+			return agree(private, message)
+		}
+	case *rsa.PrivateKey:
+		if algorithm == "RSA-OAEP-256" {
+			secret, err := rsa.DecryptOAEP(sha256.New(), nil, private, message, nil)
+			if err != nil {
+				return nil, nil // the message is not for this key
+			}
+			return secret, nil
+		}
+	}
+	return nil, fmt.Errorf("signing: the private key %q does not decrypt by %.16q", name, algorithm)
+}
+
+// agree returns the secret that a key shares with a public key on P-256. It is nil for other public keys.
+func agree(private *ecdsa.PrivateKey, public []byte) ([]byte, error) {
+	k, err := private.ECDH()
+	if err != nil {
+		return nil, err
+	}
+	peer, err := ecdh.P256().NewPublicKey(public)
+	if err != nil {
+		return nil, nil
+	}
+	return k.ECDH(peer)
 }
 
 // probe is the message that Check signs. It is no JWS, no COSE structure and no request of a provider.

@@ -10,11 +10,14 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
+	"crypto/sha1"
+	"crypto/sha256"
 	"crypto/x509"
 	"encoding/hex"
 	"encoding/pem"
 	"errors"
 	"io/fs"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -97,6 +100,49 @@ func TestSign_Algorithms(t *testing.T) {
 				t.Errorf("%s, %s: the signature is valid for another message", c.name, algorithm)
 			}
 		}
+	}
+}
+
+// A key decrypts by the algorithm of its kind only. A message for another key has an empty secret.
+func TestDecrypt_Algorithms(t *testing.T) {
+	other := must(ecdh.P256().GenerateKey(rand.Reader))
+	own := must(p256.ECDH())
+	point := other.PublicKey().Bytes()
+	off := slices.Clone(point)
+	off[64] ^= 1
+	key := []byte("content-encryption key")
+	oaep := must(rsa.EncryptOAEP(sha256.New(), rand.Reader, &rsa2048.PublicKey, key, nil))
+	sha1OAEP := must(rsa.EncryptOAEP(sha1.New(), rand.Reader, &rsa2048.PublicKey, key, nil))
+	for _, c := range []struct {
+		name, algorithm string
+		file            []byte
+		message, want   []byte
+		fails           bool
+	}{
+		{"a point", "ECDH-ES", pkcs8(p256), point, must(other.ECDH(own.PublicKey())), false},
+		{"a point off the curve", "ECDH-ES", pkcs8(p256), off, nil, false},
+		{"a compressed point", "ECDH-ES", pkcs8(p256), append([]byte{2}, point[1:33]...), nil, false},
+		{"no point", "ECDH-ES", pkcs8(p256), nil, nil, false},
+		{"a key", "RSA-OAEP-256", pkcs8(rsa2048), oaep, key, false},
+		{"a key with SHA-1", "RSA-OAEP-256", pkcs8(rsa2048), sha1OAEP, nil, false},
+		{"a short key", "RSA-OAEP-256", pkcs8(rsa2048), []byte{1}, nil, false},
+		{"no key", "RSA-OAEP-256", pkcs8(rsa2048), nil, nil, false},
+		{"RSA with a key on P-256", "RSA-OAEP-256", pkcs8(p256), nil, nil, true},
+		{"ECDH with an RSA key", "ECDH-ES", pkcs8(rsa2048), point, nil, true},
+		{"Ed25519", "ECDH-ES", pkcs8(ed), point, nil, true},
+		{"RSA PKCS #1 1.5", "RSA1_5", pkcs8(rsa2048), oaep, nil, true},
+	} {
+		s := must(open(c.file))
+		got, err := s.Decrypt(t.Context(), "k", c.algorithm, c.message)
+		if !bytes.Equal(got, c.want) || (err != nil) != c.fails {
+			t.Errorf("%s: %x, %v", c.name, got, err)
+		}
+		if _, err := s.Decrypt(t.Context(), "other", c.algorithm, c.message); err != host.ErrNoSuchKey {
+			t.Errorf("%s with an unknown key: %v", c.name, err)
+		}
+	}
+	if _, err := (*Signer)(nil).Decrypt(t.Context(), "k", "ECDH-ES", point); err != host.ErrNoSuchKey {
+		t.Errorf("without keys: %v", err)
 	}
 }
 

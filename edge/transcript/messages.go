@@ -114,6 +114,7 @@ var kinds = map[abi.Kind]kind{
 	abi.Fetch: {"fetch", of(abi.Read.Fetch), map[abi.Status]reading{
 		abi.OK: of(abi.Read.Fetched), abi.NoAnswer: of(readFetchError)}},
 	abi.Sign:        asked("sign", of(abi.Read.Sign), text, map[abi.Status]reading{abi.NotFound: nothing}),
+	abi.Decrypt:     asked("decrypt", of(abi.Read.Sign), text, map[abi.Status]reading{abi.NotFound: nothing}),
 	abi.Verify:      asked("verify", of(abi.Read.Verify), of(abi.Read.Verified), nil),
 	abi.VerifyProof: asked("verify proof", of(abi.Read.VerifyProof), of(readProven), nil),
 	abi.Log:         {"log", text, nil},

@@ -108,10 +108,10 @@ func (e Engine) start(
 	if err != nil {
 		return nil, nil, err
 	}
-	store, fetch, sign := effect.Store(s.effect), effect.Fetcher(s.effect), effect.Signer(s.effect).Sign
+	store, fetch, signer := effect.Store(s.effect), effect.Fetcher(s.effect), effect.Signer(s.effect)
 	verify := effect.Verifier(s.effect).Verify
-	h := host.Host{KV: store, Fetch: fetch, Sealer: ring, Sign: sign, Verify: verify, Now: s.clock,
-		Random: &s.entropy, Log: s.logger(), Observer: s}
+	h := host.Host{KV: store, Fetch: fetch, Sealer: ring, Sign: signer.Sign, Decrypt: signer.Decrypt,
+		Verify: verify, Now: s.clock, Random: &s.entropy, Log: s.logger(), Observer: s}
 	if e.Guest == nil {
 		r, err = core.New(c.Config, h)
 		return r, func() error { return nil }, err

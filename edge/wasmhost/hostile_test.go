@@ -657,7 +657,7 @@ func (l *lines) Write(p []byte) (int, error) {
 
 // hostileKinds are kinds of records, some of which do not exist.
 var hostileKinds = []abi.Kind{0, abi.KVGet, abi.KVCommit, abi.KVClaim, abi.KVList, abi.KVSpend, abi.Fetch,
-	abi.Sign, abi.Verify, abi.VerifyProof, 10,
+	abi.Sign, abi.Verify, abi.VerifyProof, abi.Decrypt, 11,
 	abi.Respond, abi.Log, abi.Count, abi.Wake, abi.Measure, abi.UsageEvent, 22, 255}
 
 // hostile returns output that a guest could send: every kind of record, well formed or malformed, in any
@@ -738,7 +738,7 @@ func (r hostility) body(k abi.Kind) []byte {
 			Body: []byte(r.text()), For: r.text(), Timeout: r.span()}
 		r.some(func() { q.Header[r.text()] = r.text() })
 		return abi.Append.Fetch(nil, q)
-	case abi.Sign:
+	case abi.Sign, abi.Decrypt:
 		return abi.Append.Sign(nil, abi.SignRequest{Key: r.text(), Algorithm: r.text(),
 			Message: []byte(r.text())})
 	case abi.Verify:
@@ -804,6 +804,7 @@ func TestHostileModule_Random(t *testing.T) {
 		cfg := config(t, pkg)
 		cfg.KV, cfg.Instances, cfg.Observer = store, 2, &told
 		cfg.Sign = func(_ context.Context, _, _ string, m []byte) ([]byte, error) { return m, nil }
+		cfg.Decrypt = cfg.Sign
 		cfg.Log = slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		return start(t, cfg)
 	}

@@ -101,6 +101,7 @@ var effectNames = map[abi.Kind]string{
 	abi.KVSpend:  "spend",
 	abi.Fetch:    "fetch",
 	abi.Sign:     "sign",
+	abi.Decrypt:  "decrypt",
 	abi.Verify:   "verify",
 
 	abi.VerifyProof: "verify_proof",

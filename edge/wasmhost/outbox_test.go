@@ -192,6 +192,8 @@ func FuzzOutbox(f *testing.F) {
 			host.FetchRequest{Method: "GET", URL: "https://shop.example",
 				Header: map[string]string{"A": "b"}}),
 		abi.Sign: abi.Append.Sign(nil, abi.SignRequest{Key: "k", Algorithm: "ES256", Message: []byte("m")}),
+
+		abi.Decrypt: abi.Append.Sign(nil, abi.SignRequest{Algorithm: "ECDH-ES"}),
 		abi.Verify: abi.Append.Verify(nil, abi.VerifyRequest{Algorithm: "ES256", PublicKey: []byte("k"),
 			Message: []byte("m"), Signature: []byte("s")}),
 		abi.VerifyProof: abi.Append.VerifyProof(nil, abi.ProofRequest{
@@ -246,6 +248,9 @@ func FuzzOutbox(f *testing.F) {
 	})
 }
 
+// echo is a Sign and a Decrypt that returns the message.
+func echo(_ context.Context, _, _ string, message []byte) ([]byte, error) { return message, nil }
+
 // strict returns ports that fail the test if a guest's output reaches them unchecked.
 func strict(t *testing.T) ports {
 	return ports{
@@ -253,11 +258,7 @@ func strict(t *testing.T) ports {
 			KV:    memory.New(memory.Config{}),
 			Meter: ratelimit.NewLocal(0).Meter(),
 			Fetch: astray{},
-			Sign: func(_ context.Context, _, _ string, message []byte) ([]byte, error) {
-				return message,
-					nil
-			},
-			Verify: signing.Verify,
+			Sign:  echo, Decrypt: echo, Verify: signing.Verify,
 		},
 		Observer: strictObserver{t},
 	}
@@ -299,7 +300,7 @@ func (o strictObserver) Wake(p kv.Partition, due time.Time) {
 // The outbox of an export may contain only records for the request of that export.
 func TestOutbox_OtherRequest(t *testing.T) {
 	for _, kind := range []abi.Kind{abi.Respond, abi.KVGet, abi.Fetch, abi.Sign, abi.Verify,
-		abi.VerifyProof, 10} {
+		abi.VerifyProof, abi.Decrypt, 11} {
 		for _, of := range []uint32{0, 2, 3} {
 			newCall := func(id uint32) *call {
 				return &call{ctx: t.Context(), id: id, result: make(chan result, 1),

@@ -180,7 +180,7 @@ func New(ctx context.Context, c Config) (*Engine, error) {
 		cfg: c,
 		ports: ports{
 			Ports: effect.Ports{KV: c.KV, Meter: c.Meter, Fetch: c.Fetch, Sign: c.Sign,
-				Verify: c.Verify, VerifyProof: c.VerifyProof},
+				Decrypt: c.Decrypt, Verify: c.Verify, VerifyProof: c.VerifyProof},
 			Observer: c.Host.Observer,
 		},
 		over: make(chan struct{}),

@@ -2,15 +2,18 @@ package workers_test
 
 import (
 	"crypto"
+	"crypto/ecdh"
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
+	"crypto/sha256"
 	"crypto/x509"
 	"encoding/pem"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -94,6 +97,7 @@ func TestSignatures(t *testing.T) {
 			}
 		}
 	}
+	testDecryption(t, site, ec, wide)
 	for name, q := range map[string]abi.SignRequest{
 		"an unknown key":                   {Key: "unknown", Algorithm: "ES256"},
 		"a name that every object has":     {Key: "constructor", Algorithm: "ES256"},
@@ -104,6 +108,10 @@ func TestSignatures(t *testing.T) {
 		if status != abi.NotFound || len(reply) > 0 {
 			t.Errorf("%s: status %d, %s", name, status, reply)
 		}
+		status, reply = site.Effect(abi.Decrypt, abi.Append.Sign(nil, q))
+		if status != abi.NotFound || len(reply) > 0 {
+			t.Errorf("%s, to decrypt: status %d, %s", name, status, reply)
+		}
 	}
 	for name, body := range map[string][]byte{
 		"malformed":         {1, 2},
@@ -111,6 +119,56 @@ func TestSignatures(t *testing.T) {
 	} {
 		if status, reply := site.Effect(abi.Sign, body); status != abi.Unavailable {
 			t.Errorf("%s: status %d, %s", name, status, reply)
+		}
+	}
+}
+
+// testDecryption: the Worker decrypts as edge/signing does natively.
+func testDecryption(t *testing.T, site *workerd.Site, ec *ecdsa.PrivateKey, wide *rsa.PrivateKey) {
+	t.Helper()
+	other, err1 := ecdh.P256().GenerateKey(rand.Reader)
+	own, err2 := ec.ECDH()
+	if err1 != nil || err2 != nil {
+		t.Fatal(err1, err2)
+	}
+	shared, err1 := other.ECDH(own.PublicKey())
+	sealed, err2 := rsa.EncryptOAEP(sha256.New(), rand.Reader, &wide.PublicKey, []byte("secret"), nil)
+	if err1 != nil || err2 != nil {
+		t.Fatal(err1, err2)
+	}
+	point := other.PublicKey().Bytes()
+	off := slices.Clone(point)
+	off[64] ^= 1
+	for _, c := range []struct {
+		name, key, algorithm string
+		message              []byte
+		status               abi.Status
+		want                 string // of the secret, or in the text
+	}{
+		{"a point", "ec", "ECDH-ES", point, abi.OK, string(shared)},
+		{"a point again", "ec", "ECDH-ES", point, abi.OK, string(shared)},
+		{"a point off the curve", "ec", "ECDH-ES", off, abi.OK, ""},
+		{"no point", "ec", "ECDH-ES", nil, abi.OK, ""},
+		{"a key", "rsa", "RSA-OAEP-256", sealed, abi.OK, "secret"},
+		{"a short key", "rsa", "RSA-OAEP-256", sealed[1:], abi.OK, ""},
+		{"RSA that is too short", "narrow", "RSA-OAEP-256", sealed, abi.Unavailable,
+			"has fewer than 2048 bits"},
+		{"a damaged key", "damaged", "ECDH-ES", point, abi.Unavailable, "does not decrypt with ECDH-ES"},
+		{"an algorithm of signatures", "ec", "ES256", point, abi.Unavailable,
+			"decrypts by no such algorithm"},
+	} {
+		status, reply := site.Effect(abi.Decrypt,
+			abi.Append.Sign(nil, abi.SignRequest{Key: c.key, Algorithm: c.algorithm, Message: c.message}))
+		if status != c.status || status == abi.OK && string(reply) != c.want ||
+			!strings.Contains(string(reply), c.want) {
+			t.Errorf("%s: status %d, %q", c.name, status, reply)
+		}
+	}
+	for _, c := range [][2]string{{"rsa", "ECDH-ES"}, {"ed", "ECDH-ES"}, {"ec", "RSA-OAEP-256"}} {
+		status, reply := site.Effect(abi.Decrypt,
+			abi.Append.Sign(nil, abi.SignRequest{Key: c[0], Algorithm: c[1], Message: point}))
+		if status != abi.Unavailable {
+			t.Errorf("%s with a key of another type: status %d, %q", c[1], status, reply)
 		}
 	}
 }

@@ -73,6 +73,10 @@ const (
 	// VerifyProof has ProofRequest → Proven. A guest uses it only if its configuration has verifies_proofs,
 	// so it was added without a new version.
 	VerifyProof Kind = 9
+
+	// Decrypt has SignRequest → the secret, the whole body. A guest uses it only for methods with encrypted
+	// tokens, so it was added without a new version.
+	Decrypt Kind = 10
 )
 
 // Notices. They have no reply.
@@ -92,7 +96,7 @@ type Status uint8
 
 const (
 	OK          Status = 0
-	NotFound    Status = 1 // KVGet: no such item; Sign: no such key
+	NotFound    Status = 1 // KVGet: no such item; Sign, Decrypt: no such key
 	Conflicted  Status = 2 // KVCommit: Conflict follows
 	Unavailable Status = 3 // nothing changed; the text of the error follows
 	Unknown     Status = 4 // KVCommit: may or may not have happened; the text follows

@@ -407,14 +407,14 @@ func (parser) FetchError(b []byte) (reason, text string, err error) {
 	return reason, text, r.end()
 }
 
-// SignRequest has the arguments of host.Host's Sign.
+// SignRequest has the arguments of host.Host's Sign, and of its Decrypt.
 type SignRequest struct {
 	Key       string
 	Algorithm string
 	Message   []byte
 }
 
-// Sign appends the argument of Sign.
+// Sign appends the argument of Sign or Decrypt.
 func (appender) Sign(b []byte, q SignRequest) []byte {
 	w := writer{b}
 	w.str(q.Key)
@@ -423,7 +423,7 @@ func (appender) Sign(b []byte, q SignRequest) []byte {
 	return w.b
 }
 
-// Sign reads the argument of Sign.
+// Sign reads the argument of Sign or Decrypt.
 func (parser) Sign(b []byte) (SignRequest, error) {
 	r := read(b)
 	return SignRequest{Key: r.str(), Algorithm: r.str(), Message: r.bytes()}, r.end()

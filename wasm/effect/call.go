@@ -145,22 +145,37 @@ func (f Fetcher) Fetch(_ context.Context, req host.FetchRequest) (host.FetchResp
 	}
 }
 
-// Signer signs as host.Host's Sign does. Each of its calls is an effect.
+// Signer signs and decrypts as host.Host's Sign and Decrypt do. Each of its calls is an effect.
 type Signer Func
 
 // Sign is host.Host's Sign.
 func (s Signer) Sign(_ context.Context, key, algorithm string, message []byte) ([]byte, error) {
+	signature, err := s.use(abi.Sign, key, algorithm, message)
+	if err == nil && len(signature) == 0 {
+		return nil, errors.New("the host answers a signature with status 0 and 0 bytes")
+	}
+	return signature, err
+}
+
+// Decrypt is host.Host's Decrypt.
+func (s Signer) Decrypt(_ context.Context, key, algorithm string, message []byte) ([]byte, error) {
+	return s.use(abi.Decrypt, key, algorithm, message)
+}
+
+// use has the host use a private key.
+func (s Signer) use(kind abi.Kind, key, algorithm string, message []byte) ([]byte, error) {
 	q := abi.SignRequest{Key: key, Algorithm: algorithm, Message: message}
-	status, reply := s(abi.Sign, abi.Append.Sign(make([]byte, 0, 64+len(message)), q))
-	switch {
-	case status == abi.OK && len(reply) > 0:
+	status, reply := s(kind, abi.Append.Sign(make([]byte, 0, 64+len(message)), q))
+	switch status {
+	case abi.OK:
 		return reply, nil
-	case status == abi.NotFound:
+	case abi.NotFound:
 		return nil, host.ErrNoSuchKey
-	case status == abi.Unavailable:
+	case abi.Unavailable:
 		return nil, abi.Outcome{Status: status, Text: string(reply)}.Err()
 	}
-	return nil, fmt.Errorf("the host answers a signature with status %d and %d bytes", status, len(reply))
+	return nil, fmt.Errorf("the host answers the use of a private key with status %d and %d bytes", status,
+		len(reply))
 }
 
 // Verifier verifies signatures as host.Host's Verify does. Each of its calls is an effect. A malformed

@@ -9,7 +9,7 @@ import (
 	"github.com/verge-id/verge/wasm/abi"
 )
 
-// Ports carry out effects. All fields except Sign and VerifyProof are required.
+// Ports carry out effects. All fields except Sign, Decrypt and VerifyProof are required.
 type Ports struct {
 	KV    kv.KV
 	Meter kv.Meter
@@ -17,6 +17,9 @@ type Ports struct {
 
 	// Sign is host.Host's. Nil: no keys.
 	Sign func(ctx context.Context, key, algorithm string, message []byte) ([]byte, error)
+
+	// Decrypt is host.Host's. Nil: no keys.
+	Decrypt func(ctx context.Context, key, algorithm string, message []byte) ([]byte, error)
 
 	Verify host.VerifyFunc
 
@@ -81,16 +84,20 @@ func (p *Ports) Carry(ctx context.Context, kind abi.Kind, body []byte) (abi.Stat
 			}
 			return abi.OK, abi.Append.Fetched(nil, answer)
 		})
-	case abi.Sign:
+	case abi.Sign, abi.Decrypt:
+		use := p.Sign
+		if kind == abi.Decrypt {
+			use = p.Decrypt
+		}
 		return carry(body, abi.Read.Sign, checkSign, func(q abi.SignRequest) (abi.Status, []byte) {
-			if p.Sign == nil || q.Key == abi.TestKey {
+			if use == nil || q.Key == abi.TestKey {
 				return abi.NotFound, nil
 			}
-			signature, err := p.Sign(ctx, q.Key, q.Algorithm, q.Message)
+			result, err := use(ctx, q.Key, q.Algorithm, q.Message)
 			if errors.Is(err, host.ErrNoSuchKey) {
 				return abi.NotFound, nil
 			}
-			return reply(err, func() []byte { return signature })
+			return reply(err, func() []byte { return result })
 		})
 	case abi.Verify:
 		return carry(body, abi.Read.Verify, checkVerify, func(q abi.VerifyRequest) (abi.Status, []byte) {

@@ -54,6 +54,9 @@ func (p *port) Fetch(_ context.Context, q host.FetchRequest) (host.FetchResponse
 func (p *port) sign(_ context.Context, key, algorithm string, message []byte) ([]byte, error) {
 	return []byte("signature"), p.ask(key, algorithm, message)
 }
+func (p *port) decrypt(_ context.Context, key, algorithm string, message []byte) ([]byte, error) {
+	return message, p.ask(key, algorithm, message)
+}
 
 func (p *port) verify(
 	_ context.Context, algorithm string, publicKey, message, signature []byte,
@@ -69,6 +72,7 @@ func (p *port) ports() *effect.Ports {
 		Meter:       p,
 		Fetch:       p,
 		Sign:        p.sign,
+		Decrypt:     p.decrypt,
 		Verify:      p.verify,
 		VerifyProof: p.verifyProof,
 	}
@@ -137,6 +141,15 @@ func TestPorts_RoundTrip(t *testing.T) {
 			return []any{v}, err
 		}, []any{"client", "ES256", []byte("message")}, []any{[]byte("signature")},
 			[]error{host.ErrNoSuchKey}},
+		{"decrypt", func() ([]any, error) {
+			v, err := signer.Decrypt(ctx, "client", "ECDH-ES", []byte("point"))
+			return []any{v}, err
+		}, []any{"client", "ECDH-ES", []byte("point")}, []any{[]byte("point")},
+			[]error{host.ErrNoSuchKey}},
+		{"decrypt what is for another key", func() ([]any, error) {
+			v, err := signer.Decrypt(ctx, "client", "ECDH-ES", nil)
+			return []any{v}, err
+		}, []any{"client", "ECDH-ES", []byte(nil)}, []any{[]byte(nil)}, []error{host.ErrNoSuchKey}},
 	} {
 		p.err = nil
 		got, err := c.call()
@@ -195,6 +208,7 @@ func TestCarry_Malformed(t *testing.T) {
 		abi.Sign,
 		abi.Verify,
 		abi.VerifyProof,
+		abi.Decrypt,
 		abi.Respond,
 		99,
 	} {
@@ -331,10 +345,12 @@ func TestCarry_ExcessiveSign(t *testing.T) {
 		q := abi.SignRequest{Key: key, Algorithm: algorithm, Message: make([]byte, message)}
 		return asked{abi.Sign, abi.Append.Sign(nil, q)}
 	}
+	decrypt := func(message int) asked { return asked{abi.Decrypt, sign("k", "ECDH-ES", message).body} }
 	for _, c := range []limit{
 		{"a key's name", sign(text(64), "ES256", 1), sign(text(65), "ES256", 1)},
 		{"an algorithm", sign("k", text(16), 1), sign("k", text(17), 1)},
 		{"a message to sign", sign("k", "ES256", 4<<20), sign("k", "ES256", 4<<20+1)},
+		{"a message to decrypt", decrypt(4 << 20), decrypt(4<<20 + 1)},
 	} {
 		c.holds(t)
 	}
@@ -504,12 +520,12 @@ func (c limit) holds(t *testing.T) {
 	}
 }
 
-// The self-test asks for a signature with a key that does not exist. No host may sign with a key of that
-// name, and a host without keys returns the same status.
+// The self-test asks for a signature with a key that does not exist. No host may use a key of that name, and
+// a host without keys returns the same status.
 func TestSign_SelfTestKey(t *testing.T) {
 	p := &port{}
 	without := p.ports()
-	without.Sign = nil
+	without.Sign, without.Decrypt = nil, nil
 	for name, c := range map[string]struct {
 		carry *effect.Ports
 		key   string
@@ -523,6 +539,10 @@ func TestSign_SelfTestKey(t *testing.T) {
 		if _, err := signer.Sign(ctx, c.key, "ES256", nil); !errors.Is(err, host.ErrNoSuchKey) ||
 			p.asked != nil {
 			t.Errorf("%s: %v, asked %v", name, err, p.asked)
+		}
+		if _, err := signer.Decrypt(ctx, c.key, "ECDH-ES", nil); !errors.Is(err, host.ErrNoSuchKey) ||
+			p.asked != nil {
+			t.Errorf("%s, to decrypt: %v, asked %v", name, err, p.asked)
 		}
 	}
 }

@@ -25,7 +25,7 @@ const (
 	maxHeader   = 80 << 10             // bytes of all header fields together; an access token may have 64 KiB
 	maxBody     = 2 << 20              // bytes of a Fetch's body
 	maxShort    = 64                   // bytes of the name of a verification method or of a key
-	maxMessage  = 4 << 20              // bytes of a signed message, such as one with a body in base64
+	maxMessage  = 4 << 20              // bytes of a message to sign, such as one with a body in base64
 	maxPublic   = 4 << 10              // bytes of a public key, in DER
 	maxSigned   = 1 << 10              // bytes of a signature to verify; RSA with 8,192 bits has the largest
 	maxProof    = 1 << 20              // bytes of a zero-knowledge proof, and of a value that it shows

@@ -28,8 +28,8 @@ func configure(message []byte, sealer host.Sealer) (*guest, error) {
 	g := newGuest(nil)
 	h := host.Host{
 		KV: effect.Store(g.effect), Sealer: sealer, Fetch: effect.Fetcher(g.effect),
-		Sign: effect.Signer(g.effect).Sign, Verify: effect.Verifier(g.effect).Verify,
-		Now: time.Now, Random: rand.Reader,
+		Sign: effect.Signer(g.effect).Sign, Decrypt: effect.Signer(g.effect).Decrypt,
+		Verify: effect.Verifier(g.effect).Verify, Now: time.Now, Random: rand.Reader,
 		Log:      slog.New(logger{guest: g, level: slog.Level(c.LogLevel)}),
 		Observer: g,
 	}

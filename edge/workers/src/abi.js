@@ -16,7 +16,7 @@ export const entry = {
 };
 
 export const kind = {
-  get: 1, commit: 2, claim: 3, list: 4, spend: 5, fetch: 6, sign: 7, verify: 8,
+  get: 1, commit: 2, claim: 3, list: 4, spend: 5, fetch: 6, sign: 7, verify: 8, decrypt: 10,
   respond: 16, log: 17, count: 18, wake: 19, measure: 20, usageEvent: 21, about: 22,
 };
 

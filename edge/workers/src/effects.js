@@ -1,18 +1,18 @@
 // Carries out the requests of the guest: effects of the store in the Durable Objects,
-// charges of counters by leases, fetches by egress.js, signatures by signing.js,
-// and their verification by verifying.js.
+// charges of counters by leases, fetches by egress.js, signatures and decryption by
+// signing.js, and verification by verifying.js.
 
 import * as abi from "./abi.js";
 import { verify } from "./verifying.js";
 
 // effects returns the function that Engine.run takes. object returns the object that carries out
-// the effects of a partition. spend carries out a spend, fetch a fetch and sign a
-// signature; none of them rejects.
+// the effects of a partition. spend carries out a spend, fetch a fetch, and sign a
+// signature or a decryption; none of them rejects.
 export function effects(object, spend, fetch, sign) {
   return ({ kind, body }) => {
     if (kind === abi.kind.spend) return spend(body);
     if (kind === abi.kind.fetch) return fetch(body);
-    if (kind === abi.kind.sign) return sign(body);
+    if (kind === abi.kind.sign || kind === abi.kind.decrypt) return sign(kind, body);
     if (kind === abi.kind.verify) return verify(body);
     if (kind > abi.kind.verify) {
       return { status: abi.status.unavailable, body: abi.bytesOf("the host has no such effect") };

@@ -76,7 +76,7 @@ export const egressOf = (env) => {
   return (fetcher ??= egress({ loopback: configOf(env).dev === true, measure: measureOf(env) }));
 };
 
-// signerOf returns the function for the effect sign.
+// signerOf returns the function for the effects sign and decrypt.
 export const signerOf = (env) => (signing ??= signer(keysOf(env)));
 
 // baseOf returns the URL of the public API and pages. It is null if the configuration lacks it, and then no

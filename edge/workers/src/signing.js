@@ -1,23 +1,40 @@
-// Signs for verification methods, as edge/signing does natively. The keys are secrets
-// of the Worker, and the guest never has them.
+// Signs and decrypts for verification methods, as edge/signing does natively. The keys
+// are secrets of the Worker, and the guest never has them.
 
 import * as abi from "./abi.js";
 
-// The parameters of WebCrypto for each algorithm. Its signatures have the form of JWS.
+const signing = (key, how) => {
+  return { key, usage: "sign", use: (k, message) => crypto.subtle.sign(how, k, message) };
+};
+const curve = { name: "ECDH", namedCurve: "P-256" };
+
+// Each algorithm has the parameters of the key in WebCrypto and the use of the key. Signatures of WebCrypto
+// have the form of JWS.
 const algorithms = {
-  ES256: { key: { name: "ECDSA", namedCurve: "P-256" }, sign: { name: "ECDSA", hash: "SHA-256" } },
-  RS256: { key: { name: "RSASSA-PKCS1-v1_5", hash: "SHA-256" }, sign: { name: "RSASSA-PKCS1-v1_5" } },
-  PS256: { key: { name: "RSA-PSS", hash: "SHA-256" }, sign: { name: "RSA-PSS", saltLength: 32 } },
-  EdDSA: { key: { name: "Ed25519" }, sign: { name: "Ed25519" } },
+  [abi.kind.sign]: {
+    ES256: signing({ name: "ECDSA", namedCurve: "P-256" }, { name: "ECDSA", hash: "SHA-256" }),
+    RS256: signing({ name: "RSASSA-PKCS1-v1_5", hash: "SHA-256" }, { name: "RSASSA-PKCS1-v1_5" }),
+    PS256: signing({ name: "RSA-PSS", hash: "SHA-256" }, { name: "RSA-PSS", saltLength: 32 }),
+    EdDSA: signing({ name: "Ed25519" }, { name: "Ed25519" }),
+  },
+  [abi.kind.decrypt]: {
+    "ECDH-ES": { key: curve, usage: "deriveBits", use: async (k, message) => {
+      const peer = await crypto.subtle.importKey("raw", message, curve, false, []);
+      return crypto.subtle.deriveBits({ name: "ECDH", public: peer }, k, 256);
+    } },
+    "RSA-OAEP-256": { key: { name: "RSA-OAEP", hash: "SHA-256" }, usage: "decrypt",
+      use: (k, message) => crypto.subtle.decrypt({ name: "RSA-OAEP" }, k, message) },
+  },
 };
 
 const minRSA = 2048; // bits; signatures by a shorter key can be forged
 
 // signer returns the function that effects takes as sign. It does not reject. keys has
-// the private keys by name, each as PEM.
+// the private keys by name, each as PEM. A message that was not encrypted for the key has
+// an empty reply.
 export function signer(keys) {
   const imported = new Map(); // by name and algorithm
-  return async (body) => {
+  return async (kind, body) => {
     const rejection = (text) => ({ status: abi.status.unavailable, body: abi.bytesOf(`signing: ${text}`) });
     let asked;
     try {
@@ -32,15 +49,16 @@ export function signer(keys) {
     const failed = (why) => rejection(`the private key ${JSON.stringify(name)} ${why}`);
     // Some keys of another type fail at the import, and others only when they sign. The text of the error is
     // not shown, because it might quote the key.
-    const unfit = () => failed(`does not sign with ${algorithm}, or is damaged`);
-    if (!Object.hasOwn(algorithms, algorithm)) return failed("signs by no such algorithm");
-    const how = algorithms[algorithm], at = `${algorithm} ${name}`;
+    const verb = kind === abi.kind.sign ? "sign" : "decrypt";
+    const unfit = () => failed(`does not ${verb} with ${algorithm}, or is damaged`);
+    if (!Object.hasOwn(algorithms[kind], algorithm)) return failed(`${verb}s by no such algorithm`);
+    const how = algorithms[kind][algorithm], at = `${algorithm} ${name}`;
     let key = imported.get(at);
     if (key === undefined) {
       const der = derOf(keys[name]);
       if (der === null) return failed(`is no PKCS#8 in PEM; \`${howTo}\` writes that`);
       try {
-        key = await crypto.subtle.importKey("pkcs8", der, how.key, false, ["sign"]);
+        key = await crypto.subtle.importKey("pkcs8", der, how.key, false, [how.usage]);
       } catch {
         return unfit();
       }
@@ -48,9 +66,9 @@ export function signer(keys) {
       imported.set(at, key); // not the promise, which would belong to this request
     }
     try {
-      const signature = await crypto.subtle.sign(how.sign, key, message);
-      return { status: abi.status.ok, body: new Uint8Array(signature) };
+      return { status: abi.status.ok, body: new Uint8Array(await how.use(key, message)) };
     } catch {
+      if (kind === abi.kind.decrypt) return { status: abi.status.ok, body: abi.empty };
       return unfit();
     }
   };

@@ -68,7 +68,7 @@ func assemble(ctx context.Context, s plan) (*instance, error) {
 		Engine:  runs.Open,
 		Keyring: s.Keyring, KeyringFile: s.KeyringFile, KeyringEach: s.KeyringEach,
 		Egress: s.Egress, Server: s.Server, StoreBudget: s.Budget,
-		Sign: s.Signer.Sign, CheckKeys: s.Signer.Check,
+		Sign: s.Signer.Sign, Decrypt: s.Signer.Decrypt, CheckKeys: s.Signer.Check,
 		UsageEach: s.usageEach,
 		Public:    s.public, Admin: s.admin, Ops: s.ops,
 		AdminEndpoints: map[string]edge.AdminEndpoint{modules.Path: runs.AdminEndpoint(),

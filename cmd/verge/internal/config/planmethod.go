@@ -146,20 +146,31 @@ func openKeys(keys map[string]keyFile, socket string, ps *problems) *signing.Sig
 	return signer
 }
 
-// checkKeys signs with each key, by the algorithm of its method, so that a key of another type is found now.
+// checkKeys uses each key by the algorithms of its method, so that a key of another type is found now.
 func (pl *Plan) checkKeys(ps *problems) {
 	catalog, wrong := pl.Core.Catalog()
 	if len(wrong) > 0 {
 		return // the algorithms depend on unknown values
 	}
+	type use func(ctx context.Context, key, algorithm string, message []byte) ([]byte, error)
 	for _, e := range catalog {
-		for _, key := range e.Keys {
-			algorithm := e.Of.Signs(e.Config)[key]
-			if _, err := pl.Signer.Sign(context.Background(), e.KeyName(key), algorithm, nil); err != nil {
-				ps.add("methods.%s.%s.%s_file: the method signs with %s: %v", e.Name, e.Kind, key, algorithm,
-					err)
+		check := func(verb string, algorithms func(method.Config) map[string]string, by use) {
+			if algorithms == nil {
+				return
+			}
+			for _, key := range e.Keys {
+				algorithm, ok := algorithms(e.Config)[key]
+				if !ok {
+					continue
+				}
+				if _, err := by(context.Background(), e.KeyName(key), algorithm, nil); err != nil {
+					ps.add("methods.%s.%s.%s_file: the method %s with %s: %v", e.Name, e.Kind, key, verb,
+						algorithm, err)
+				}
 			}
 		}
+		check("signs", e.Of.Signs, pl.Signer.Sign)
+		check("decrypts", e.Of.Decrypts, pl.Signer.Decrypt)
 	}
 }
 
