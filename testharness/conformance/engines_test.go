@@ -184,7 +184,7 @@ var suites = []struct {
 	{"hosted pages", []string{"TestGETShows", "TestPageHeaders", "TestPeopleGetPages", "TestOutcomes",
 		"TestClicks", "TestForeignPosts", "TestPageLanguage", "TestEndedLinks", "TestCallbackRedirect"}},
 	{"method: sandbox", []string{"TestMethodSandbox"}},
-	{"method: oidc", []string{"TestMethodOIDC"}},
+	{"method: oidc", []string{"TestMethodOIDC", "TestEncryptedIDTokens"}},
 	{"method: estimator", []string{"TestMethodEstimator"}},
 	{"method: openid4vp", []string{"TestMethodOpenID4VP", "TestMethodOpenID4VPSigned", "TestSwissWallet",
 		"TestWalletMatrix", "TestWalletRevocation", "TestBrowserProtocols", "TestDocumentFaults",

@@ -148,11 +148,11 @@ func (p *Provider) current(algorithm string) (*signer, bool) {
 	return keys[len(keys)-1], true
 }
 
-// sign signs a token after Tamper's function has changed it.
+// sign signs a token after Tamper's function has changed it. Rewrite's function changes the result.
 func (p *Provider) sign(algorithm string, claims map[string]any) (string, error) {
 	p.mu.Lock()
 	k, ok := p.current(algorithm)
-	tamper := p.tamper
+	tamper, rewrite := p.tamper, p.rewrite
 	p.mu.Unlock()
 	if !ok {
 		return "", fmt.Errorf("oidctest: there is no key for %s", algorithm)
@@ -162,7 +162,11 @@ func (p *Provider) sign(algorithm string, claims map[string]any) (string, error)
 	if tamper != nil {
 		tamper(token.Header, claims)
 	}
-	return token.SignedString(k.private)
+	signed, err := token.SignedString(k.private)
+	if err == nil && rewrite != nil {
+		signed = rewrite(signed)
+	}
+	return signed, err
 }
 
 func (k *signer) jwk() map[string]any {

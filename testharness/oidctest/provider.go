@@ -98,7 +98,7 @@ type Provider struct {
 	seenJTI   map[string]bool
 	faults    map[string]Fault
 	tamper    func(header, claims map[string]any)
-	rewrite   func(idToken string) string
+	rewrite   func(token string) string
 	code      func() string
 	newAccess func() string
 	compress  bool
@@ -177,8 +177,8 @@ func (p *Provider) Tamper(f func(header, claims map[string]any)) {
 	p.tamper = f
 }
 
-// Rewrite has f change every ID token after it was signed. Nil: none.
-func (p *Provider) Rewrite(f func(idToken string) string) {
+// Rewrite has f change, or encrypt, every ID token and every signed userinfo after it was signed. Nil: none.
+func (p *Provider) Rewrite(f func(token string) string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.rewrite = f
@@ -507,12 +507,6 @@ func (p *Provider) token(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
-	}
-	p.mu.Lock()
-	rewrite := p.rewrite
-	p.mu.Unlock()
-	if rewrite != nil {
-		idToken = rewrite(idToken)
 	}
 	writeJSON(w, http.StatusOK, map[string]any{
 		"id_token": idToken, "access_token": access, "token_type": "Bearer", "expires_in": 300,

@@ -25,6 +25,7 @@ type metadata struct {
 	// For the operator's check alone.
 	requiresPAR                        bool
 	clientAuth, algorithms, challenge  []string
+	encryptions                        []string // alg of encrypted ID tokens
 	scopes, claims, acrValues, prompts []string
 }
 
@@ -48,6 +49,7 @@ func (c *client) readMetadata(o strictjson.Object) (metadata, error) {
 		requiresPAR: isTrue(o.Value("require_pushed_authorization_requests")),
 		clientAuth:  texts(o.Value("token_endpoint_auth_methods_supported")),
 		algorithms:  texts(o.Value("id_token_signing_alg_values_supported")),
+		encryptions: texts(o.Value("id_token_encryption_alg_values_supported")),
 		challenge:   texts(o.Value("code_challenge_methods_supported")),
 		scopes:      texts(o.Value("scopes_supported")),
 		claims:      texts(o.Value("claims_supported")),
@@ -61,7 +63,7 @@ func (c *client) readMetadata(o strictjson.Object) (metadata, error) {
 	if o.IsRepeated("authorization_response_iss_parameter_supported", "require_pushed_authorization_requests",
 		"token_endpoint_auth_methods_supported", "id_token_signing_alg_values_supported",
 		"code_challenge_methods_supported", "scopes_supported", "claims_supported", "acr_values_supported",
-		"prompt_values_supported") {
+		"prompt_values_supported", "id_token_encryption_alg_values_supported") {
 		return metadata{}, fmt.Errorf("oidc: the discovery document has a member twice: %w",
 			rejected(badDiscovery))
 	}

@@ -21,6 +21,8 @@ const maxSubject = 255
 
 // verifyIDToken returns the claims of an ID token after these checks (OpenID Connect Core, 3.1.3.7):
 //
+//   - With id_token_encryption, it is encrypted for the method's key. The other checks apply to the token
+//     inside.
 //   - The form: three parts of strict base64url, and JSON in which no used member is repeated.
 //   - The header: alg is one of algorithms, there is no crit and no b64, and typ is JWT or application/jwt if
 //     it is present. A key or an address of a key in the header is not read. See package jws.
@@ -35,6 +37,12 @@ const maxSubject = 255
 func (c *client) verifyIDToken(
 	ctx context.Context, meta metadata, raw string, e authRequest, acr []string,
 ) (claims, error) {
+	var err error
+	if c.encrypted {
+		if raw, err = c.decrypt(ctx, raw); err != nil {
+			return claims{}, err
+		}
+	}
 	token, err := c.verify(ctx, raw, c.providerKeys(ctx, meta), rules{issuer: c.issuer, dated: true})
 	if err != nil {
 		return claims{}, err

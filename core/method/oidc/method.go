@@ -70,6 +70,12 @@ var Kind = method.Kind{
 		s, _ := readSettings(c)
 		return map[string]string{keyName: s.keyAlg}
 	},
+	Decrypts: func(c method.Config) map[string]string {
+		if s, _ := readSettings(c); s.encrypted {
+			return map[string]string{keyName: decrypts[s.keyAlg]}
+		}
+		return nil
+	},
 	Open: open,
 }
 

@@ -128,6 +128,10 @@ func (c *client) probeOffers(r *method.Report, meta metadata, keys keySet) {
 		r.Bad("the provider does not offer %s, which this method uses; it offers %s: set client_auth",
 			c.auth, strings.Join(offered, ", "))
 	}
+	if c.encrypted {
+		warnMissing(r, "algorithm to encrypt ID tokens", "id_token_encryption_alg_values_supported",
+			[]string{decrypts[c.keyAlg]}, meta.encryptions)
+	}
 	usable := slices.ContainsFunc(meta.algorithms, func(alg string) bool {
 		return slices.ContainsFunc(keys, func(k key) bool { return slices.Contains(k.verify, alg) })
 	})

@@ -173,6 +173,12 @@ func TestProbe_Claims(t *testing.T) {
 			map[string]any{"prompt_values_supported": []string{"consent"},
 				"acr_values_supported": []string{"low"}},
 			[]string{"the prompt login", "the acr value high"}, []string{"is_over_18", "auth_time", "acr"}},
+		{"an encryption that is not announced", oidctest.Config{Clients: []oidctest.Client{
+			{ID: clientID, Auth: "private_key_jwt"}}}, settings{"id_token_encryption": true},
+			map[string]any{"id_token_encryption_alg_values_supported": []string{"RSA-OAEP-256"}},
+			[]string{"the algorithm to encrypt ID tokens ECDH-ES; id_token_encryption_alg_values_supported",
+				"the scope openid alone"},
+			[]string{"is_over_18"}},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			w := newWalk(t, c.provider, c.settings)

@@ -46,6 +46,15 @@ const (
 	badSubject   = "jwt_sub"
 	badAuthTime  = "jwt_auth_time" // absent, or longer ago than max_age allows
 
+	// Of an encrypted token. Wallets have the same reasons.
+	notEncrypted  = "not_encrypted"
+	badJWE        = "jwe_form"
+	badJWEHeader  = "jwe_header"
+	badEncryption = "jwe_algorithm"
+	otherKeyID    = "jwe_key_id"
+	badEphemeral  = "jwe_ephemeral_key"
+	notOpened     = "jwe_not_opened"
+
 	// Of the userinfo endpoint.
 	otherSubject = "userinfo_sub_differs"
 	noAccess     = "userinfo_no_access_token"

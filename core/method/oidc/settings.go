@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/verge-id/verge/core/internal/jwe"
 	"github.com/verge-id/verge/core/internal/strictjson"
 	"github.com/verge-id/verge/core/internal/weburl"
 	"github.com/verge-id/verge/core/method"
@@ -36,7 +37,7 @@ type settings struct {
 
 	auth     string // client_auth; default: by the given credentials
 	secret   string
-	key      string // of Host.Sign
+	key      string // of Host.Sign and Host.Decrypt
 	keyAlg   string // key_alg; default ES256
 	keyID    string // key_id: what the provider calls the key; "" is not sent
 	audience string // key_audience: issuer (default) or token_endpoint, for providers that insist on it
@@ -48,6 +49,7 @@ type settings struct {
 	maxAge     int         // max_age: seconds since the sign-in at the provider; -1 is not sent
 	prompt     []string    // such as login
 	pushes     bool        // pushed: false does not push a request, even if the provider takes pushed ones
+	encrypted  bool        // id_token_encryption: the provider encrypts ID tokens for the key
 	userinfo   bool        // the claims come from the userinfo endpoint, else from the ID token
 
 	credential *credential // the claims are in a signed claim
@@ -193,6 +195,7 @@ func readSettings(c method.Config) (s settings, wrong problem.List) {
 	s.clientID = r.text("client_id")
 	r.required("client_id", s.clientID, true, "the name of this client at the provider is missing")
 	s.readAuth(r, c)
+	s.readEncryption(r)
 	s.scope = r.words("scope")
 	if !slices.Contains(s.scope, "openid") {
 		s.scope = slices.Insert(s.scope, 0, "openid")
@@ -251,6 +254,22 @@ func (s *settings) readAuth(r *reader, c method.Config) {
 		r.add("client_auth", "%s needs private_key_file", authKey)
 	case s.auth != authKey && s.secret == "":
 		r.add("client_auth", "%s needs client_secret_file", s.auth)
+	}
+}
+
+// decrypts maps key_alg to the algorithm that a key of this type decrypts with.
+var decrypts = map[string]string{"ES256": jwe.ECDH, "RS256": jwe.RSA, "PS256": jwe.RSA}
+
+// readEncryption reads whether ID tokens are encrypted, and checks that the key can decrypt them.
+func (s *settings) readEncryption(r *reader) {
+	const name = "id_token_encryption"
+	s.encrypted = r.boolean(name)
+	switch {
+	case !s.encrypted:
+	case s.key == "":
+		r.add(name, "it needs private_key_file, the key for which the provider encrypts")
+	case s.keyAlg == "EdDSA":
+		r.add(name, "no token can be encrypted for a key of EdDSA; use a P-256 or RSA key, and its key_alg")
 	}
 }
 

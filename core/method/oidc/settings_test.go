@@ -289,3 +289,42 @@ func TestNarrowedSession(t *testing.T) {
 		t.Errorf("settings that the method has not: %+v", d)
 	}
 }
+
+// id_token_encryption needs a key that can decrypt, however the client authenticates (contract 36).
+func TestEncryptionSettings(t *testing.T) {
+	withSecret := map[string]string{"client_secret": secret}
+	for _, c := range []struct {
+		rule      string
+		secrets   map[string]string
+		keys      []string
+		settings  settings
+		algorithm string // that the key must decrypt with
+		member    string // "": nothing is wrong
+	}{
+		{"a key", nil, []string{"private_key"}, settings{}, "ECDH-ES", ""},
+		{"an RSA key", nil, []string{"private_key"}, settings{"key_alg": "RS256"}, "RSA-OAEP-256", ""},
+		{"an RSA key for PS256", nil, []string{"private_key"}, settings{"key_alg": "PS256"}, "RSA-OAEP-256",
+			""},
+		{"a key next to a secret", withSecret, []string{"private_key"},
+			settings{"client_auth": "client_secret_post"}, "ECDH-ES", ""},
+		{"false", nil, []string{"private_key"}, settings{"id_token_encryption": false}, "", ""},
+		{"false without a key", withSecret, nil, settings{"id_token_encryption": false}, "", ""},
+		{"no key", withSecret, nil, settings{}, "", "id_token_encryption"},
+		{"Ed25519", nil, []string{"private_key"}, settings{"key_alg": "EdDSA"}, "", "id_token_encryption"},
+		{"a text", nil, []string{"private_key"}, settings{"id_token_encryption": "ECDH-ES"}, "",
+			"id_token_encryption"},
+	} {
+		own := settings{"id_token_encryption": true}
+		maps.Copy(own, c.settings)
+		config := configured(t, own)
+		config.Secrets, config.Keys = c.secrets, c.keys
+		wrong := oidc.Kind.Check(config)
+		if c.member == "" && len(wrong) > 0 || c.member != "" &&
+			(len(wrong) != 1 || wrong[0].Member != c.member) {
+			t.Errorf("%s: got %q, want a problem of %q", c.rule, wrong, c.member)
+		}
+		if got := oidc.Kind.Decrypts(config)["private_key"]; c.member == "" && got != c.algorithm {
+			t.Errorf("%s: the key decrypts with %q, want %q", c.rule, got, c.algorithm)
+		}
+	}
+}

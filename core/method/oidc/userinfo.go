@@ -11,7 +11,8 @@ import (
 )
 
 // fetchUserinfo returns the claims of the userinfo endpoint about the ID token's subject (OpenID Connect
-// Core, 5.3). The response is JSON, or a token that the provider has signed for this client.
+// Core, 5.3). The response is JSON, or a token that the provider has signed for this client. The token may be
+// encrypted with id_token_encryption.
 func (c *client) fetchUserinfo(
 	ctx context.Context, meta metadata, granted tokens, idToken claims,
 ) (claims, error) {
@@ -44,7 +45,13 @@ func (c *client) fetchUserinfo(
 			return claims{}, err
 		}
 	case "application/jwt":
-		info, err = c.verify(ctx, string(answer.Body), c.providerKeys(ctx, meta), rules{issuer: c.issuer})
+		token := string(answer.Body)
+		if c.encrypted && isEncrypted(token) {
+			if token, err = c.decrypt(ctx, token); err != nil {
+				return claims{}, err
+			}
+		}
+		info, err = c.verify(ctx, token, c.providerKeys(ctx, meta), rules{issuer: c.issuer})
 		if err != nil {
 			return claims{}, err
 		}
