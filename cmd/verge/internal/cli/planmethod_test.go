@@ -7,11 +7,18 @@ import (
 	"crypto/rsa"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"math/big"
+	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/crypto/ssh"
+	"golang.org/x/crypto/ssh/agent"
 
 	"github.com/verge-id/verge/testharness/wallettest"
 )
@@ -191,6 +198,10 @@ func TestMethodsOfAConfiguration(t *testing.T) {
 			"methods.bank.oidc.private_key_file: the method signs with ES256: "},
 		{in(aBank, secretFile, "private_key_file = \"/ec.pem\"\nkey_alg = \"PS256\""),
 			"methods.bank.oidc.private_key_file: the method signs with PS256: "},
+		{in(aBank, secretFile, "private_key_file = \"/rsa.pem\"\nid_token_encryption = true"),
+			"methods.bank.oidc.private_key_file: the method signs with ES256: "},
+		{in(aBank, secretFile, secretFile+"\nid_token_encryption = true"),
+			"methods.bank.oidc.id_token_encryption: it needs private_key_file"},
 		{in(aCamera, `profile = "plain"`, `profile = "fancy"`),
 			`methods.camera.estimator.profile: "fancy" is not known; use one of: plain, yoti`},
 		{in(aCamera, `token_file = "/secret"`, ``),
@@ -219,6 +230,56 @@ func TestMethodsOfAConfiguration(t *testing.T) {
 			t.Parallel()
 			wantOneProblem(t, methodFilesFor(t, c.methods, `method = "bank"`), c.says)
 		})
+	}
+}
+
+// TestMethodsOfAConfiguration_Agent: an SSH agent only signs, so a method that decrypts cannot use its key
+// (contract 36, 59).
+func TestMethodsOfAConfiguration_Agent(t *testing.T) {
+	t.Parallel()
+	dir, err := os.MkdirTemp("", "agent")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	listener, err := net.Listen("unix", filepath.Join(dir, "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	keys, key := agent.NewKeyring(), newECKey(t)
+	public, err := ssh.NewPublicKey(key.Public())
+	if err := errors.Join(err, keys.Add(agent.AddedKey{PrivateKey: key})); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		for {
+			c, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			agent.ServeAgent(keys, c)
+			c.Close()
+		}
+	}()
+	program := func(setting string) *program {
+		p := methodFilesFor(t, strings.Replace(aBank, `client_secret_file = "/secret"`,
+			`private_key_file = "agent:`+ssh.FingerprintSHA256(public)+"\"\n"+setting, 1), `method = "bank"`)
+		env := p.Getenv
+		p.Getenv = func(name string) (string, bool) {
+			if name == "SSH_AUTH_SOCK" {
+				return listener.Addr().String(), true
+			}
+			return env(name)
+		}
+		return p
+	}
+	wantOneProblem(t, program("id_token_encryption = true"), "methods.bank.oidc.private_key_file: the "+
+		`method decrypts with ECDH-ES: signing: the private key "bank_private_key" is in an SSH agent, `+
+		"which only signs")
+	code, said := runFor(t, program(""), []string{"serve", "--config", "/verge.toml", "--check"})
+	if code != exitOK {
+		t.Errorf("a key that only signs: %d %s", code, said)
 	}
 }
 

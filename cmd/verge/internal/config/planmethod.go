@@ -169,8 +169,11 @@ func (pl *Plan) checkKeys(ps *problems) {
 				}
 			}
 		}
+		before := len(*ps)
 		check("signs", e.Of.Signs, pl.Signer.Sign)
-		check("decrypts", e.Of.Decrypts, pl.Signer.Decrypt)
+		if len(*ps) == before { // a key of another type is one problem
+			check("decrypts", e.Of.Decrypts, pl.Signer.Decrypt)
+		}
 	}
 }
 
