@@ -202,6 +202,32 @@ func TestStoreRoute_Rejections(t *testing.T) {
 		})
 	}
 	s.t = t
+	lock := `{"action":"lock","partition":"p0"}`
+	for _, c := range []struct {
+		name, method, header, body string
+		status                     int
+		allow, encoding            string // of the response
+	}{
+		{"contract 5: another method", "PUT", "", "", 405, "GET, HEAD, POST", ""},
+		{"contract 3: a text", "POST", "Content-Type: text/plain", lock, 415, "", ""},
+		{"contract 3: compressed", "POST", "Content-Encoding: gzip", lock, 415, "", "identity"},
+		{"contract 3: a member twice", "POST", "", `{"\u0061ction":"count","action":"lock","partition":"p0"}`, 400,
+			"", ""},
+		{"contract 3: a member of a member twice", "POST", "",
+			`{"action":"lock","partition":"p0","items":[{"a":"}","a":1}]}`, 400, "", ""},
+		{"contract 3: a byte order mark", "POST", "", "\ufeff" + lock, 400, "", ""},
+		{"contract 3: no UTF-8", "POST", "", `{"action":"lock","partition":"p0","x":"` + "\xff" + `"}`, 400, "", ""},
+	} {
+		h := bearer(operatorToken)
+		if name, value, ok := strings.Cut(c.header, ": "); ok {
+			h.Set(name, value)
+		}
+		a := s.do(c.method, get(""), h, []byte(c.body))
+		if a.status != c.status || a.header.Get("Allow") != c.allow ||
+			a.header.Get("Accept-Encoding") != c.encoding {
+			t.Errorf("%s: %d %v %s", c.name, a.status, a.header, a.body)
+		}
+	}
 	// RFC 9110, 11.1: the case of the scheme does not matter.
 	s.want(s.do("POST", get(""), http.Header{"Authorization": {"bearer  " + operatorToken}},
 		[]byte(`{"action":"lock","partition":"p0"}`)), http.StatusOK, "")

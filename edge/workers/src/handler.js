@@ -128,7 +128,8 @@ async function respond(request, url, { admin, path, route, known, begin }, clien
     if (error) return reject(...error);
     if (value) return jsonResponse(request, value);
     if (response.body.length > 0) return responseOf(request, response);
-    return reject(503, "UNAVAILABLE", "The token cannot be checked at the moment; nothing was changed. Try again.");
+    const text = "The token cannot be checked at the moment; no changes were made. Try again.";
+    return reject(503, "UNAVAILABLE", text, { "Retry-After": "1" });
   }
   const message = abi.write(abi.request, call);
   // again repeats ask, and returns null if the service is full.

@@ -11,7 +11,7 @@ const maxPartition = 64;
 const actions = { lock: "partition locked", clear: "partition cleared", load: "", count: "",
   unlock: "partition unlocked", finish: "partition imported" };
 
-// storeAdmin handles a request, and returns {response} of the guest, {error: [status, code, text]} or {value}.
+// storeAdmin handles a request, and returns {response} of the guest, {error: [status, code, text, header]} or {value}.
 //   ask(message)          → the guest's response to a request of the operators' API, or throws
 //   token                 the operator token of the configuration, "" for none
 //   object(partition)     → the Durable Object
@@ -20,6 +20,10 @@ const actions = { lock: "partition locked", clear: "partition cleared", load: ""
 export async function storeAdmin({ method, query, header, body, client }, on) {
   const { response, operator } = await authorize(header, client, on);
   if (response) return { response };
+  if ((header["Content-Encoding"] ?? []).some((coding) => coding.trim().toLowerCase() !== "identity")) {
+    const text = "Send the body without Content-Encoding. Compressed bodies are not accepted.";
+    return { error: [415, "UNSUPPORTED_MEDIA_TYPE", text, { "Accept-Encoding": "identity" }] };
+  }
   // During an import the guest has no store, so only the configured token works.
   const params = new URLSearchParams(query);
   if (method === "GET" || method === "HEAD") {
@@ -29,15 +33,21 @@ export async function storeAdmin({ method, query, header, body, client }, on) {
     if (after === "") on.log({ level: 0, message: "partition export started", partition, operator });
     return carryOut(on, partition, "page", { after });
   }
-  if (method !== "POST") return { error: [405, "METHOD_NOT_ALLOWED", "This path does not take that method."] };
+  if (method !== "POST") {
+    const text = "This path does not support this method.";
+    return { error: [405, "METHOD_NOT_ALLOWED", text, { "Allow": "GET, HEAD, POST" }] };
+  }
   if (operator !== configured) {
     return { error: [403, "FORBIDDEN", "An import needs the operator token of the secret VERGE_OPERATOR_TOKEN."] };
   }
+  if (!(header["Content-Type"] ?? []).every((type) => jsonType.test(type))) {
+    return { error: [415, "UNSUPPORTED_MEDIA_TYPE", "Send the body as application/json."] };
+  }
   let input;
   try {
-    input = JSON.parse(abi.textOf(body));
+    input = parsed(body);
   } catch {
-    return { error: [400, "INVALID_REQUEST", "The request body is not JSON."] };
+    return { error: [400, "INVALID_REQUEST", "The request body is not JSON, or has a member twice."] };
   }
   const { action, partition } = input ?? {};
   if (!Object.hasOwn(actions, action)) {
@@ -50,6 +60,24 @@ export async function storeAdmin({ method, query, header, body, client }, on) {
   return result;
 }
 
+const jsonType = /^\s*application\/([^;]+\+)?json\s*(;|$)/i;
+
+// parsed reads a body as contract 3 demands. It throws for invalid UTF-8, a byte order mark and repeated members.
+export function parsed(body) {
+  const json = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(body), value = JSON.parse(json);
+  const open = []; // the names of the members of each open object, and null for each open list
+  for (const [token] of json.matchAll(/"[^"\\]*(?:\\.[^"\\]*)*"(?:\s*:)?|[{}[\]]/g)) {
+    if (token === "{" || token === "[") open.push(token === "{" ? new Set() : null);
+    else if (token === "}" || token === "]") open.pop();
+    else if (token.endsWith(":")) {
+      const names = open.at(-1), name = JSON.parse(token.slice(0, token.lastIndexOf('"') + 1));
+      if (names.has(name)) throw new Error("repeated member");
+      names.add(name);
+    }
+  }
+  return value;
+}
+
 async function carryOut(on, partition, what, input) {
   if (typeof partition !== "string" || partition.length > maxPartition || !/^[a-z][a-z0-9]*$/.test(partition)) {
     return { error: [400, "INVALID_REQUEST", "partition is not the name of a partition."] };
@@ -59,7 +87,8 @@ async function carryOut(on, partition, what, input) {
     return rejected === undefined ? { value } : { error: [409, "BACKUP_REFUSED", rejected] };
   } catch (e) {
     on.log({ level: 8, message: "partition not transferred", partition, error: e.message });
-    return { error: [503, "UNAVAILABLE", "The partition cannot be reached right now; try again shortly."] };
+    const text = "The partition cannot be reached right now; try again shortly.";
+    return { error: [503, "UNAVAILABLE", text, { "Retry-After": "1" }] };
   }
 }
 
