@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"regexp"
 	"testing"
 
 	"github.com/verge-id/verge/core"
@@ -51,6 +52,7 @@ func routesJS(t *testing.T) []byte {
 		{"alivePath", server.AlivePath}, {"readyPath", server.ReadyPath},
 		{"canaryPath", abi.CanaryPath}, {"adminRoot", admin.Root},
 		{"selfPath", operate.ReadSelf.Path}, {"storePath", admin.StorePath},
+		{"pendingPath", web.PendingPath},
 	} {
 		fmt.Fprintf(&b, "\nexport const %s = %q;", c.name, c.value)
 	}
@@ -89,7 +91,54 @@ func routesJS(t *testing.T) []byte {
 		}
 		b.WriteString("];\n")
 	}
+	addErrorPages(t, &b)
 	return b.Bytes()
+}
+
+// addErrorPages adds the texts of the core's error pages by language, their header and their style sheet.
+func addErrorPages(t *testing.T, b *bytes.Buffer) {
+	type text struct {
+		Title string `json:"title"`
+		Text  string `json:"text"`
+		Again string `json:"again,omitempty"`
+	}
+	kinds := map[string]int{"rejected": 400, "tooLong": 414, "unavailable": 503}
+	pages, header, style := map[string]map[string]text{}, map[string]string{}, ""
+	for kind, status := range kinds {
+		pages[kind] = map[string]text{}
+		for n := range 26 * 26 { // every language of two letters
+			lang := string([]byte{byte('a' + n/26), byte('a' + n%26)})
+			page := core.Config{}.ErrorPage(status, &web.Request{Method: "GET",
+				Header: web.Header{"Accept-Language": {lang}}})
+			if page.Header.Get("Content-Language") != lang {
+				continue
+			}
+			part := func(pattern string) string {
+				found := regexp.MustCompile(pattern).FindSubmatch(page.Body)
+				if found == nil {
+					return ""
+				}
+				return string(found[1])
+			}
+			pages[kind][lang] = text{part(`<h1>(.*?)</h1>`), part(`<p class="lead">(.*?)</p>`),
+				part(`<a class="button" href="">(.*?)</a>`)}
+			style = part(`<link rel="stylesheet" href="(.*?)">`)
+			for name := range page.Header {
+				header[name] = page.Header.Get(name)
+			}
+		}
+	}
+	delete(header, "Content-Language")
+	for _, c := range []struct {
+		name  string
+		value any
+	}{{"stylesheet", style}, {"errorHeader", header}, {"errorPages", pages}} {
+		js, err := json.MarshalIndent(c.value, "", "  ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(b, "\nexport const %s = %s;\n", c.name, js)
+	}
 }
 
 // The Worker and the native server give a request the same label, its body the same

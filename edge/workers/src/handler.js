@@ -3,6 +3,7 @@
 
 import * as abi from "./abi.js";
 import { canonicalName, read } from "./egress.js";
+import { errorPage } from "./errorpage.js";
 import { Busy } from "./guest.js";
 import { adminRoutes, alivePath, publicRoutes, readyPath, storePath } from "./routes.js";
 import { Table, logPath, operatorsPath, uuid } from "./table.js";
@@ -49,7 +50,7 @@ export async function serve(request, url, on) {
   } catch (e) {
     on.log({ level: 8, message: "request failed", error: e.message });
     known.code = "INTERNAL";
-    response = errorResponse(request, 500, known.code, "Something went wrong on our side.");
+    response = errorResponse(request, 500, known.code, "Something went wrong on our side.", {}, !admin);
   }
   const shown = admin ? operatorsPath(operatorsWords, text) : logPath(route, text);
   const correlation = correlationID(request);
@@ -79,7 +80,7 @@ const textOf = (path) => (typeof path === "string" ? path : abi.textOf(path));
 async function respond(request, url, { admin, path, route, known, begin }, client, on) {
   const reject = (status, code, text, more) => {
     known.code = code;
-    return errorResponse(request, status, code, text, more);
+    return errorResponse(request, status, code, text, more, !admin);
   };
   const target = request.url.slice(request.url.indexOf("/", request.url.indexOf("//") + 2));
   if (target.length > route.maxURL) {
@@ -192,8 +193,8 @@ function sent(header) {
   return names.flatMap((name) => header[name].map((value) => [name, value]));
 }
 
-// errorResponse returns a response without the core, in the format of contract 5.
-export function errorResponse(request, status, code, text, more = {}) {
+// errorResponse returns a response without the core, in the format of contract 5. With pages, a person receives a page.
+export function errorResponse(request, status, code, text, more = {}, pages = false) {
   const id = requestID(), correlation = correlationID(request);
   const body = {
     code, error_code: code, error: text, message: text, request_id: id,
@@ -202,9 +203,11 @@ export function errorResponse(request, status, code, text, more = {}) {
   // These characters are escaped as Go does it, because JSON may end up in a page.
   const escaped = (c) => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0");
   const json = JSON.stringify(body).replace(/[<>&\u2028\u2029]/g, escaped);
-  return new Response(request.method === "HEAD" ? null : json, { status, headers: {
-    "Content-Type": "application/json; charset=utf-8", "Cache-Control": "no-store", "X-Request-Id": id,
-    ...(correlation && { "X-Correlation-Id": correlation }), ...more,
+  const { header, body: shown } = (pages && errorPage(request, status)) || {
+    header: { "Content-Type": "application/json; charset=utf-8", "Cache-Control": "no-store" }, body: json,
+  };
+  return new Response(request.method === "HEAD" ? null : shown, { status, headers: {
+    ...header, "X-Request-Id": id, ...(correlation && { "X-Correlation-Id": correlation }), ...more,
   } });
 }
 

@@ -6,6 +6,7 @@ export const canaryPath = "/api/v1/openapi.yaml";
 export const adminRoot = "/admin/";
 export const selfPath = "/admin/v1/operators/self";
 export const storePath = "/admin/v1/store";
+export const pendingPath = "/verify/box/";
 
 export const jurisdictions = ["eu","us","fedramp","fedramp-high"];
 export const locationHints = ["wnam","enam","sam","weur","eeur","apac","apac-ne","apac-se","oc","afr","me"];
@@ -104,3 +105,106 @@ export const adminRoutes = [
   { methods: ["POST"], pattern: "/admin/v1/site", label: "admin", maxBody: 1048576 },
   { methods: [], pattern: "{...}", label: "admin", maxBody: 16384 },
 ];
+
+export const stylesheet = "/verify/assets/verge.5ae0bc303185177e.css";
+
+export const errorHeader = {
+  "Cache-Control": "no-store",
+  "Content-Security-Policy": "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+  "Content-Type": "text/html; charset=utf-8",
+  "Cross-Origin-Opener-Policy": "same-origin",
+  "Cross-Origin-Resource-Policy": "same-origin",
+  "Permissions-Policy": "camera=(), microphone=(), geolocation=(), payment=()",
+  "Referrer-Policy": "same-origin",
+  "Strict-Transport-Security": "max-age=31536000",
+  "X-Content-Type-Options": "nosniff",
+  "X-Frame-Options": "DENY",
+  "X-Robots-Tag": "noindex, nofollow"
+};
+
+export const errorPages = {
+  "rejected": {
+    "de": {
+      "title": "Diese Anfrage ist ungültig",
+      "text": "Sie enthält einen Fehler. Kehren Sie bitte zur Website zurück und beginnen Sie dort von vorn."
+    },
+    "en": {
+      "title": "This request is not valid",
+      "text": "It contains an error. Please go back to the site and start from there."
+    },
+    "es": {
+      "title": "Esta solicitud no es válida",
+      "text": "Contiene un error. Vuelva al sitio web y empiece desde allí."
+    },
+    "fr": {
+      "title": "Cette demande n’est pas valide",
+      "text": "Elle contient une erreur. Revenez sur le site et recommencez à partir de là."
+    },
+    "it": {
+      "title": "Questa richiesta non è valida",
+      "text": "Contiene un errore. Torni al sito e ricominci da lì."
+    },
+    "pt": {
+      "title": "Este pedido não é válido",
+      "text": "Contém um erro. Volte ao site e comece lá outra vez."
+    }
+  },
+  "tooLong": {
+    "de": {
+      "title": "Dieser Link ist zu lang",
+      "text": "Vielleicht wurde der Adresse etwas hinzugefügt. Bitte verwenden Sie den Link genau so, wie Sie ihn von der Website erhalten haben."
+    },
+    "en": {
+      "title": "This link is too long",
+      "text": "Something may have been added to the address. Please use the link exactly as the site gave it to you."
+    },
+    "es": {
+      "title": "Este enlace es demasiado largo",
+      "text": "Puede que se haya añadido algo a la dirección. Utilice el enlace tal como se lo dio el sitio web."
+    },
+    "fr": {
+      "title": "Ce lien est trop long",
+      "text": "Quelque chose a peut-être été ajouté à l’adresse. Veuillez utiliser le lien tel que le site vous l’a donné."
+    },
+    "it": {
+      "title": "Questo link è troppo lungo",
+      "text": "Forse all’indirizzo è stato aggiunto qualcosa. Usi il link esattamente come lo ha ricevuto dal sito."
+    },
+    "pt": {
+      "title": "Esta ligação é demasiado longa",
+      "text": "Pode ter sido acrescentado algo ao endereço. Use a ligação tal como o site lha deu."
+    }
+  },
+  "unavailable": {
+    "de": {
+      "title": "Zurzeit nicht verfügbar",
+      "text": "Bei uns ist gerade sehr viel los, oder es liegt eine Störung vor. Bitte versuchen Sie es gleich noch einmal.",
+      "again": "Noch einmal versuchen"
+    },
+    "en": {
+      "title": "Not available right now",
+      "text": "We are very busy or have a problem on our side. Please try again in a moment.",
+      "again": "Try again"
+    },
+    "es": {
+      "title": "No disponible en este momento",
+      "text": "Tenemos mucha actividad o hay un fallo por nuestra parte. Inténtelo de nuevo dentro de un momento.",
+      "again": "Intentarlo de nuevo"
+    },
+    "fr": {
+      "title": "Indisponible pour le moment",
+      "text": "Le service est très sollicité, ou un problème est survenu de notre côté. Veuillez réessayer dans un instant.",
+      "again": "Réessayer"
+    },
+    "it": {
+      "title": "Al momento non disponibile",
+      "text": "Ci sono moltissime richieste o c’è un problema da parte nostra. Riprovi tra qualche istante.",
+      "again": "Riprova"
+    },
+    "pt": {
+      "title": "Indisponível de momento",
+      "text": "Há muita procura neste momento ou uma falha do nosso lado. Tente de novo dentro de momentos.",
+      "again": "Tentar de novo"
+    }
+  }
+};

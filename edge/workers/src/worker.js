@@ -27,7 +27,7 @@ export default {
   async fetch(request, env, ctx) {
     const url = new URL(request.url);
     if (isPlain(url, env)) {
-      const response = errorResponse(request, 403, "FORBIDDEN", "Use https.");
+      const response = errorResponse(request, 403, "FORBIDDEN", "Use https.", {}, !isAdmin(url, env));
       const id = response.headers.get("X-Request-Id");
       log({ level: 4, message: "plain http request rejected", request_id: id });
       return response;
