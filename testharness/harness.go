@@ -184,9 +184,7 @@ func New(t testing.TB, opts *Options) *Harness {
 	if h.opts.Random == nil {
 		h.opts.Random = rand.Reader
 	}
-	if h.opts.WebhookTimeout == 0 {
-		h.opts.WebhookTimeout = 3 * time.Second
-	}
+	h.opts.WebhookTimeout = cmp.Or(h.opts.WebhookTimeout, 3*time.Second)
 	switch {
 	case h.opts.KV != nil:
 		h.KV = h.opts.KV(h.Now)

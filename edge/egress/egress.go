@@ -26,6 +26,7 @@ package egress
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"crypto/tls"
@@ -168,13 +169,13 @@ var (
 
 // New returns a client. It does not connect yet.
 func New(c Config) *Client {
-	or(&c.ConnectTimeout, 3*time.Second)
-	or(&c.Timeout, 10*time.Second)
-	or(&c.MaxBody, 64<<10)
-	or(&c.MaxHeader, 64<<10)
-	or(&c.IdleTimeout, 4*time.Second)
-	or(&c.IdlePerHost, 16)
-	or(&c.UserAgent, "Verge")
+	c.ConnectTimeout = cmp.Or(c.ConnectTimeout, 3*time.Second)
+	c.Timeout = cmp.Or(c.Timeout, 10*time.Second)
+	c.MaxBody = cmp.Or(c.MaxBody, 64<<10)
+	c.MaxHeader = cmp.Or(c.MaxHeader, 64<<10)
+	c.IdleTimeout = cmp.Or(c.IdleTimeout, 4*time.Second)
+	c.IdlePerHost = cmp.Or(c.IdlePerHost, 16)
+	c.UserAgent = cmp.Or(c.UserAgent, "Verge")
 
 	cl := &Client{guardedTransport: newGuardedTransport(c, Allowance{}),
 		byMethod: map[string]*guardedTransport{}}
@@ -249,13 +250,6 @@ func (c *Client) transportFor(method string) *guardedTransport {
 		return t
 	}
 	return c.guardedTransport
-}
-
-func or[T comparable](v *T, def T) {
-	var zero T
-	if *v == zero {
-		*v = def
-	}
 }
 
 // Limits of a request for a method. Config has the settings for webhook receivers. A list of revoked

@@ -1,6 +1,7 @@
 package bolt
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -25,12 +26,8 @@ func Open(path string, c Config) (*Store, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	if c.LockTimeout == 0 {
-		c.LockTimeout = time.Second
-	}
-	if c.SweepEvery == 0 {
-		c.SweepEvery = time.Second
-	}
+	c.LockTimeout = cmp.Or(c.LockTimeout, time.Second)
+	c.SweepEvery = cmp.Or(c.SweepEvery, time.Second)
 	dir := filepath.Dir(path)
 	if err := makeDir(dir); err != nil {
 		return nil, fmt.Errorf("bolt: directory of %s: %w", path, err)

@@ -97,6 +97,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/tls"
@@ -197,9 +198,7 @@ func Open(ctx context.Context, url string, c Config) (*Store, error) {
 		return nil, err
 	}
 	if every := c.SweepEvery; every >= 0 {
-		if every == 0 {
-			every = 10 * time.Second
-		}
+		every = cmp.Or(every, 10*time.Second)
 		life, stop := context.WithCancel(context.Background())
 		s.stop = stop
 		s.swept.Go(func() { s.sweepUntil(life, every) })
@@ -225,9 +224,7 @@ func open(ctx context.Context, url string, c Config, schema string) (*Store, err
 	if err != nil {
 		return nil, err
 	}
-	if schema == "" {
-		schema = at.schema
-	}
+	schema = cmp.Or(schema, at.schema)
 	instance, err := newInstance(c.Random)
 	if err != nil {
 		return nil, err

@@ -207,9 +207,7 @@ func withPorts(s string) string {
 
 func forHost(c *tls.Config, host string) *tls.Config {
 	c = c.Clone()
-	if c.ServerName == "" {
-		c.ServerName = host
-	}
+	c.ServerName = cmp.Or(c.ServerName, host)
 	return c
 }
 

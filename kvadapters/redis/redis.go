@@ -70,6 +70,7 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/tls"
@@ -132,9 +133,7 @@ var (
 // contact the server: see Check. The client must not repeat commands automatically (MaxRetries: -1),
 // because a repeated commit hides that its first reply was lost. The caller closes the client.
 func New(client redis.UniversalClient, c Config) (*Store, error) {
-	if c.Prefix == "" {
-		c.Prefix = "verge"
-	}
+	c.Prefix = cmp.Or(c.Prefix, "verge")
 	for _, b := range []byte(c.Prefix) {
 		if !('a' <= b && b <= 'z' || 'A' <= b && b <= 'Z' || '0' <= b && b <= '9' || b == '-' || b == '_' ||
 			b == '.') {
@@ -147,9 +146,7 @@ func New(client redis.UniversalClient, c Config) (*Store, error) {
 		return nil, fmt.Errorf("redis: Replicas is %d and WaitTimeout is %v: neither can be negative",
 			c.Replicas, c.WaitTimeout)
 	}
-	if c.WaitTimeout == 0 {
-		c.WaitTimeout = defaultWait
-	}
+	c.WaitTimeout = cmp.Or(c.WaitTimeout, defaultWait)
 	if c.WaitTimeout < time.Millisecond {
 		return nil, fmt.Errorf("redis: a wait of %v for replicas is too short: it must be at least 1ms",
 			c.WaitTimeout)

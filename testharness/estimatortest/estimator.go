@@ -11,6 +11,7 @@ package estimatortest
 
 import (
 	"bytes"
+	"cmp"
 	"crypto"
 	"crypto/rsa"
 	"crypto/sha256"
@@ -195,12 +196,8 @@ func encode(v any) string {
 
 func (a Answer) numbers() (age, deviation float64) {
 	age, deviation = a.Age, a.Deviation
-	if age == 0 {
-		age = 30
-	}
-	if deviation == 0 {
-		deviation = 2
-	}
+	age = cmp.Or(age, 30)
+	deviation = cmp.Or(deviation, 2)
 	return age, deviation
 }
 

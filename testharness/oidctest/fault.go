@@ -1,6 +1,7 @@
 package oidctest
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"strings"
@@ -42,12 +43,8 @@ func (f Fault) serve(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, f.Redirect, http.StatusTemporaryRedirect)
 		return
 	}
-	if f.Type == "" {
-		f.Type = "application/json"
-	}
-	if f.Status == 0 {
-		f.Status = http.StatusOK
-	}
+	f.Type = cmp.Or(f.Type, "application/json")
+	f.Status = cmp.Or(f.Status, http.StatusOK)
 	w.Header().Set("Content-Type", f.Type)
 	w.WriteHeader(f.Status)
 	fmt.Fprint(w, f.Body, strings.Repeat(" ", f.Fill))

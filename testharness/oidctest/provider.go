@@ -13,6 +13,7 @@
 package oidctest
 
 import (
+	"cmp"
 	"compress/gzip"
 	"crypto/rand"
 	"encoding/json"
@@ -150,12 +151,8 @@ func New(c Config) *Provider {
 	}
 	for i := range p.config.Clients {
 		client := &p.config.Clients[i]
-		if client.Algorithm == "" {
-			client.Algorithm = "ES256"
-		}
-		if client.Auth == "" {
-			client.Auth = "client_secret_basic"
-		}
+		client.Algorithm = cmp.Or(client.Algorithm, "ES256")
+		client.Auth = cmp.Or(client.Auth, "client_secret_basic")
 		if len(p.keys[client.Algorithm]) == 0 {
 			p.addKey(client.Algorithm)
 		}

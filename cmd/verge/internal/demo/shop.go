@@ -288,13 +288,10 @@ func (s *Site) apiProblem(w http.ResponseWriter, title string, e *apiError) {
 	s.conf.Log.Warn("demo: api call failed", "status", e.Status, "code", e.Code, "request_id", e.RequestID)
 	p := problem{
 		Title:     title,
-		Text:      advice[e.Code],
+		Text:      cmp.Or(advice[e.Code], e.Message),
 		Code:      e.Code,
 		RequestID: e.RequestID,
 		SessionID: e.SessionID,
-	}
-	if p.Text == "" {
-		p.Text = e.Message
 	}
 	for _, d := range e.Details {
 		p.Details = append(p.Details, fmt.Sprintf("%s: %s", d.Field, d.Message))
