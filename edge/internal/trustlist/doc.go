@@ -53,12 +53,12 @@
 //
 // # Entries
 //
-// A service of an ETSI list counts if its type is one of Expected.ServiceTypes or [ServiceTypes], its status
-// is granted (see [granted]), and its status has started. A TS 119 602 service without a status is granted,
-// because the profiles for PID and mDL providers omit it. The history of a service does not count. An entry
-// of a VICAL counts if it lists the document type. If one service with a certificate is granted, and another
-// of a wanted type is not, the certificate does not count. Expired certificates, and those that cannot be
-// read, are skipped and counted.
+// A service of an ETSI list counts if its type is one of Expected.ServiceTypes, its status is granted (see
+// [granted]), and its status has started. A TS 119 602 service without a status is granted, because the
+// profiles for PID and mDL providers omit it. The history of a service does not count. An entry of a VICAL
+// counts if it lists the document type. If one service with a certificate is granted, and another of a wanted
+// type is not, the certificate does not count. Expired certificates, and those that cannot be read, are
+// skipped and counted.
 //
 // The type of an ETSI list does not matter, because the types of its services are specific enough: a signer's
 // other lists have none of the wanted types.

@@ -10,15 +10,9 @@ import (
 // maxCertificate is the maximum number of bytes of a certificate.
 const maxCertificate = 32 << 10
 
-// ServiceTypes returns the service types of ETSI lists whose certificates may issue documents of a type, none
-// for an unknown document type.
-//
-// The first type of each document is the one of its list's specification; the others appear in lists that the
-// European Commission publishes for tests, or in its reference implementations.
-func ServiceTypes(docType string) []string {
-	return slices.Clone(serviceTypes[docType])
-}
-
+// serviceTypes are the service types of ETSI lists whose certificates may issue documents of a type. The
+// specification of the list has the first one. The others appear in lists that the European Commission
+// publishes for tests, or in its reference implementations.
 var serviceTypes = map[string][]string{
 	"eu.europa.ec.av.1": {
 		"http://ec.europa.eu/tools/lotl/av/TrstSvc/Svctype/PAA",

@@ -36,7 +36,7 @@ type Expected struct {
 	DocType string
 
 	// ServiceTypes are the service types of an ETSI list whose certificates are wanted. If it is empty,
-	// [ServiceTypes] returns them for DocType. A VICAL has no service types.
+	// they follow from DocType. A VICAL has no service types.
 	ServiceTypes []string
 }
 

@@ -50,7 +50,7 @@ func (e *Expected) check(format Format) *Error {
 		return nil
 	}
 	if len(e.ServiceTypes) == 0 {
-		e.ServiceTypes = ServiceTypes(e.DocType)
+		e.ServiceTypes = serviceTypes[e.DocType]
 	}
 	if len(e.ServiceTypes) == 0 {
 		return rejected(NothingExpected, "no service type is known for the document type")
