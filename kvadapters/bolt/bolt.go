@@ -111,8 +111,7 @@ type Store struct {
 	tasksMu sync.Mutex // guards the map, not the partitions in it
 	tasks   map[kv.Partition]*tasks
 
-	// written counts the writes to the disk since Open, and the commits in them. Tests read it.
-	written struct{ groups, commits atomic.Uint64 }
+	written struct{ groups, commits, largest atomic.Uint64 }
 
 	closing chan struct{}
 	workers sync.WaitGroup
@@ -123,6 +122,13 @@ var (
 	_ kv.KV       = (*Store)(nil)
 	_ kv.Measurer = (*Store)(nil)
 )
+
+// Written returns the number of writes to the disk since Open, the mean number of commits in one, and the
+// largest. Tests and benchmarks use it.
+func (s *Store) Written() (groups uint64, mean float64, largest uint64) {
+	groups = s.written.groups.Load()
+	return groups, float64(s.written.commits.Load()) / float64(max(1, groups)), s.written.largest.Load()
+}
 
 // Get implements kv.KV.
 func (s *Store) Get(ctx context.Context, key kv.Key) (item kv.Item, err error) {

@@ -357,12 +357,15 @@ func (s *Store) rejectQueued() {
 }
 
 func (s *Store) count(group []*change, rejected []error) {
-	s.written.groups.Add(1)
+	commits := uint64(0)
 	for i, c := range group {
 		if !c.sweep && rejected[i] == nil {
-			s.written.commits.Add(1)
+			commits++
 		}
 	}
+	s.written.groups.Add(1)
+	s.written.commits.Add(commits)
+	s.written.largest.Store(max(s.written.largest.Load(), commits))
 }
 
 // groupState has the changes of a group so far. The data in memory is updated only when the group is on

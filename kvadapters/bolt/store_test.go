@@ -102,13 +102,10 @@ func TestCommit_SharedWrite(t *testing.T) {
 	if won != names {
 		t.Errorf("%d commits won %d names", won, names)
 	}
-	if got, want := s.CommitsPerWrite(), (1.0+names)/2; got != want {
-		t.Errorf("%v commits per write, want %v: all waiting commits share one write", got, want)
+	if groups, mean, largest := s.Written(); groups != 2 || mean != (1.0+names)/2 || largest != names {
+		t.Errorf("%d writes, mean %v, largest %d: all waiting commits must share one write", groups, mean,
+			largest)
 	}
-}
-
-func (s *Store) CommitsPerWrite() float64 {
-	return float64(s.written.commits.Load()) / float64(s.written.groups.Load())
 }
 
 func TestCommit_TaskInSharedWrite(t *testing.T) {
