@@ -60,7 +60,9 @@ func (s *settings) oldest() int {
 }
 
 // judge decides by the claims. Approved: every claim says yes. Rejected: a claim says something else. The
-// attempt has failed if a claim is absent or cannot be read, because then the provider has not said no.
+// attempt has failed if a claim is absent or cannot be read, because then the provider has not said no. A no
+// for a higher age than the requested one is a failed attempt as well: it does not show whether the user is
+// old enough.
 //
 // A value of another type, such as the text "true" for true, cannot be read. Where a path leads through a
 // list, each element must say yes: a list of dates of birth means that the provider does not know which one
@@ -79,6 +81,10 @@ func (p proof) judge(claims strictjson.Object, minimumAge int, now time.Time) me
 		}
 	}
 	apply(p.condition, says)
+	if d.Verdict == method.Rejected && p.age > minimumAge {
+		d = denied(method.AttemptFailed, p.setting, p.claim)
+		d.Cause = otherAge
+	}
 	for _, c := range p.require {
 		apply(c, c.says)
 	}
@@ -106,6 +112,7 @@ func (c condition) cause(claims strictjson.Object, verdict method.Verdict) strin
 const (
 	claimAbsent     = "claim_absent" // or null, or a part of the path to it is missing
 	claimUnreadable = "claim_unreadable"
+	otherAge        = string(method.Other)
 )
 
 // denied returns the decision by a claim that does not approve. It has the claim's path and not its value.

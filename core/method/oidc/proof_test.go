@@ -224,6 +224,36 @@ func TestProof_Unconfirmed(t *testing.T) {
 	}
 }
 
+// TestProof_HigherAge: contract 36: a no for a higher age leaves the requested age open, as with wallets.
+func TestProof_HigherAge(t *testing.T) {
+	for _, c := range []struct {
+		minimum int
+		claims  map[string]any
+		want    method.Verdict
+		cause   string
+	}{
+		{18, map[string]any{"is_over_18": false, "country": "DK"}, method.Rejected, ""},
+		{16, map[string]any{"is_over_18": true, "country": "DK"}, method.Approved, ""},
+		{16, map[string]any{"is_over_18": false, "country": "DK"}, method.AttemptFailed, "other_age"},
+		{16, map[string]any{"is_over_18": []bool{true, false}, "country": "DK"}, method.AttemptFailed,
+			"other_age"},
+		{16, map[string]any{"is_over_18": false}, method.AttemptFailed, "other_age"},
+		{16, map[string]any{"is_over_18": false, "country": "SE"}, method.Rejected, ""},
+	} {
+		w := newWalk(t, oidctest.Config{}, settings{"proof": settings{"claim": []string{"is_over_18"},
+			"equals": true, "age": 18,
+			"require": []settings{{"claim": []string{"country"}, "equals": "DK"}}}})
+		w.session.MinimumAge = c.minimum
+		w.provider.Answer(oidctest.Answer{Claims: c.claims})
+		d, err := w.login()
+		wantVerdict(t, fmt.Sprintf("contract 36: at least %d, %v", c.minimum, c.claims), d, err, c.want)
+		if d.Cause != c.cause {
+			t.Errorf("contract 48: at least %d, %v: cause %q, want %q", c.minimum, c.claims, d.Cause,
+				c.cause)
+		}
+	}
+}
+
 // TestProof_Age: an approved session knows which age was proved, and not how old the user is.
 func TestProof_Age(t *testing.T) {
 	yes := settings{"claim": []string{"is_over_21"}, "equals": true, "age": 21}
