@@ -140,7 +140,12 @@ var (
 )
 
 func notThatMethod(endpoint AdminEndpoint) *web.Error {
-	return &web.Error{Code: web.MethodNotAllowed, Allow: slices.Sorted(maps.Keys(endpoint.Operations)),
+	allow := slices.Collect(maps.Keys(endpoint.Operations))
+	if slices.Contains(allow, "GET") {
+		allow = append(allow, "HEAD")
+	}
+	slices.Sort(allow)
+	return &web.Error{Code: web.MethodNotAllowed, Allow: allow,
 		Message: "This path does not take that method."}
 }
 
