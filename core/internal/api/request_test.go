@@ -914,6 +914,22 @@ func TestPublicKey_BrowserOrigins(t *testing.T) {
 	}
 }
 
+// A public key of another integration is rejected with the same error for every callback (contract 9).
+func TestStart_PublicKeyOfAnother(t *testing.T) {
+	w := newFixture(t)
+	const another = "99999999-4d4e-475f-906b-2f11c5eca7bd"
+	for _, callback := range []string{"https://www.publisher.example", "https://elsewhere.example"} {
+		coretest.Must(t, w.Directory.PutIntegration(ctx,
+			integration.Integration{ID: another, PublisherID: "pub_a", Level: "L1", ChallengeAge: 25,
+				Method: sandbox.Name, Webhook: integration.Webhook{Off: true},
+				CallbackOrigins: []string{callback}}, ""))
+		body := strings.Replace(startBody(`"public_key":"`+w.pk+`"`), testUUID, another, 1)
+		if _, e := w.ask((*API).Start, web.StartPath, nil, body); code(e) != web.Forbidden {
+			t.Errorf("contract 9: with %s allowed: %v", callback, e)
+		}
+	}
+}
+
 // The result token is sent to the callback, and anyone can read a public key.
 func TestStart_PublicKeyWithoutOrigins(t *testing.T) {
 	const page = "https://www.publisher.example"

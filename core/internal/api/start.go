@@ -142,7 +142,8 @@ func (c *call) startFields(f *fields, key *integration.Key) (
 			}
 		}
 	}
-	if owned != nil {
+	// A public key of another integration is rejected later. Its holder must not learn the origins from errors.
+	if owned != nil && (!key.Public() || key.IntegrationID == owned.ID) {
 		rules.Origins = owned.CallbackOrigins
 	}
 	if callback := f.required("callback_url"); callback != nil {
