@@ -205,33 +205,6 @@ func TestHandler(t *testing.T) {
 			}
 		})
 	}
-	long := "/verify?flow=" + strings.Repeat("a", 9<<10)
-	for _, c := range []struct {
-		name, path, accept, language string
-		status                       int
-		contentType, text            string
-	}{
-		{"a browser", long, "text/html,*/*;q=0.8", "", 414, "text/html; charset=utf-8",
-			"<h1>This link is too long</h1>"},
-		{"a browser in French", long, "text/html,*/*;q=0.8", "x, en;q=0.5, fr-CH;q=0.9, de;q=2", 414,
-			"text/html; charset=utf-8", "<h1>Ce lien est trop long</h1>"},
-		{"a program", long, "*/*", "", 414, "application/json; charset=utf-8", `"code":"URI_TOO_LONG"`},
-		{"JSON preferred", long, "text/html;q=0.5, application/json", "", 414,
-			"application/json; charset=utf-8", `"code":"URI_TOO_LONG"`},
-		{"a browser at the API", "/api/v1/verify/x" + long, "text/html", "", 414,
-			"application/json; charset=utf-8", `"code":"URI_TOO_LONG"`},
-		{"a pending response", web.PendingPath + long, "text/html", "", 414,
-			"application/json; charset=utf-8", `"code":"URI_TOO_LONG"`},
-		{"the operators' side", "/admin" + long, "text/html", "", 414,
-			"application/json; charset=utf-8", `"code":"URI_TOO_LONG"`},
-	} {
-		a := s.do("GET", s.base+c.path,
-			http.Header{"Accept": {c.accept}, "Accept-Language": {c.language}}, nil)
-		if a.status != c.status || a.header.Get("Content-Type") != c.contentType ||
-			!strings.Contains(string(a.body), c.text) || a.header.Get("X-Request-Id") == "" {
-			t.Errorf("contract 22: %s: %d %v %s", c.name, a.status, a.header, a.body)
-		}
-	}
 	for path, want := range map[string]string{"/healthz": `{"status":"ok"}`, "/readyz": `{"status":"ok"}`} {
 		if a := s.do("GET", s.base+path, nil, nil); a.status != 200 ||
 			strings.TrimSpace(string(a.body)) != want {
@@ -262,6 +235,38 @@ func TestHandler(t *testing.T) {
 		`"path":"/admin/v1/keys/…/…/…"`, `"path":"/admin/v1/integrations/` + trace + `"`,
 	} {
 		wait.Until(t, text+" in the log", func() bool { return strings.Contains(server.Log(), text) })
+	}
+}
+
+// Contract 22: a person gets a page, and a program gets JSON, for what the handler itself rejects.
+func TestHandler_Page(t *testing.T) {
+	s, _ := deploy(t, newInbox(t), nil)
+	long := "/verify?flow=" + strings.Repeat("a", 9<<10)
+	for _, c := range []struct {
+		name, path, accept, language string
+		status                       int
+		contentType, text            string
+	}{
+		{"a browser", long, "text/html,*/*;q=0.8", "", 414, "text/html; charset=utf-8",
+			"<h1>This link is too long</h1>"},
+		{"a browser in French", long, "text/html,*/*;q=0.8", "x, en;q=0.5, fr-CH;q=0.9, de;q=2", 414,
+			"text/html; charset=utf-8", "<h1>Ce lien est trop long</h1>"},
+		{"a program", long, "*/*", "", 414, "application/json; charset=utf-8", `"code":"URI_TOO_LONG"`},
+		{"JSON preferred", long, "text/html;q=0.5, application/json", "", 414,
+			"application/json; charset=utf-8", `"code":"URI_TOO_LONG"`},
+		{"a browser at the API", "/api/v1/verify/x" + long, "text/html", "", 414,
+			"application/json; charset=utf-8", `"code":"URI_TOO_LONG"`},
+		{"a pending response", web.PendingPath + long, "text/html", "", 414,
+			"application/json; charset=utf-8", `"code":"URI_TOO_LONG"`},
+		{"the operators' side", "/admin" + long, "text/html", "", 414,
+			"application/json; charset=utf-8", `"code":"URI_TOO_LONG"`},
+	} {
+		a := s.do("GET", s.base+c.path,
+			http.Header{"Accept": {c.accept}, "Accept-Language": {c.language}}, nil)
+		if a.status != c.status || a.header.Get("Content-Type") != c.contentType ||
+			!strings.Contains(string(a.body), c.text) || a.header.Get("X-Request-Id") == "" {
+			t.Errorf("contract 22: %s: %d %v %s", c.name, a.status, a.header, a.body)
+		}
 	}
 }
 

@@ -177,6 +177,16 @@ func TestPorts_RoundTrip(t *testing.T) {
 	if err := store.Commit(ctx, tx); !errors.As(err, &conflict) || !reflect.DeepEqual(conflict, p.err) {
 		t.Errorf("a conflict comes back as %v", err)
 	}
+}
+
+// An error of a request keeps its reason and its text.
+func TestPorts_FetchError(t *testing.T) {
+	p := &port{}
+	carry := p.ports()
+	fetcher := effect.Fetcher(func(k abi.Kind, body []byte) (abi.Status, []byte) {
+		return carry.Do(ctx, k, body)
+	})
+	request := host.FetchRequest{Method: "POST", URL: "https://shop.example"}
 	for _, c := range []struct {
 		err    error
 		reason string

@@ -142,7 +142,7 @@ func (c *call) startFields(f *fields, key *integration.Key) (
 			}
 		}
 	}
-	// A public key of another integration is rejected later. Its holder must not learn the origins from errors.
+	// A public key of another integration is rejected later. Its holder must not learn origins from errors.
 	if owned != nil && (!key.Public() || key.IntegrationID == owned.ID) {
 		rules.Origins = owned.CallbackOrigins
 	}
