@@ -20,7 +20,7 @@ import (
 )
 
 // TestEncryptedIDTokens: each engine decrypts ID tokens and userinfo with the method's private key (contract
-// 36). A token that is not encrypted decides nothing.
+// 36). A token that is not encrypted is a failed attempt.
 func TestEncryptedIDTokens(t *testing.T) {
 	t.Parallel()
 	ec, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -85,8 +85,8 @@ func (h *Hosted) comeBack(ctx context.Context, req *web.Request, name string) pa
 	if v.record.Terminal() {
 		v.countLate()
 	}
-	// A return that is too late, or whose method the integration no longer offers, sends no request. Nor does
-	// one whose method now is of a kind without returns.
+	// A return that is too late, or whose method the integration no longer offers, sends no request,
+	// and neither does one whose method now is of a kind without returns.
 	switch {
 	case v.record.Terminal() || s.Attempt != v.record.Attempts:
 		return v.seeOther(v.url())

@@ -250,7 +250,7 @@ func try(t *testing.T, l Language, source string) (ready bool, reasons []string)
 		}
 	}
 	attack(t, l, "127.0.0.1:"+port)
-	if whole && (l.ID == "python" || l.ID == "go") { // the others have a limit of their own
+	if whole && (l.ID == "python" || l.ID == "go") { // the others have a limit
 		stall(t, l, "127.0.0.1:"+port)
 	}
 	now := time.Now()

@@ -136,7 +136,7 @@ func TestReadPrivate_ClosedDirectory(t *testing.T) {
 	}
 }
 
-// A pipe with a writer has the secret. One without a writer does not block the program.
+// A pipe with a writer has the secret. Without a writer, it does not block the program.
 func TestReadPrivate_Pipe(t *testing.T) {
 	t.Parallel()
 	fifo := filepath.Join(t.TempDir(), "fifo")
