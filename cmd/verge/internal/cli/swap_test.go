@@ -362,7 +362,7 @@ func (r *rejecting) rejectsBefore(t *testing.T) {
 		t.Fatal(err)
 	}
 	req.Header.Set("Authorization", "Bearer "+testToken)
-	if status, header, body, err := r.do(req); status != 405 || header.Get("Allow") != "GET, POST" {
+	if status, header, body, err := r.do(req); status != 405 || header.Get("Allow") != "GET, HEAD, POST" {
 		t.Errorf("%d %v %s %v", status, header, body, err)
 	}
 }

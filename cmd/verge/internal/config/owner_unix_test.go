@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/spf13/afero"
+
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 // foreignFs is a file system in which another user owns the file at path.
@@ -150,7 +152,7 @@ func TestReadPrivate_Pipe(t *testing.T) {
 	written := make(chan error, 1)
 	go func() { written <- os.WriteFile(fifo, []byte("late"), 0) }()
 	b, err := ReadPrivate(afero.NewOsFs(), fifo)
-	if err := errors.Join(err, <-written); err != nil || string(b) != "late" {
+	if err := errors.Join(err, wait.For(written)); err != nil || string(b) != "late" {
 		t.Errorf("with a late writer: %q, %v", b, err)
 	}
 	r, w, err := os.Pipe()
@@ -164,7 +166,7 @@ func TestReadPrivate_Pipe(t *testing.T) {
 		written <- errors.Join(err, w.Close())
 	}()
 	b, err = ReadPrivate(afero.NewOsFs(), fmt.Sprintf("/dev/fd/%d", r.Fd()))
-	if err := errors.Join(err, <-written); err != nil || string(b) != "slow" {
+	if err := errors.Join(err, wait.For(written)); err != nil || string(b) != "slow" {
 		t.Errorf("a process substitution: %q, %v", b, err)
 	}
 }
