@@ -238,8 +238,8 @@ var listErrors = []struct {
 	{
 		liststore.ErrFuture,
 		"dates",
-		"The dates of the list are in the future, or its next update is before its " +
-			"issue; nothing was changed. Check the clock of this service.",
+		"The list is dated in the future, or its next update is before its issue or more than two years " +
+			"away; nothing was changed. Check the clock of this service and the list's dates.",
 	},
 	{
 		liststore.ErrTooMany,
