@@ -31,8 +31,7 @@ const maxServiceName = 40
 func (c Config) validateBrand(wrong *problem.List) {
 	name := c.ServiceName
 	if utf8.RuneCountInString(name) > maxServiceName || name != strings.TrimSpace(name) ||
-		!utf8.ValidString(name) ||
-		strings.ContainsFunc(name, brand.Unprintable) {
+		!brand.IsPrintable(name) {
 		wrong.Add("ServiceName", "%q must be 1 to %d characters that can be seen, without space at its ends",
 			name, maxServiceName)
 	}

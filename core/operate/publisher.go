@@ -137,12 +137,9 @@ func (o *Operations) applyTo(p *integration.Publisher, in PublisherInput, wrong 
 }
 
 // isOurs reports whether a name is the one of the service, in any case, with any spaces and with characters
-// that names may have (brand.Unprintable) and that are not seen: joiners, variation selectors, fillers.
+// that a name may have and that are not seen.
 func (o *Operations) isOurs(name string) bool {
-	unseen := func(r rune) bool {
-		return unicode.IsSpace(r) || !unicode.IsGraphic(r) || r == '\u2800' || // braille without a dot
-			unicode.In(r, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point)
-	}
+	unseen := func(r rune) bool { return unicode.IsSpace(r) || brand.IsUnseen(r) }
 	plain := func(s string) string { return strings.ToLower(strings.Join(strings.FieldsFunc(s, unseen), "")) }
 	return name != "" && plain(name) == plain(o.ServiceName)
 }
@@ -208,7 +205,7 @@ func (i *invalid) name(field, text string) string {
 	switch {
 	case text == "":
 		i.add(field, "required", "Give it a name.")
-	case !utf8.ValidString(text) || strings.ContainsFunc(text, brand.Unprintable):
+	case !brand.IsPrintable(text):
 		i.add(field, "value", "A name has letters, digits, spaces and signs, "+
 			"and no characters that cannot be seen.")
 	case utf8.RuneCountInString(text) > brand.MaxName:

@@ -238,7 +238,7 @@ func TestHandler(t *testing.T) {
 	}
 }
 
-// Contract 22: a person gets a page, and a program gets JSON, for what the handler itself rejects.
+// Contract 22: if the handler itself rejects a request, a person gets a page, and a program gets JSON.
 func TestHandler_Page(t *testing.T) {
 	s, _ := deploy(t, newInbox(t), nil)
 	long := "/verify?flow=" + strings.Repeat("a", 9<<10)

@@ -17,7 +17,7 @@ func NameProblem(name string) string {
 		return ""
 	case name != strings.TrimSpace(name):
 		return "name has space at its ends"
-	case !utf8.ValidString(name) || strings.ContainsFunc(name, Unprintable):
+	case !IsPrintable(name):
 		return "name has characters that cannot be seen; " +
 			"write it on one line, in letters, digits, spaces and signs"
 	case n > MaxName:
@@ -26,7 +26,21 @@ func NameProblem(name string) string {
 	return ""
 }
 
-// Unprintable reports whether a character is not allowed in a name: line breaks and invisible characters,
-// such as those that change the direction of the text. The two joiners that some scripts need inside a word
-// are allowed.
-func Unprintable(r rune) bool { return !unicode.IsGraphic(r) && r != '\u200c' && r != '\u200d' }
+// IsPrintable reports whether a name is valid UTF-8 without line breaks and invisible characters, such as
+// those that change the direction of the text. The two joiners that some scripts need inside a word, and the
+// selectors that choose the form of a sign, are allowed next to characters that people see.
+func IsPrintable(name string) bool {
+	forbidden := func(r rune) bool {
+		return IsUnseen(r) && r != '\u200c' && r != '\u200d' && !unicode.Is(unicode.Variation_Selector, r)
+	}
+	seen := func(r rune) bool { return !IsUnseen(r) }
+	return utf8.ValidString(name) && !strings.ContainsFunc(name, forbidden) &&
+		(name == "" || strings.ContainsFunc(name, seen))
+}
+
+// IsUnseen reports whether a character is invisible: controls, joiners, selectors, and the fillers
+// of some scripts, which Unicode counts as letters or signs. A space is seen.
+func IsUnseen(r rune) bool {
+	return !unicode.IsGraphic(r) || r == '\u2800' || // braille without a dot
+		unicode.In(r, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point)
+}

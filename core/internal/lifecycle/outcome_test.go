@@ -62,7 +62,8 @@ func TestOutcome_Commits(t *testing.T) {
 		{"contract 18: no outcome", session.Life, "", session.Expired, 1},
 		{"contract 18: no outcome, while a request can be active", session.Life + MinOutcomeLife - 1, "",
 			session.Expired, 1},
-		{"contract 21: no outcome any more", session.Life + MinOutcomeLife, "", session.Expired, 0},
+		{"contract 21: the life of an outcome may be over", session.Life + MinOutcomeLife, "",
+			session.Expired, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newFixture(t)

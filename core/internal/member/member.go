@@ -128,7 +128,7 @@ func checkName(wrong *problem.List, name string) {
 	switch {
 	case strings.TrimSpace(name) == "":
 		wrong.Add("name", "name is missing; people see it in the list of members and in the audit")
-	case !utf8.ValidString(name) || strings.ContainsFunc(name, brand.Unprintable):
+	case !brand.IsPrintable(name):
 		wrong.Add("name", "name has characters that cannot be shown; write it on one line")
 	case utf8.RuneCountInString(name) > brand.MaxName:
 		wrong.Add("name", "name has %d characters; it may have at most %d", utf8.RuneCountInString(name),

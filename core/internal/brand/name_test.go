@@ -1,0 +1,27 @@
+package brand
+
+import "testing"
+
+// Contract 52: all characters of a name can be seen, except those that the ones next to them need.
+func TestIsPrintable(t *testing.T) {
+	for name, want := range map[string]bool{
+		"":                        true,
+		"Acme & Söhne 7":          true,
+		"می\u200cخ":               true, // a joiner inside a word
+		"Heart \u2764\ufe0f":      true, // the form of an emoji
+		"a\nb":                    false,
+		"a\u202eb":                false, // direction of the text
+		"a\xff":                   false,
+		"Shop\u3164":              false, // Hangul filler
+		"\u115f\u1160":            false,
+		"a\u2800b":                false,
+		"a\u034fb":                false,
+		"\u200c":                  false,
+		"\u200d\ufe0f":            false,
+		"\U000e0041\U000e0042abc": false, // tags
+	} {
+		if got := IsPrintable(name); got != want {
+			t.Errorf("contract 52: %+q is printable: %v, want %v", name, got, want)
+		}
+	}
+}
