@@ -44,7 +44,7 @@ func newBrowser(t *testing.T) *browser {
 	b := &browser{fixture: newFixture(t), t: t, axe: string(axe)}
 	server := httptest.NewServer(b)
 	t.Cleanup(server.Close)
-	b.url, b.BaseURL = server.URL, server.URL
+	b.url, b.BaseURL, b.Operations.BaseURL = server.URL, server.URL, server.URL
 	b.starts.Dev, b.Operations.Dev = true, true // test sessions return to the console, at an http address
 	allocator, stop := chromedp.NewExecAllocator(context.Background(),
 		append(chromedp.DefaultExecAllocatorOptions[:],
