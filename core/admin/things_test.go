@@ -141,6 +141,8 @@ var rows = map[string]row{
 		path: "deliveries/PLACE/resend?integration_id=SHOP",
 	},
 
+	"GET " + operate.ListSessions.Path: {does: "FinishedSessions", viewer: true,
+		path: "sessions?publisher_id=pub_a&outcome=completed"},
 	"GET " + operate.ReadSession.Path: {does: "Session", viewer: true, path: "sessions/SESSION"},
 	"GET " + operate.ReadUsage.Path: {does: "Usage", viewer: true,
 		path: "usage?integration_id=SHOP&from=2026-11-01&to=2026-11-20"},
@@ -219,8 +221,7 @@ var elsewhere = map[string]string{
 	"PlanSite":    "site with dry_run",
 	"Entry":       "for the console",
 
-	"FinishedSessions":   "for the console",
-	"PublisherUsage":     "for the console",
+	"PublisherUsage":     "usage with publisher_id",
 	"ActiveIntegrations": "for the overview and the console",
 	"SecretKeys":         "for the overview and the console",
 	"WithMisread":        "Admin.operations calls it",

@@ -74,7 +74,7 @@ func TestInputs_Missing(t *testing.T) {
 	}{
 		{"a field of the body", "POST", OfPublisher{}, false},
 		{"a parameter that a body would need", "GET", OfPublisher{}, false},
-		{"a parameter", "GET", UsageQuery{}, true},
+		{"a parameter", "GET", FinishedQuery{}, true},
 		{"a time and a list", "POST", TrustListInput{}, false},
 	} {
 		misread, err := read(Request{}, c.method, reflect.New(reflect.TypeOf(c.in)).Elem())

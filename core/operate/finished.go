@@ -13,36 +13,38 @@ import (
 
 // FinishedSession is a session that has ended. It has nothing about the user.
 type FinishedSession struct {
-	ID          string
-	Integration string
-	Level       string
-	Outcome     string // one of host's Outcome constants
-	Method      string // the last method that the user tried; "": none
-	Started     time.Time
-	Ended       time.Time
+	ID          string    `json:"session_id"`
+	Integration string    `json:"integration_id"`
+	Level       string    `json:"level"`
+	Outcome     string    `json:"outcome"`          // one of host's Outcome constants
+	Method      string    `json:"method,omitempty"` // the last method that the user tried; "": none
+	Started     time.Time `json:"started_at"`
+	Ended       time.Time `json:"ended_at"`
 }
 
-// FinishedQuery selects finished sessions. An empty field selects all.
+// FinishedQuery selects finished sessions of a publisher. Any other empty field selects all.
 type FinishedQuery struct {
-	Integration     string
-	Outcome, Method string
-	From, To        string // days, both included
+	Publisher   string `query:"publisher_id" need:"Required: the id of a publisher."`
+	Integration string `query:"integration_id"`
+	Outcome     string `query:"outcome"`
+	Method      string `query:"method"` // the last method that the user tried
+	From        string `query:"from"`   // the first day of the end, such as 2026-11-20
+	To          string `query:"to"`     // the last day
 	Cursor
 }
 
-// Empty reports whether the query selects all.
-func (q FinishedQuery) Empty() bool {
-	q.Cursor = Cursor{}
-	return q == FinishedQuery{}
+// All reports whether the query selects all sessions of the publisher.
+func (q FinishedQuery) All() bool {
+	return q == FinishedQuery{Publisher: q.Publisher, Cursor: q.Cursor}
 }
 
 // FinishedSessions lists the sessions of a publisher that have ended, the latest end first (contract 44).
-func (o *Operations) FinishedSessions(ctx context.Context, who Actor, publisher string, q FinishedQuery) (
+func (o *Operations) FinishedSessions(ctx context.Context, who Actor, q FinishedQuery) (
 	Page[FinishedSession], error) {
-	if _, err := o.Publisher(ctx, who, publisher); err != nil {
+	if _, err := o.Publisher(ctx, who, q.Publisher); err != nil {
 		return Page[FinishedSession]{}, err
 	}
-	if err := who.may(sessionRead, publisher); err != nil {
+	if err := who.may(sessionRead, q.Publisher); err != nil {
 		return Page[FinishedSession]{}, err
 	}
 	var wrong invalid
@@ -57,7 +59,7 @@ func (o *Operations) FinishedSessions(ctx context.Context, who Actor, publisher 
 		return Page[FinishedSession]{}, err
 	}
 	list := finished.List{Host: o.Host, Partitions: o.Partitions}
-	found, err := list.Read(ctx, finished.Query{Publisher: publisher, From: from, To: to,
+	found, err := list.Read(ctx, finished.Query{Publisher: q.Publisher, From: from, To: to,
 		Integration: q.Integration, Outcome: q.Outcome, Method: q.Method, After: q.After, Limit: q.limit()})
 	if errors.Is(err, finished.ErrCursor) {
 		return Page[FinishedSession]{}, badCursor
@@ -75,6 +77,12 @@ func (o *Operations) FinishedSessions(ctx context.Context, who Actor, publisher 
 // the publisher has more integrations than are added up.
 func (o *Operations) PublisherUsage(ctx context.Context, who Actor, publisher, from, to string) (
 	days []usage.Day, more bool, err error) {
+	if _, err := o.Publisher(ctx, who, publisher); err != nil {
+		return nil, false, err
+	}
+	if err := who.may(usageRead, publisher); err != nil {
+		return nil, false, err
+	}
 	page, err := o.Integrations(ctx, who, publisher, Search{Cursor: Cursor{Limit: MaxLimit}})
 	if err != nil {
 		return nil, false, err
@@ -87,9 +95,6 @@ func (o *Operations) PublisherUsage(ctx context.Context, who Actor, publisher, f
 		days = append(days, usage.Day{Day: day})
 	}
 	for _, i := range page.Items {
-		if err := who.may(usageRead, i.PublisherID); err != nil {
-			return nil, false, err
-		}
 		each, err := o.Counted.Read(ctx, i.ID, first, last)
 		if err != nil {
 			return nil, false, err

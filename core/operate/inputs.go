@@ -157,9 +157,11 @@ func eventID(event string) error {
 	return nil
 }
 
-// UsageQuery selects days of an integration. "" is 29 days ago, and today.
+// UsageQuery selects days of an integration, or of all integrations of a publisher. "" is 29 days ago, and
+// today.
 type UsageQuery struct {
-	Integration string `query:"integration_id" need:"Required: the id of an integration."`
+	Integration string `query:"integration_id"`
+	Publisher   string `query:"publisher_id"`
 	From        string `query:"from"`
 	To          string `query:"to"`
 	Format      string `query:"format"` // csv, or "" for JSON

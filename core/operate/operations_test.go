@@ -301,7 +301,7 @@ var calls = map[string]row{
 		return err
 	}, false},
 	"FinishedSessions": {sessionRead, "o v a d r", func(w *fixture, who Actor, _ sample) error {
-		_, err := w.FinishedSessions(ctx, who, pubA, FinishedQuery{})
+		_, err := w.FinishedSessions(ctx, who, FinishedQuery{Publisher: pubA})
 		return err
 	}, false},
 	"PublisherUsage": {usageRead, "o v a d r", func(w *fixture, who Actor, _ sample) error {

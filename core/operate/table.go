@@ -1,6 +1,7 @@
 package operate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"reflect"
@@ -22,6 +23,7 @@ const (
 	integrations = Prefix + "integrations"
 	keys         = Prefix + "keys"
 	deliveries   = Prefix + "deliveries"
+	sessions     = Prefix + "sessions"
 	trustLists   = Prefix + "trust-lists"
 	passkeys     = Prefix + "passkeys"
 	members      = Prefix + "members"
@@ -262,22 +264,29 @@ var (
 			return o.Undelivered(ctx, who)
 		}}
 
+	// ListSessions: List finished sessions
+	// The sessions of a publisher that have ended, the latest end first, with filters for the integration,
+	// the outcome, the last method that the user tried, and the days of the end (UTC). A response may have
+	// fewer than `limit` sessions and a `next`: it reads about 2,000 entries.
+	// 200: Finished sessions.
+	ListSessions = &Endpoint[FinishedQuery, Page[FinishedSession]]{Name: "listSessions", Method: "GET",
+		Path: sessions, List: "sessions", right: sessionRead, thing: "publisher",
+		do: (*Operations).FinishedSessions}
+
 	// ReadSession: Read a session
 	// The response never contains the state, the user id or personal data.
 	// 200: The session.
 	ReadSession = &Endpoint[string, Session]{Name: "readSession", Method: "GET",
-		Path: Prefix + "sessions/{session}", right: sessionRead, thing: "session",
+		Path: sessions + "/{session}", right: sessionRead, thing: "session",
 		do: (*Operations).Session}
 
 	// ReadUsage: Read usage
-	// The sessions of an integration by day and outcome.
+	// The sessions of an integration, or of the first 200 integrations of a publisher, by day and outcome.
+	// `more` is true if the publisher has other integrations.
 	// 200: One entry a day, including the first and the last.
 	ReadUsage = &Endpoint[UsageQuery, Usage]{Name: "readUsage", Method: "GET",
 		Path: Prefix + "usage", right: usageRead, thing: "publisher or integration",
-		do: func(o *Operations, ctx context.Context, who Actor, in UsageQuery) (Usage, error) {
-			days, err := o.Usage(ctx, who, in.Integration, in.From, in.To)
-			return Usage{query: in, days: days}, err
-		}}
+		do: (*Operations).usage}
 
 	// ReadReport: Read the report for regulators
 	// Methods, settings and their changes, outcomes and retention, without data of persons: as JSON and as a
@@ -469,7 +478,7 @@ func Endpoints() []Served {
 		ListIntegrations, CreateIntegration, ReadIntegration, ChangeIntegration, ArchiveIntegration,
 		StageWebhook, DropStaged, RotateSecret, TestWebhook, SendTestEvent, StartTestSession, ListKeys,
 		CreateKey, RevokeKey, anyDeliveries{ListDeliveries}, ReadDelivery, Resend, ListUndelivered,
-		ReadSession, ReadUsage, ReadReport, CountPasskeys, EndPasskeys, ListMembers, ChangeRole,
+		ListSessions, ReadSession, ReadUsage, ReadReport, CountPasskeys, EndPasskeys, ListMembers, ChangeRole,
 		SignOutMember, RemoveMember, ListInvitations, Invite, WithdrawInvitation, CreateLink, ListOperators,
 		CreateOperator, ReadSelf, RevokeOperator, ListAudit, ListMethods, ListTrustLists, LoadTrustList,
 		ApplySite,
@@ -564,9 +573,28 @@ type Applied struct {
 	Differences []Difference `json:"differences"`
 }
 
-// Usage has the sessions of an integration by day.
+// usage returns the usage of an integration, or of a publisher.
+func (o *Operations) usage(ctx context.Context, who Actor, in UsageQuery) (u Usage, err error) {
+	u.query = in
+	switch {
+	case in.Integration == "" && in.Publisher == "":
+		return u, errInvalid(web.FieldError{Field: "integration_id", Code: "required",
+			Message: "Required: the id of an integration, or that of a publisher in publisher_id."})
+	case in.Integration != "" && in.Publisher != "":
+		return u, errInvalid(web.FieldError{Field: "publisher_id", Code: "value",
+			Message: "Use either integration_id or publisher_id."})
+	case in.Publisher != "":
+		u.days, u.More, err = o.PublisherUsage(ctx, who, in.Publisher, in.From, in.To)
+	default:
+		u.days, err = o.Usage(ctx, who, in.Integration, in.From, in.To)
+	}
+	return u, err
+}
+
+// Usage has the sessions of an integration, or of a publisher, by day.
 type Usage struct {
 	Days []usageDay `json:"days"`
+	More bool       `json:"more,omitempty"` // the publisher has integrations that are not counted
 
 	query UsageQuery
 	days  []usage.Day
@@ -581,7 +609,7 @@ type usageDay struct {
 func (u Usage) response() (*web.Response, error) {
 	if u.query.Format == "csv" {
 		var b strings.Builder
-		if err := usage.WriteCSV(&b, u.query.Integration, u.days); err != nil {
+		if err := usage.WriteCSV(&b, cmp.Or(u.query.Integration, "all"), u.days); err != nil {
 			return nil, err
 		}
 		return &web.Response{Status: 200, Body: []byte(b.String()), Header: web.Header{

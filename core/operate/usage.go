@@ -85,7 +85,8 @@ func (o *Operations) Overview(ctx context.Context, who Actor, publisher string) 
 	if err != nil {
 		return Overview{}, err
 	}
-	recent, err := o.FinishedSessions(ctx, who, publisher, FinishedQuery{Cursor: Cursor{Limit: MaxLimit}})
+	recent, err := o.FinishedSessions(ctx, who, FinishedQuery{Publisher: publisher,
+		Cursor: Cursor{Limit: MaxLimit}})
 	if err != nil {
 		return Overview{}, err
 	}

@@ -59,12 +59,22 @@ func TestOperators(t *testing.T) {
 	if shown := list(t, deliveries, "deliveries"); len(shown) != 1 || shown[0]["session_id"] != id {
 		t.Errorf("contract 27: %s", deliveries.Body)
 	}
-	days := list(t, h.Admin("GET", fmt.Sprintf("/admin/v1/usage?integration_id=%s", shop["id"]), nil), "days")
-	today := days[len(days)-1]
-	counts, _ := today["counts"].(map[string]any)
-	if today["day"] != host.DayOf(h.Now()).String() || counts["started"] != 1.0 ||
-		counts["completed"] != 1.0 {
-		t.Errorf("contract 44: %v", today)
+	for outcome, want := range map[string]int{"completed": 1, "cancelled": 0} {
+		finished := list(t, h.Admin("GET", fmt.Sprintf("/admin/v1/sessions?publisher_id=%s&outcome=%s",
+			publisher["id"], outcome), nil), "sessions")
+		if len(finished) != want || want > 0 && (finished[0]["session_id"] != id ||
+			finished[0]["outcome"] != outcome || finished[0]["method"] != "sandbox") {
+			t.Errorf("contract 44: finished sessions that are %s: %v", outcome, finished)
+		}
+	}
+	for name, of := range map[string]any{"integration_id": shop["id"], "publisher_id": publisher["id"]} {
+		days := list(t, h.Admin("GET", fmt.Sprintf("/admin/v1/usage?%s=%s", name, of), nil), "days")
+		today := days[len(days)-1]
+		counts, _ := today["counts"].(map[string]any)
+		if today["day"] != host.DayOf(h.Now()).String() || counts["started"] != 1.0 ||
+			counts["completed"] != 1.0 {
+			t.Errorf("contract 44: %s: %v", name, today)
+		}
 	}
 	overview := ok("GET", fmt.Sprintf("publishers/%s/overview", publisher["id"]), nil)
 	for _, each := range overview["steps"].([]any) {

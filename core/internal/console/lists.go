@@ -148,10 +148,11 @@ func showSessions(v *visit) (view, error) {
 		return view{}, err
 	}
 	d := pages.SessionsData{Integrations: all, Methods: operate.MethodsOf(v.Operations.Catalog),
-		After: v.query.Get("after"), Filter: operate.FinishedQuery{Integration: v.query.Get("integration"),
-			Outcome: v.query.Get("outcome"), Method: v.query.Get("method"), From: v.query.Get("from"),
-			To: v.query.Get("to"), Cursor: v.cursor()}}
-	d.Page, err = v.Operations.FinishedSessions(v.ctx, v.who(), v.publisher.ID, d.Filter)
+		After: v.query.Get("after"), Filter: operate.FinishedQuery{Publisher: v.publisher.ID,
+			Integration: v.query.Get("integration"), Outcome: v.query.Get("outcome"),
+			Method: v.query.Get("method"), From: v.query.Get("from"), To: v.query.Get("to"),
+			Cursor: v.cursor()}}
+	d.Page, err = v.Operations.FinishedSessions(v.ctx, v.who(), d.Filter)
 	status, err := v.misfiltered("sessions", err)
 	if err != nil {
 		return view{}, err

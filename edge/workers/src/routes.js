@@ -81,6 +81,7 @@ export const adminRoutes = [
   { methods: ["GET","HEAD"], pattern: "/admin/v1/deliveries/{id}", label: "admin", maxBody: 16384 },
   { methods: ["POST"], pattern: "/admin/v1/deliveries/{id}/resend", label: "admin", maxBody: 16384 },
   { methods: ["GET","HEAD"], pattern: "/admin/v1/undelivered", label: "admin", maxBody: 16384 },
+  { methods: ["GET","HEAD"], pattern: "/admin/v1/sessions", label: "admin", maxBody: 16384 },
   { methods: ["GET","HEAD"], pattern: "/admin/v1/sessions/{session}", label: "admin", maxBody: 16384 },
   { methods: ["GET","HEAD"], pattern: "/admin/v1/usage", label: "admin", maxBody: 16384 },
   { methods: ["GET","HEAD"], pattern: "/admin/v1/report", label: "admin", maxBody: 16384 },

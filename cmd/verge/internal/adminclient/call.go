@@ -43,22 +43,41 @@ func All[In, T any](ctx context.Context, c *Client, e *operate.Endpoint[In, oper
 	all := []T{}
 	r.Query.Set("limit", strconv.Itoa(operate.MaxLimit))
 	for {
-		var page map[string]json.RawMessage
-		if err := c.send(ctx, e.Method, path+"?"+r.Query.Encode(), jsonHeader(), nil, &page); err != nil {
+		items, next, err := part[T](ctx, c, e.List, path+"?"+r.Query.Encode())
+		if err != nil {
 			return nil, err
 		}
-		var items []T
-		if err := json.Unmarshal(page[e.List], &items); err != nil {
-			return nil, fmt.Errorf(
-				"the response of %s is not the expected JSON, does it run another release? %w", c.base, err)
-		}
 		all = append(all, items...)
-		var next string
-		if len(page["next"]) == 0 || json.Unmarshal(page["next"], &next) != nil || next == "" {
+		if next == "" {
 			return all, nil
 		}
 		r.Query.Set("after", next)
 	}
+}
+
+// Page reads one page of a list. next is the cursor of the next page, "" on the last one.
+func Page[In, T any](ctx context.Context, c *Client, e *operate.Endpoint[In, operate.Page[T]], in In) (
+	items []T, next string, err error) {
+	_, target, err := e.Request(in)
+	if err != nil {
+		return nil, "", err
+	}
+	return part[T](ctx, c, e.List, target)
+}
+
+func part[T any](ctx context.Context, c *Client, list, target string) (items []T, next string, err error) {
+	var page map[string]json.RawMessage
+	if err := c.send(ctx, "GET", target, jsonHeader(), nil, &page); err != nil {
+		return nil, "", err
+	}
+	if err = json.Unmarshal(page[list], &items); err == nil && len(page["next"]) > 0 {
+		err = json.Unmarshal(page["next"], &next)
+	}
+	if err != nil {
+		err = fmt.Errorf("the response of %s is not the expected JSON, does it run another release? %w",
+			c.base, err)
+	}
+	return items, next, err
 }
 
 // DeadLetters lists the dead letters of all publishers: events that were not delivered.
@@ -75,20 +94,6 @@ func ofAll(state string) operate.DeliveryQuery {
 	return operate.DeliveryQuery{State: state}
 }
 
-// DeliveryPage is one page of the deliveries of an integration.
-type DeliveryPage struct {
-	Deliveries []operate.Delivery `json:"deliveries"`
-	Next       string             `json:"next"` // the cursor of the next page
-}
-
-// Deliveries returns one page of the deliveries of an integration, the latest first. after is the Next of the
-// previous page.
-func (c *Client) Deliveries(ctx context.Context, q operate.DeliveryQuery, after string) (*DeliveryPage,
-	error) {
-	q.Cursor = operate.Cursor{After: after, Limit: 50}
-	return doAs[DeliveryPage](ctx, c, operate.ListDeliveries, q)
-}
-
 // UsageCSV returns the usage of an integration as CSV.
 func (c *Client) UsageCSV(ctx context.Context, q operate.UsageQuery) ([]byte, error) {
 	q.Format = "csv"
@@ -97,16 +102,4 @@ func (c *Client) UsageCSV(ctx context.Context, q operate.UsageQuery) ([]byte, er
 		return nil, err
 	}
 	return *text, nil
-}
-
-// AuditPage is one page of the audit.
-type AuditPage struct {
-	Entries []operate.AuditEntry `json:"audit"`
-	Next    string               `json:"next"` // the cursor of the next page
-}
-
-// Audit returns one page of the audit, the latest first: of one publisher, or of all if publisher is "".
-func (c *Client) Audit(ctx context.Context, publisher, after string) (*AuditPage, error) {
-	return doAs[AuditPage](ctx, c, operate.ListAudit,
-		operate.PublisherQuery{Publisher: publisher, Cursor: operate.Cursor{After: after, Limit: 100}})
 }

@@ -53,13 +53,14 @@ func newThings(t *testing.T, c *adminclient.Client, url string) (m made) {
 	sent, err := adminclient.Do(ctx, c, operate.SendTestEvent,
 		operate.TestEventInput{Integration: m.i.ID, Type: "verification.completed"})
 	must(err)
-	events, err := c.Deliveries(ctx, operate.DeliveryQuery{Integration: m.i.ID}, "")
+	events, next, err := adminclient.Page(ctx, c, operate.ListDeliveries,
+		operate.DeliveryQuery{Integration: m.i.ID})
 	must(err)
-	if m.i.Secret == "" || invited.Link == "" || sent.URL != url || len(events.Deliveries) != 1 {
+	if m.i.Secret == "" || invited.Link == "" || sent.URL != url || len(events) != 1 || next != "" {
 		t.Fatalf("%+v, %+v, %+v, %+v", m.i, invited, sent, events)
 	}
 	m.key, m.invitation, m.token, m.session = key.Info.ID, invited.ID, token.Info.ID, session.ID
-	m.place = events.Deliveries[0].Place
+	m.place = events[0].Place
 	return m
 }
 
@@ -109,20 +110,11 @@ func others(m made) map[string]request {
 			_, err := c.WaitingDeliveries(ctx)
 			return err
 		},
-		"Deliveries": func(ctx context.Context, c *adminclient.Client) error {
-			dead := operate.DeliveryQuery{Integration: i, State: operate.DeliveryDead}
-			_, err := c.Deliveries(ctx, dead, "")
-			return err
-		},
 		"UsageCSV": func(ctx context.Context, c *adminclient.Client) error {
 			text, err := c.UsageCSV(ctx, operate.UsageQuery{Integration: i})
 			if err == nil && !strings.HasPrefix(string(text), "integration_id,") {
 				err = fmt.Errorf("it is no CSV: %s", text)
 			}
-			return err
-		},
-		"Audit": func(ctx context.Context, c *adminclient.Client) error {
-			_, err := c.Audit(ctx, m.p.ID, "")
 			return err
 		},
 	}
@@ -160,7 +152,13 @@ func TestClient_Endpoints(t *testing.T) {
 		do(operate.ListUndelivered, struct{}{}),
 		do(operate.ReadDelivery, at),
 		do(operate.ReadSession, m.session),
+		all(operate.ListSessions, operate.FinishedQuery{Publisher: p}, 0),
 		do(operate.ReadUsage, operate.UsageQuery{Integration: i}),
+		do(operate.ReadUsage, operate.UsageQuery{Publisher: p}),
+		fails(do(operate.ReadUsage, operate.UsageQuery{}), 400),
+		fails(do(operate.ReadUsage, operate.UsageQuery{Publisher: p, Integration: i}), 400),
+		all(operate.ListAudit, ofPublisher, 1),
+		all(operate.ListDeliveries, operate.DeliveryQuery{Integration: i, State: operate.DeliveryDead}, 0),
 		fails(do(operate.ReadReport, operate.ReportQuery{}), 400), // the service has no key for reports
 		all(operate.ListMembers, ofPublisher, 0),
 		all(operate.ListInvitations, ofPublisher, 1),

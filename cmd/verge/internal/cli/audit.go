@@ -31,34 +31,20 @@ Examples:
 }
 
 func (c *auditListCmd) Run(ctx context.Context, p *program) error {
-	client, err := c.client(p)
-	if err != nil {
-		return err
-	}
-	page, err := client.Audit(ctx, c.Publisher, c.After)
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return printJSON(p, page)
-	}
-	if len(page.Entries) == 0 {
-		fmt.Fprintln(p.stdout, "No changes.")
+	in := filled[operate.PublisherQuery](p, c)
+	in.Limit = 100
+	return page(ctx, p, c, operate.ListAudit, in, "No changes.", func(all []operate.AuditEntry) error {
+		for _, e := range all {
+			fmt.Fprintf(p.stdout, "%s  %s  %s\n", words.When(e.At), e.Operation, oneLine(cut(actorOf(e), 44)))
+			if about := aboutOf(e); about != "" {
+				fmt.Fprintf(p.stdout, "    %s\n", oneLine(about))
+			}
+			for _, change := range e.Changes {
+				fmt.Fprintf(p.stdout, "    %s: %s\n", oneLine(change.Field), oneLine(changeWords(change)))
+			}
+		}
 		return nil
-	}
-	for _, e := range page.Entries {
-		fmt.Fprintf(p.stdout, "%s  %s  %s\n", words.When(e.At), e.Operation, oneLine(cut(actorOf(e), 44)))
-		if about := aboutOf(e); about != "" {
-			fmt.Fprintf(p.stdout, "    %s\n", oneLine(about))
-		}
-		for _, change := range e.Changes {
-			fmt.Fprintf(p.stdout, "    %s: %s\n", oneLine(change.Field), oneLine(changeWords(change)))
-		}
-	}
-	if page.Next != "" {
-		fmt.Fprintf(p.stdout, "\nThere are more: add --after %s\n", page.Next)
-	}
-	return nil
+	})
 }
 
 func actorOf(e operate.AuditEntry) string {

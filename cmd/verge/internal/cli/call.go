@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"reflect"
 	"time"
 
@@ -71,6 +72,30 @@ func list[In, T any](ctx context.Context, p *program, c flags, e *operate.Endpoi
 		return printJSON(p, all)
 	}
 	return print(all)
+}
+
+// page calls one page of a list. none is printed if it is empty.
+func page[In, T any](ctx context.Context, p *program, c flags, e *operate.Endpoint[In, operate.Page[T]],
+	in In, none string, print func([]T) error) error {
+	client, err := c.client(p)
+	if err != nil {
+		return err
+	}
+	items, next, err := adminclient.Page(ctx, client, e, in)
+	switch {
+	case err != nil:
+		return err
+	case c.asJSON():
+		return printJSON(p, map[string]any{e.List: items, "next": next})
+	case len(items) == 0:
+		fmt.Fprintln(p.stdout, none)
+	default:
+		err = print(items)
+	}
+	if next != "" && err == nil {
+		fmt.Fprintf(p.stdout, "\nThere are more: add --after %s\n", next)
+	}
+	return err
 }
 
 // filled returns an input with the values of the flags of the same names in c, which points to a command. The

@@ -58,12 +58,12 @@ func (c *deliveryListCmd) Run(ctx context.Context, p *program) error {
 	if c.Integration == "" && (c.State != "" || c.Type != "" || c.After != "") {
 		return usagef("--state, --type and --after need --integration")
 	}
+	if c.Integration != "" {
+		return c.ofIntegration(ctx, p)
+	}
 	client, err := c.client(p)
 	if err != nil {
 		return err
-	}
-	if c.Integration != "" {
-		return c.ofIntegration(ctx, p, client)
 	}
 	dead, err := client.DeadLetters(ctx)
 	if err != nil {

@@ -15,24 +15,11 @@ import (
 )
 
 // ofIntegration lists one page of the events of an integration.
-func (c *deliveryListCmd) ofIntegration(ctx context.Context, p *program, client *adminclient.Client) error {
-	page, err := client.Deliveries(ctx, operate.DeliveryQuery{Integration: c.Integration, State: c.State,
-		Type: eventType(c.Type)}, c.After)
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return printJSON(p, page)
-	}
-	if len(page.Deliveries) == 0 {
-		fmt.Fprintln(p.stdout, "No such event in the last 7 days.")
-	} else if err := printTable(p, deliveryHeads, deliveryRows(page.Deliveries)); err != nil {
-		return err
-	}
-	if page.Next != "" {
-		fmt.Fprintf(p.stdout, "\nThere are more: add --after %s\n", page.Next)
-	}
-	return nil
+func (c *deliveryListCmd) ofIntegration(ctx context.Context, p *program) error {
+	in := filled[operate.DeliveryQuery](p, c)
+	in.Type = eventType(c.Type)
+	return page(ctx, p, c, operate.ListDeliveries, in, "No such event in the last 7 days.",
+		func(all []operate.Delivery) error { return printTable(p, deliveryHeads, deliveryRows(all)) })
 }
 
 const deliveryHeads = "EVENT|TYPE|STATE|TRIES|CREATED"
@@ -157,7 +144,7 @@ const attemptHeads = "ATTEMPT AT|CAME BACK|TOOK"
 func took(ms int64) string { return (time.Duration(ms) * time.Millisecond).String() }
 
 // pagesToSearch is the number of pages that findDelivery reads: 2,000 events.
-const pagesToSearch = 40
+const pagesToSearch = 2000 / operate.MaxLimit
 
 // findDelivery finds an event of an integration by its place or by its id. By its id it finds only the latest
 // events, because the store has no index of ids.
@@ -167,25 +154,25 @@ func findDelivery(ctx context.Context, client *adminclient.Client, integration, 
 		return adminclient.Do(ctx, client, operate.ReadDelivery,
 			operate.EventAt{Integration: integration, Place: id})
 	}
-	after := ""
+	in := operate.DeliveryQuery{Integration: integration, Cursor: operate.Cursor{Limit: operate.MaxLimit}}
 	for range pagesToSearch {
-		page, err := client.Deliveries(ctx, operate.DeliveryQuery{Integration: integration}, after)
+		events, next, err := adminclient.Page(ctx, client, operate.ListDeliveries, in)
 		if err != nil {
 			return nil, err
 		}
-		for _, d := range page.Deliveries {
+		for _, d := range events {
 			if d.Event == id {
 				return adminclient.Do(ctx, client, operate.ReadDelivery,
 					operate.EventAt{Integration: integration, Place: d.Place})
 			}
 		}
-		if page.Next == "" {
+		if next == "" {
 			return nil, notFound("%s has no event %s of the last 7 days", integration, id)
 		}
-		after = page.Next
+		in.After = next
 	}
 	return nil, notFound("%s is not among the latest %d events: find it with `verge delivery list --json` "+
-		"and give its place", id, pagesToSearch*50)
+		"and give its place", id, pagesToSearch*operate.MaxLimit)
 }
 
 // notFound returns the error of an event that is not found, like that of a server.

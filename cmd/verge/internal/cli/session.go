@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/verge-id/verge/cmd/verge/internal/words"
 	"github.com/verge-id/verge/core/operate"
@@ -12,8 +14,44 @@ import (
 
 // sessionCommands are the commands of `verge session`.
 type sessionCommands struct {
+	List sessionListCmd `cmd:"" does:"listSessions" help:"List the finished sessions of a publisher."`
 	Show sessionShowCmd `cmd:"" does:"readSession" help:"Show the outcome of a session, and its events."`
 	Test sessionTestCmd `cmd:"" does:"startTestSession" help:"Start a sandbox session to test an integration."`
+}
+
+type sessionListCmd struct {
+	Publisher   string `required:"" placeholder:"PUB_ID" help:"The publisher of the sessions."`
+	Integration string `placeholder:"UUID" help:"Only sessions of this integration."`
+	Outcome     string `enum:",completed,failed_provider_rejected,failed_max_attempts,failed_unknown,cancelled,expired" default:"" placeholder:"OUTCOME" help:"Only sessions with this outcome: completed, failed_provider_rejected, failed_max_attempts, failed_unknown, cancelled or expired."`
+	Method      string `placeholder:"METHOD" help:"Only sessions whose user tried this method last."`
+	From        string `placeholder:"DAY" help:"Only sessions that ended on this day or later, such as 2026-11-20 (UTC)."`
+	To          string `placeholder:"DAY" help:"Only sessions that ended on this day or earlier."`
+	After       string `placeholder:"CURSOR" help:"Continue after the end of an earlier list."`
+	asking
+}
+
+// Help is shown by `verge session list --help`.
+func (sessionListCmd) Help() string {
+	return `Lists the finished sessions of a publisher, the latest end first, 50 at a time, for as
+long as their outcomes are kept. Expired sessions of an integration without events are
+not listed. "verge usage" counts them.
+
+Examples:
+
+    verge session list --publisher pub_example
+    verge session list --publisher pub_example --outcome cancelled --from 2026-11-01`
+}
+
+func (c *sessionListCmd) Run(ctx context.Context, p *program) error {
+	return page(ctx, p, c, operate.ListSessions, filled[operate.FinishedQuery](p, c),
+		"No finished sessions in this part of the list.", func(all []operate.FinishedSession) error {
+			var rows [][]string
+			for _, s := range all {
+				rows = append(rows, []string{words.When(s.Ended), s.Outcome, cmp.Or(s.Method, "none"),
+					s.Ended.Sub(s.Started).Round(time.Second).String(), s.ID})
+			}
+			return printTable(p, "ENDED|OUTCOME|METHOD|TOOK|SESSION", rows)
+		})
 }
 
 type sessionShowCmd struct {

@@ -12,7 +12,8 @@ import (
 )
 
 type usageCmd struct {
-	Integration string `required:"" placeholder:"UUID" help:"The integration, as \"verge integration list\" shows it."`
+	Integration string `required:"" xor:"of" placeholder:"UUID" help:"The integration, as \"verge integration list\" shows it."`
+	Publisher   string `required:"" xor:"of" placeholder:"PUB_ID" help:"The publisher: its first 200 integrations are added up."`
 	From        string `placeholder:"DAY" help:"First day, such as 2026-11-20 (UTC). Default: 29 days before the last."`
 	To          string `placeholder:"DAY" help:"Last day. Default: today."`
 	CSV         bool   `name:"csv" xor:"form" help:"Print CSV."`
@@ -22,13 +23,15 @@ type usageCmd struct {
 
 // Help is shown by `verge usage --help`.
 func (usageCmd) Help() string {
-	return `Counts the sessions of an integration by day: how many started, and how they ended.
-Sessions of the last minute may be missing. Days are kept for 400 days.
+	return `Counts the sessions of an integration, or of all integrations of a publisher, by day:
+how many started, and how they ended. Sessions of the last minute may be missing. Days
+are kept for 400 days.
 
 Examples:
 
     verge usage --integration 711bb7bd-4165-465f-a5bb-ec37600c13c9
-    verge usage --integration 711bb7bd-4165-465f-a5bb-ec37600c13c9 --from 2026-10-01 --csv`
+    verge usage --integration 711bb7bd-4165-465f-a5bb-ec37600c13c9 --from 2026-10-01 --csv
+    verge usage --publisher pub_example`
 }
 
 func (c *usageCmd) Run(ctx context.Context, p *program) error {
@@ -47,6 +50,9 @@ func (c *usageCmd) Run(ctx context.Context, p *program) error {
 	usage, err := adminclient.Do(ctx, client, operate.ReadUsage, query)
 	if err != nil {
 		return err
+	}
+	if usage.More {
+		fmt.Fprintln(p.stderr, "The publisher has more integrations. They are not included.")
 	}
 	if c.JSON {
 		return printJSON(p, usage.Days)

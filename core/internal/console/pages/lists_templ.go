@@ -834,7 +834,7 @@ func Sessions(f *Frame, d SessionsData) templ.Component {
 			}
 		} else if d.Next != "" {
 			templ_7745c5c3_Buffer.HTML("<p class=\"quiet\">No results in this part of the list.</p>")
-		} else if d.Filter.Empty() && d.After == "" {
+		} else if d.Filter.All() && d.After == "" {
 			templ_7745c5c3_Err = empty("list", "No finished sessions yet", "A session appears here when it completes, fails or expires. Times and days are UTC.").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
