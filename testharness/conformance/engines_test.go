@@ -3,6 +3,7 @@ package conformance_test
 import (
 	"bytes"
 	"crypto/rand"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -264,6 +266,16 @@ func testsFor(engine string, full bool) (tests []string) {
 		}
 	}
 	return tests
+}
+
+// TestMain runs at least four parallel tests. The children of TestEngines and tests that wait for deadlines
+// use a third of a processor each.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if f := flag.Lookup("test.parallel"); runtime.GOMAXPROCS(0) < 4 && f.Value.String() == f.DefValue {
+		f.Value.Set("4")
+	}
+	os.Exit(m.Run())
 }
 
 // The same tests on every engine, as a table of engine and suite.
