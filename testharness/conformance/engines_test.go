@@ -666,7 +666,7 @@ func TestSuites_Complete(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	declared := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+	declared := regexp.MustCompile(`(?m)^func (Test\w+)\(t `)
 	seen := 0
 	for _, file := range files {
 		source, err := os.ReadFile(file)
