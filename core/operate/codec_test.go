@@ -3,6 +3,7 @@ package operate
 import (
 	"net/url"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/verge-id/verge/core/web"
@@ -89,6 +90,16 @@ func TestInputs_Missing(t *testing.T) {
 		}
 		if want := map[bool]int{true: 0, false: 1}[c.ends || c.method == "GET"]; len(misread) < want {
 			t.Errorf("%s: no error", c.rule)
+		}
+	}
+}
+
+// Contract 42: CSV has no place to say that integrations are missing.
+func TestUsageCSV_More(t *testing.T) {
+	for more, want := range map[bool]string{false: "publisher_id,day,", true: ""} {
+		text, err := UsageCSV(UsageQuery{Publisher: pubA}, nil, more)
+		if (err != nil) != more || !strings.HasPrefix(string(text), want) {
+			t.Errorf("more: %v: %q, %v", more, text, err)
 		}
 	}
 }

@@ -1,11 +1,9 @@
 package operate
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"reflect"
-	"strings"
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
@@ -608,11 +606,11 @@ type usageDay struct {
 
 func (u Usage) response() (*web.Response, error) {
 	if u.query.Format == "csv" {
-		var b strings.Builder
-		if err := usage.WriteCSV(&b, cmp.Or(u.query.Integration, "all"), u.days); err != nil {
+		text, err := UsageCSV(u.query, u.days, u.More)
+		if err != nil {
 			return nil, err
 		}
-		return &web.Response{Status: 200, Body: []byte(b.String()), Header: web.Header{
+		return &web.Response{Status: 200, Body: text, Header: web.Header{
 			"Content-Type":           {"text/csv; charset=utf-8"},
 			"Cache-Control":          {"no-store"},
 			"X-Content-Type-Options": {"nosniff"},

@@ -1,12 +1,14 @@
 package operate
 
 import (
+	"bytes"
 	"context"
 	"slices"
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/internal/outbox"
 	"github.com/verge-id/verge/core/internal/usage"
+	"github.com/verge-id/verge/core/web"
 )
 
 // Usage returns what happened on each day from one day to another, both included. "" is 29 days ago, and
@@ -21,6 +23,22 @@ func (o *Operations) Usage(ctx context.Context, who Actor, integration, from, to
 		return nil, err
 	}
 	return o.Counted.Read(ctx, integration, first, last)
+}
+
+// UsageCSV returns days as CSV. The first column has the id of the query. A publisher with more integrations
+// than the days include is an error, because CSV has no place for a remark.
+func UsageCSV(q UsageQuery, days []usage.Day, more bool) ([]byte, error) {
+	if more {
+		return nil, errInvalid(web.FieldError{Field: "publisher_id", Code: "value",
+			Message: "The publisher has more integrations than CSV can add up. Ask for each integration."})
+	}
+	column, id := "integration_id", q.Integration
+	if q.Publisher != "" {
+		column, id = "publisher_id", q.Publisher
+	}
+	var b bytes.Buffer
+	err := usage.WriteCSV(&b, column, id, days)
+	return b.Bytes(), err
 }
 
 // usageDays returns the days of a query for usage. "" is 29 days ago, and today.

@@ -27,19 +27,19 @@ func NameProblem(name string) string {
 }
 
 // IsPrintable reports whether a name is valid UTF-8 without line breaks and invisible characters, such as
-// those that change the direction of the text. The two joiners that some scripts need inside a word, and the
-// selectors that choose the form of a sign, are allowed next to characters that people see.
+// those that change the direction of the text. A name may have the two joiners that some scripts need inside
+// a word, and the selectors that choose the form of a sign, but not these and spaces alone.
 func IsPrintable(name string) bool {
 	forbidden := func(r rune) bool {
 		return IsUnseen(r) && r != '\u200c' && r != '\u200d' && !unicode.Is(unicode.Variation_Selector, r)
 	}
-	seen := func(r rune) bool { return !IsUnseen(r) }
+	seen := func(r rune) bool { return !IsUnseen(r) && !unicode.IsSpace(r) }
 	return utf8.ValidString(name) && !strings.ContainsFunc(name, forbidden) &&
 		(name == "" || strings.ContainsFunc(name, seen))
 }
 
 // IsUnseen reports whether a character is invisible: controls, joiners, selectors, and the fillers
-// of some scripts, which Unicode counts as letters or signs. A space is seen.
+// of some scripts, which Unicode counts as letters or signs. Spaces are not among them.
 func IsUnseen(r rune) bool {
 	return !unicode.IsGraphic(r) || r == '\u2800' || // braille without a dot
 		unicode.In(r, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point)

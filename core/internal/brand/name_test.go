@@ -18,6 +18,8 @@ func TestIsPrintable(t *testing.T) {
 		"a\u034fb":                false,
 		"\u200c":                  false,
 		"\u200d\ufe0f":            false,
+		"\u200d \u200d":           false,
+		"\ufe0f\u00a0\ufe0f":      false,
 		"\U000e0041\U000e0042abc": false, // tags
 	} {
 		if got := IsPrintable(name); got != want {

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"slices"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/verge-id/verge/core/internal/console/pages"
 	"github.com/verge-id/verge/core/internal/timestamp"
-	"github.com/verge-id/verge/core/internal/usage"
 	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/core/web"
 )
@@ -253,14 +251,18 @@ func showUsageCSV(v *visit) (view, error) {
 	if len(d.Integrations) == 0 {
 		return view{}, web.ErrNotFound
 	}
-	var out bytes.Buffer
-	if err := usage.WriteCSV(&out, cmp.Or(d.Integration.ID, "all"), d.Days); err != nil {
+	q := operate.UsageQuery{Integration: d.Integration.ID}
+	if q.Integration == "" {
+		q.Publisher = v.publisher.ID
+	}
+	text, err := operate.UsageCSV(q, d.Days, d.More)
+	if err != nil {
 		return view{}, err
 	}
 	h := header(false)
 	h.Set("Content-Type", "text/csv; charset=utf-8")
 	h.Set("Content-Disposition", `attachment; filename="usage-`+d.From+`-`+d.To+`.csv"`)
-	return view{raw: &web.Response{Status: 200, Header: h, Body: out.Bytes()}}, nil
+	return view{raw: &web.Response{Status: 200, Header: h, Body: text}}, nil
 }
 
 func showMembers(v *visit) (view, error) {

@@ -24,7 +24,7 @@ var someDays = []Day{
 
 func TestCSV(t *testing.T) {
 	var b bytes.Buffer
-	coretest.Must(t, WriteCSV(&b, "694069ac-4d4e-475f-906b-2f11c5eca7bd", someDays))
+	coretest.Must(t, WriteCSV(&b, "integration_id", "694069ac-4d4e-475f-906b-2f11c5eca7bd", someDays))
 	want := `integration_id,day,started,completed,failed_provider_rejected,failed_max_attempts,failed_unknown,` +
 		`cancelled,expired,open
 694069ac-4d4e-475f-906b-2f11c5eca7bd,2026-11-20,1200,900,40,30,2,8,120,100
@@ -35,7 +35,7 @@ func TestCSV(t *testing.T) {
 	if b.String() != want {
 		t.Errorf("got\n%swant\n%s", b.String(), want)
 	}
-	if err := WriteCSV(broken{}, "i", someDays); err == nil {
+	if err := WriteCSV(broken{}, "publisher_id", "p", someDays); err == nil {
 		t.Error("a writer that fails is no error")
 	}
 }

@@ -1160,11 +1160,13 @@ func Usage(f *Frame, d UsageData) templ.Component {
 					return templ_7745c5c3_Err
 				}
 				if d.More {
-					templ_7745c5c3_Buffer.HTML("<p class=\"hint\">The totals include only the first 200 integrations.</p>")
+					templ_7745c5c3_Buffer.HTML("<p class=\"hint\">The totals include only the first 200 integrations. Choose an integration to download its CSV.</p>")
+				} else {
+					templ_7745c5c3_Buffer.HTML("<p><a href=\"")
+					templ_7745c5c3_Buffer.URL(with(f.path("usage.csv"), "integration", d.Integration.ID, "from", d.From, "to", d.To))
+					templ_7745c5c3_Buffer.HTML("\">Download as CSV</a></p>")
 				}
-				templ_7745c5c3_Buffer.HTML("<p><a href=\"")
-				templ_7745c5c3_Buffer.URL(with(f.path("usage.csv"), "integration", d.Integration.ID, "from", d.From, "to", d.To))
-				templ_7745c5c3_Buffer.HTML("\">Download as CSV</a></p></div>")
+				templ_7745c5c3_Buffer.HTML("</div>")
 			}
 		}
 		return nil
