@@ -2,7 +2,9 @@ package conformance_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -14,6 +16,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"text/tabwriter"
 	"time"
@@ -294,7 +297,7 @@ func TestEngines(t *testing.T) {
 		asked := slices.DeleteFunc(columns, func(c column) bool { return c.cells == nil && c.none == "" })
 		t.Log("REPORT\n" + table(asked) + matrix(asked)) // make test shows it
 	})
-	// For an engine and its child. There is more room than most machines have processors, because a child
+	// For an engine and its children. There is more room than most machines have processors, because a child
 	// waits for deadlines during a third of its time.
 	room := make(chan struct{}, 3)
 	for i, e := range engines {
@@ -302,6 +305,7 @@ func TestEngines(t *testing.T) {
 		c.name = e.name
 		t.Run(e.name, func(t *testing.T) {
 			t.Parallel()
+			var err error
 			full := long.Run(t, "TestEngines")
 			if !full && e.engine == "" && e.kv == "miniredis" {
 				c.none, c.matrix = "HERE: the other tests of this run are on it", rowsHere()
@@ -323,37 +327,63 @@ func TestEngines(t *testing.T) {
 			if e.server != nil {
 				url, keys = e.server(t)
 			}
-			tests := testsFor(e.name, full)
-			// The parallel tests of a child wait most of the time.
-			args := []string{"-test.v", "-test.parallel=4", "-test.timeout=40m",
-				"-test.run=^(" + strings.Join(tests, "|") + ")$"}
-			turn := ""
+			tests, turn := testsFor(e.name, full), ""
 			if !full {
-				args, turn = append(args, "-test.short"), e.name
+				turn = e.name
 			}
-			child := exec.CommandContext(t.Context(), program, args...)
-			// A child has few living objects, and by default collects garbage most of the time.
-			child.Env = append(os.Environ(), "VERGE_HARNESS_ENGINE="+e.engine, "VERGE_HARNESS_KV="+e.kv,
-				"VERGE_HARNESS_URL="+url, "VERGE_HARNESS_TURN="+turn, "GOGC=400")
-			var out bytes.Buffer
-			child.Stdout, child.Stderr = &out, &out
-			err := child.Run()
+			var out string
+			out, c.took, err = e.run(t.Context(), program, url, turn, tests)
 			if keys() == 0 {
 				t.Fatal("the child has left nothing on the server: it ran on something else")
 			}
-			r := resultsOf(out.String())
+			r := resultsOf(out)
 			c.cells, c.matrix = r.tally(tests), matrixRows(
 				func(_ string, row, n int) bool { return takesCell(turn, row, n) },
 				func(test string) bool { return r.verdicts[test] == "PASS" })
-			c.took = child.ProcessState.UserTime() + child.ProcessState.SystemTime()
 			failed := slices.ContainsFunc(c.cells, func(c cell) bool { return c.failed > 0 })
 			if err != nil || failed {
 				t.Errorf("%v\n%sAgain: VERGE_HARNESS_ENGINE=%s VERGE_HARNESS_KV=%s go test "+
 					"./testharness/conformance, with VERGE_HARNESS_URL where a server is needed",
-					err, complaints(out.String()), e.engine, e.kv)
+					err, complaints(out), e.engine, e.kv)
 			}
 		})
 	}
+}
+
+// run runs tests on the engine, in a child process: in full if turn is "". The tests of workerd wait for most
+// of their time, so it has two children with half of them each.
+func (e store) run(ctx context.Context, program, url, turn string, tests []string) (out string,
+	took time.Duration, err error) {
+	shares := [][]string{tests}
+	if half := len(tests) / 2; e.engine == "workerd" {
+		shares = [][]string{tests[:half], tests[half:]}
+	}
+	outs, errs := make([]bytes.Buffer, len(shares)), make([]error, len(shares))
+	children := make([]*exec.Cmd, len(shares))
+	var all sync.WaitGroup
+	for n, share := range shares {
+		// The parallel tests of a child wait most of the time.
+		args := []string{"-test.v", "-test.parallel=4", "-test.timeout=40m",
+			"-test.run=^(" + strings.Join(share, "|") + ")$"}
+		if turn != "" {
+			args = append(args, "-test.short")
+		}
+		c := exec.CommandContext(ctx, program, args...)
+		// A child has few living objects, and by default collects garbage most of the time.
+		c.Env = append(os.Environ(), "VERGE_HARNESS_ENGINE="+e.engine, "VERGE_HARNESS_KV="+e.kv,
+			"VERGE_HARNESS_URL="+url, "VERGE_HARNESS_TURN="+turn, "GOGC=400")
+		c.Stdout, c.Stderr = &outs[n], &outs[n]
+		children[n] = c
+		all.Go(func() { errs[n] = c.Run() })
+	}
+	all.Wait()
+	for n, c := range children {
+		out += outs[n].String()
+		if c.ProcessState != nil {
+			took += c.ProcessState.UserTime() + c.ProcessState.SystemTime()
+		}
+	}
+	return out, took, errors.Join(errs...)
 }
 
 // cell is the result of one suite on one engine.

@@ -45,13 +45,18 @@ Examples:
 func (c *sessionListCmd) Run(ctx context.Context, p *program) error {
 	return page(ctx, p, c, operate.ListSessions, filled[operate.FinishedQuery](p, c),
 		"No finished sessions in this part of the list.", func(all []operate.FinishedSession) error {
-			var rows [][]string
-			for _, s := range all {
-				rows = append(rows, []string{words.When(s.Ended), s.Outcome, cmp.Or(s.Method, "none"),
-					s.Ended.Sub(s.Started).Round(time.Second).String(), s.ID})
-			}
-			return printTable(p, "ENDED|OUTCOME|METHOD|TOOK|SESSION", rows)
+			return printTable(p, sessionHeads, sessionRows(all))
 		})
+}
+
+const sessionHeads = "ENDED|OUTCOME|METHOD|TOOK|SESSION"
+
+func sessionRows(all []operate.FinishedSession) (rows [][]string) {
+	for _, s := range all {
+		rows = append(rows, []string{words.When(s.Ended), s.Outcome, cmp.Or(s.Method, "none"),
+			s.Ended.Sub(s.Started).Round(time.Second).String(), s.ID})
+	}
+	return rows
 }
 
 type sessionShowCmd struct {
