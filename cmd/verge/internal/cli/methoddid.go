@@ -26,7 +26,8 @@ were signed with a removed key are no longer accepted.
 
 Example:
 
-    verge method did-keys did:webvh:Qm…:registry.example:api > /etc/verge/issuer.json`
+    verge method did-keys did:webvh:Qm…:registry.example:api > new.json &&
+        install -m 0644 new.json /etc/verge/issuer.json`
 }
 
 func (c *methodDIDKeysCmd) Run(ctx context.Context, p *program) error {
