@@ -25,6 +25,7 @@ type metadata struct {
 	// For the operator's check alone.
 	requiresPAR                        bool
 	clientAuth, algorithms, challenge  []string
+	assertions                         []string // alg of client assertions
 	encryptions                        []string // alg of encrypted ID tokens
 	scopes, claims, acrValues, prompts []string
 }
@@ -48,6 +49,7 @@ func (c *client) readMetadata(o strictjson.Object) (metadata, error) {
 	m := metadata{announcesIssuer: isTrue(o.Value("authorization_response_iss_parameter_supported")),
 		requiresPAR: isTrue(o.Value("require_pushed_authorization_requests")),
 		clientAuth:  texts(o.Value("token_endpoint_auth_methods_supported")),
+		assertions:  texts(o.Value("token_endpoint_auth_signing_alg_values_supported")),
 		algorithms:  texts(o.Value("id_token_signing_alg_values_supported")),
 		encryptions: texts(o.Value("id_token_encryption_alg_values_supported")),
 		challenge:   texts(o.Value("code_challenge_methods_supported")),

@@ -9,10 +9,8 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
-	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"maps"
 	"strings"
@@ -23,7 +21,6 @@ import (
 
 	"github.com/verge-id/verge/core/internal/jwe"
 	"github.com/verge-id/verge/core/method"
-	"github.com/verge-id/verge/edge/signing"
 	"github.com/verge-id/verge/testharness/oidctest"
 )
 
@@ -57,16 +54,7 @@ func nested() *jose.EncrypterOptions { return (&jose.EncrypterOptions{}).WithCon
 func newEncryptedWalk(t *testing.T, c oidctest.Config, keyAlg string, private any, own settings) *walk {
 	t.Helper()
 	w := newWalk(t, c, nil)
-	der, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	signer, err := (*signing.Signer)(nil).With("bankid_private_key",
-		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.host.Decrypt = signer.Decrypt
+	w.signWith(private)
 	all := settings{}
 	if err := json.Unmarshal(w.config.Settings, &all); err != nil {
 		t.Fatal(err)

@@ -1,6 +1,7 @@
 package oidc_test
 
 import (
+	"crypto/rsa"
 	"encoding/json"
 	"net/url"
 	"os"
@@ -46,19 +47,18 @@ func TestPresets(t *testing.T) {
 		"approved": method.Approved, "rejected": method.Rejected, "unconfirmed": method.AttemptFailed,
 	}
 	approved := map[string]bool{}
+	_, wide := newKeys(t)
 	for _, v := range vectors {
 		t.Run(v.Preset+": "+v.Why, func(t *testing.T) {
 			own := settings{"preset": v.Preset}
 			for name, value := range v.Choices {
 				own[name] = value
 			}
-			w := newWalk(t, oidctest.Config{}, own)
-			if v.Preset == "govuk-one-login" { // its credentials come from another address
-				own["credential"] = settings{"claim": []string{coreIdentity},
-					"issuer": "https://identity.account.gov.uk/", "did": w.provider.DID()}
-				own["issuer"], own["client_id"] = w.provider.URL, clientID
-				w.config.Settings = encode(t, own)
-				w.open()
+			var w *walk
+			if v.Preset == "govuk-one-login" {
+				w = newGOVUK(t, wide)
+			} else {
+				w = newWalk(t, oidctest.Config{}, own)
 			}
 			if v.MinimumAge != 0 {
 				w.session.MinimumAge = v.MinimumAge
@@ -104,6 +104,19 @@ func TestPresets(t *testing.T) {
 	}
 }
 
+// newGOVUK returns a walk of the preset govuk-one-login. As GOV.UK, the provider verifies client assertions
+// by an RSA key alone. It also signs the credentials.
+func newGOVUK(t *testing.T, key *rsa.PrivateKey) *walk {
+	t.Helper()
+	w := newWalk(t, byKey(&key.PublicKey), settings{"preset": "govuk-one-login"})
+	w.signWith(key)
+	w.config.Settings = encode(t, settings{"preset": "govuk-one-login", "issuer": w.provider.URL,
+		"client_id": clientID, "credential": settings{"claim": []string{coreIdentity},
+			"issuer": "https://identity.account.gov.uk/", "did": w.provider.DID()}})
+	w.open()
+	return w
+}
+
 // credential signs claims as the issuer of GOV.UK's identities does.
 func (w *walk) credential(claims map[string]any) string {
 	w.t.Helper()
@@ -123,7 +136,8 @@ func (w *walk) credential(claims map[string]any) string {
 // TestPresetsAreGood: each preset is a method that nothing is wrong with, once its choices are made.
 func TestPresetsAreGood(t *testing.T) {
 	choices := settings{"idura-age": settings{"country": "NO"},
-		"oidc4ida": settings{"trust_framework": "eidas"}}
+		"oidc4ida":        settings{"trust_framework": "eidas"},
+		"govuk-one-login": settings{"client_auth": "client_secret_post"}}
 	for _, name := range oidc.PresetNames() {
 		own := settings{"preset": name, "proof": nil}
 		if more, ok := choices[name].(settings); ok {
@@ -139,6 +153,7 @@ func TestPresetsAreGood(t *testing.T) {
 
 // TestCredentialKeys has the rows of DID documents that must not vouch for a credential.
 func TestCredentialKeys(t *testing.T) {
+	_, wide := newKeys(t)
 	for _, c := range []struct {
 		rule   string
 		change func(document map[string]any)
@@ -158,11 +173,7 @@ func TestCredentialKeys(t *testing.T) {
 		}, ""},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
-			w := newWalk(t, oidctest.Config{}, settings{"preset": "govuk-one-login"})
-			w.config.Settings = encode(t, settings{"preset": "govuk-one-login", "issuer": w.provider.URL,
-				"client_id": clientID, "credential": settings{"claim": []string{coreIdentity},
-					"issuer": "https://identity.account.gov.uk/", "did": w.provider.DID()}})
-			w.open()
+			w := newGOVUK(t, wide)
 			w.provider.Answer(
 				oidctest.Answer{Claims: map[string]any{coreIdentity: w.credential(map[string]any{
 					"vot": "P2",

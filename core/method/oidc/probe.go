@@ -128,6 +128,10 @@ func (c *client) probeOffers(r *method.Report, meta metadata, keys keySet) {
 		r.Bad("the provider does not offer %s, which this method uses; it offers %s: set client_auth",
 			c.auth, strings.Join(offered, ", "))
 	}
+	if c.auth == authKey && len(meta.assertions) > 0 && !slices.Contains(meta.assertions, c.keyAlg) {
+		r.Bad("the provider does not verify client assertions by %s; it offers %s: set key_alg, and use "+
+			"a key of that type", c.keyAlg, strings.Join(meta.assertions, ", "))
+	}
 	if c.encrypted {
 		warnMissing(r, "algorithm to encrypt ID tokens", "id_token_encryption_alg_values_supported",
 			[]string{decrypts[c.keyAlg]}, meta.encryptions)

@@ -54,6 +54,16 @@ func TestProbe(t *testing.T) {
 			d["token_endpoint_auth_methods_supported"] = []string{"private_key_jwt"}
 			w.provider.Fault(oidctest.DiscoveryPath, oidctest.Fault{Body: string(encode(w.t, d))})
 		}, "", "offers private_key_jwt"},
+		{"an algorithm of client assertions that is not offered", byKey(nil), nil, returnURL, func(w *walk) {
+			d := w.provider.Discovery()
+			d["token_endpoint_auth_signing_alg_values_supported"] = []string{"RS256", "PS256"}
+			w.provider.Fault(oidctest.DiscoveryPath, oidctest.Fault{Body: string(encode(w.t, d))})
+		}, "", "client assertions by ES256; it offers RS256, PS256: set key_alg"},
+		{"an algorithm of client assertions that is offered", byKey(nil), nil, returnURL, func(w *walk) {
+			d := w.provider.Discovery()
+			d["token_endpoint_auth_signing_alg_values_supported"] = []string{"RS256", "ES256"}
+			w.provider.Fault(oidctest.DiscoveryPath, oidctest.Fault{Body: string(encode(w.t, d))})
+		}, "offers private_key_jwt", ""},
 		{"a provider without PKCE S256", oidctest.Config{}, nil, returnURL, func(w *walk) {
 			d := w.provider.Discovery()
 			d["code_challenge_methods_supported"] = []string{"plain"}
@@ -173,8 +183,7 @@ func TestProbe_Claims(t *testing.T) {
 			map[string]any{"prompt_values_supported": []string{"consent"},
 				"acr_values_supported": []string{"low"}},
 			[]string{"the prompt login", "the acr value high"}, []string{"is_over_18", "auth_time", "acr"}},
-		{"an encryption that is not announced", oidctest.Config{Clients: []oidctest.Client{
-			{ID: clientID, Auth: "private_key_jwt"}}}, settings{"id_token_encryption": true},
+		{"an encryption that is not announced", byKey(nil), settings{"id_token_encryption": true},
 			map[string]any{"id_token_encryption_alg_values_supported": []string{"RSA-OAEP-256"}},
 			[]string{"the algorithm to encrypt ID tokens ECDH-ES; id_token_encryption_alg_values_supported",
 				"the scope openid alone"},

@@ -9,6 +9,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -127,7 +128,7 @@ func newWalk(t *testing.T, c oidctest.Config, own settings) *walk {
 	}
 	for i := range c.Clients {
 		c.Clients[i].ReturnURLs = []string{returnURL}
-		if c.Clients[i].Auth == "private_key_jwt" {
+		if c.Clients[i].Auth == "private_key_jwt" && c.Clients[i].Key == nil {
 			c.Clients[i].Key = &w.key.PublicKey
 		}
 	}
@@ -155,6 +156,26 @@ func newWalk(t *testing.T, c oidctest.Config, own settings) *walk {
 	}
 	w.open()
 	return w
+}
+
+// byKey returns a provider with a client of private_key_jwt. A nil key is the walk's own, for ES256.
+func byKey(public any) oidctest.Config {
+	return oidctest.Config{Clients: []oidctest.Client{{ID: clientID, Auth: "private_key_jwt", Key: public}}}
+}
+
+// signWith makes private the key of the client.
+func (w *walk) signWith(private any) {
+	w.t.Helper()
+	der, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	signer, err := (*signing.Signer)(nil).With("bankid_private_key",
+		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.host.Sign, w.host.Decrypt = signer.Sign, signer.Decrypt
 }
 
 func encode(t *testing.T, v any) json.RawMessage {
