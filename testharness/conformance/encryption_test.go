@@ -53,7 +53,7 @@ func TestEncryptedIDTokens(t *testing.T) {
 			}
 			settings, err := json.Marshal(map[string]any{"issuer": provider.URL, "client_id": "verge",
 				"key_alg": c.keyAlg, "key_id": "verge-1", "id_token_encryption": true, "userinfo": true,
-				"proof": oidctest.AgeProof(18)})
+				"userinfo_encryption": true, "proof": oidctest.AgeProof(18)})
 			must(err)
 			der, err := x509.MarshalPKCS8PrivateKey(c.private)
 			must(err)

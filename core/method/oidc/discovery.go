@@ -26,7 +26,7 @@ type metadata struct {
 	requiresPAR                        bool
 	clientAuth, algorithms, challenge  []string
 	assertions                         []string // alg of client assertions
-	encryptions                        []string // alg of encrypted ID tokens
+	encryptsIDToken, encryptsUserinfo  []string // alg of encrypted tokens
 	scopes, claims, acrValues, prompts []string
 }
 
@@ -51,12 +51,14 @@ func (c *client) readMetadata(o strictjson.Object) (metadata, error) {
 		clientAuth:  texts(o.Value("token_endpoint_auth_methods_supported")),
 		assertions:  texts(o.Value("token_endpoint_auth_signing_alg_values_supported")),
 		algorithms:  texts(o.Value("id_token_signing_alg_values_supported")),
-		encryptions: texts(o.Value("id_token_encryption_alg_values_supported")),
 		challenge:   texts(o.Value("code_challenge_methods_supported")),
 		scopes:      texts(o.Value("scopes_supported")),
 		claims:      texts(o.Value("claims_supported")),
 		acrValues:   texts(o.Value("acr_values_supported")),
 		prompts:     texts(o.Value("prompt_values_supported")),
+
+		encryptsIDToken:  texts(o.Value("id_token_encryption_alg_values_supported")),
+		encryptsUserinfo: texts(o.Value("userinfo_encryption_alg_values_supported")),
 	}
 	if named, _ := o.Value("issuer").Text(); named != c.issuer {
 		return metadata{}, fmt.Errorf("oidc: the discovery document: %w", rejected(otherIssuer))

@@ -13,14 +13,11 @@ import (
 // encryptions are the content encryptions (enc) that a token may have.
 var encryptions = []string{"A128GCM", "A256GCM", "A128CBC-HS256", "A256CBC-HS512"}
 
-// isEncrypted reports whether a token has the form of a JWE instead of a JWS.
-func isEncrypted(token string) bool { return strings.Count(token, ".") == 4 }
-
 // decrypt returns the plaintext of a token that is encrypted for the method's key. Anyone can encrypt for a
 // public key, so the plaintext must be a signed token (RFC 7519, 5.2). An error is a *method.Rejection, or
 // the host's, which could not decrypt.
 func (c *client) decrypt(ctx context.Context, token string) (string, error) {
-	if !isEncrypted(token) {
+	if strings.Count(token, ".") != 4 { // it has not the form of a JWE
 		return "", rejected(notEncrypted)
 	}
 	m, err := jwe.Read(token, jwe.Rules{Size: maxDocument, Algorithms: []string{decrypts[c.keyAlg]},

@@ -95,7 +95,7 @@ func TestEncryption(t *testing.T) {
 			for _, userinfo := range []bool{false, true} {
 				name := "contract 36: " + string(c.alg) + " " + string(enc)
 				w := newEncryptedWalk(t, oidctest.Config{SignUserinfo: true}, c.keyAlg, c.private,
-					settings{"userinfo": userinfo})
+					settings{"userinfo": userinfo, "userinfo_encryption": userinfo})
 				w.provider.Rewrite(encrypting(t, c.alg, enc, c.public, nested()))
 				d, err := w.login()
 				wantVerdict(t, name, d, err, method.Approved)
@@ -197,27 +197,45 @@ func TestEncryption_Tokens(t *testing.T) {
 	}
 }
 
-// Without the setting, an encrypted ID token is rejected. With it, userinfo need not be encrypted.
+// TestEncryption_Setting: a provider encrypts ID tokens, userinfo, or both. Each of them has its setting.
 func TestEncryption_Setting(t *testing.T) {
 	ec, _ := newKeys(t)
 	sealed := encrypting(t, jose.ECDH_ES, jose.A128GCM, &ec.PublicKey, nested())
-	w := newWalk(t, oidctest.Config{}, nil)
-	w.provider.Rewrite(sealed)
-	d, err := w.login()
-	wantRejection(t, "contract 36: no setting", d, err, "jwt_form")
-
-	for _, signed := range []bool{false, true} {
-		w = newEncryptedWalk(t, oidctest.Config{SignUserinfo: signed}, "ES256", ec,
-			settings{"userinfo": true})
-		tokens := 0
-		w.provider.Rewrite(func(token string) string {
-			if tokens++; tokens == 2 {
-				return token
+	plain := func(token string) string { return token }
+	payload := func(token string) string { return sealed(decoded(t, payloadOf(token))) }
+	for _, c := range []struct {
+		rule              string
+		ofToken, ofInfo   bool                      // the settings
+		idToken, userinfo func(token string) string // of the provider. A nil userinfo is JSON
+		reason            string                    // "": it is accepted
+	}{
+		{"ID tokens: userinfo is signed", true, false, sealed, plain, ""},
+		{"ID tokens: userinfo is JSON", true, false, sealed, nil, ""},
+		{"contract 36: userinfo without its setting", true, false, sealed, sealed, "jwt_form"},
+		{"contract 36: an ID token without its setting", false, false, sealed, plain, "jwt_form"},
+		{"userinfo: the ID token is signed", false, true, plain, sealed, ""},
+		{"contract 36: userinfo alone, and both are encrypted", false, true, sealed, sealed, "jwt_form"},
+		{"contract 36: userinfo that is only signed", false, true, plain, plain, "not_encrypted"},
+		{"contract 36: userinfo that is JSON", false, true, plain, nil, "not_encrypted"},
+		{"contract 36: userinfo that is not signed inside", false, true, plain, payload, "jwt_form"},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			w := newEncryptedWalk(t, oidctest.Config{SignUserinfo: c.userinfo != nil}, "ES256", ec,
+				settings{"userinfo": true, "id_token_encryption": c.ofToken, "userinfo_encryption": c.ofInfo})
+			tokens := 0
+			w.provider.Rewrite(func(token string) string {
+				if tokens++; tokens == 2 {
+					return c.userinfo(token)
+				}
+				return c.idToken(token)
+			})
+			d, err := w.login()
+			if c.reason == "" {
+				wantVerdict(t, c.rule, d, err, method.Approved)
+			} else {
+				wantRejection(t, c.rule, d, err, c.reason)
 			}
-			return sealed(token)
 		})
-		d, err = w.login()
-		wantVerdict(t, "userinfo that is not encrypted", d, err, method.Approved)
 	}
 }
 

@@ -38,7 +38,7 @@ func (c *client) verifyIDToken(
 	ctx context.Context, meta metadata, raw string, e authRequest, acr []string,
 ) (claims, error) {
 	var err error
-	if c.encrypted {
+	if c.encryptsIDToken {
 		if raw, err = c.decrypt(ctx, raw); err != nil {
 			return claims{}, err
 		}

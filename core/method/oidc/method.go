@@ -71,7 +71,7 @@ var Kind = method.Kind{
 		return map[string]string{keyName: s.keyAlg}
 	},
 	Decrypts: func(c method.Config) map[string]string {
-		if s, _ := readSettings(c); s.encrypted {
+		if s, _ := readSettings(c); s.encryptsIDToken || s.encryptsUserinfo {
 			return map[string]string{keyName: decrypts[s.keyAlg]}
 		}
 		return nil

@@ -132,9 +132,14 @@ func (c *client) probeOffers(r *method.Report, meta metadata, keys keySet) {
 		r.Bad("the provider does not verify client assertions by %s; it offers %s: set key_alg, and use "+
 			"a key of that type", c.keyAlg, strings.Join(meta.assertions, ", "))
 	}
-	if c.encrypted {
-		warnMissing(r, "algorithm to encrypt ID tokens", "id_token_encryption_alg_values_supported",
-			[]string{decrypts[c.keyAlg]}, meta.encryptions)
+	alg := []string{decrypts[c.keyAlg]}
+	if c.encryptsIDToken {
+		warnMissing(r, "algorithm to encrypt ID tokens", "id_token_encryption_alg_values_supported", alg,
+			meta.encryptsIDToken)
+	}
+	if c.encryptsUserinfo {
+		warnMissing(r, "algorithm to encrypt userinfo", "userinfo_encryption_alg_values_supported", alg,
+			meta.encryptsUserinfo)
 	}
 	usable := slices.ContainsFunc(meta.algorithms, func(alg string) bool {
 		return slices.ContainsFunc(keys, func(k key) bool { return slices.Contains(k.verify, alg) })

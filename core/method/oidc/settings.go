@@ -22,6 +22,8 @@ const (
 	keyName    = "private_key"
 	acrName    = "acr_values" // the setting that an integration may narrow
 
+	userinfoEncryption = "userinfo_encryption"
+
 	authBasic = "client_secret_basic"
 	authPost  = "client_secret_post"
 	authKey   = "private_key_jwt"
@@ -49,8 +51,9 @@ type settings struct {
 	maxAge     int         // max_age: seconds since the sign-in at the provider; -1 is not sent
 	prompt     []string    // such as login
 	pushes     bool        // pushed: false does not push a request, even if the provider takes pushed ones
-	encrypted  bool        // id_token_encryption: the provider encrypts ID tokens for the key
 	userinfo   bool        // the claims come from the userinfo endpoint, else from the ID token
+
+	encryptsIDToken, encryptsUserinfo bool // the provider encrypts them for the key
 
 	credential *credential // the claims are in a signed claim
 	proofs     []proof
@@ -195,7 +198,12 @@ func readSettings(c method.Config) (s settings, wrong problem.List) {
 	s.clientID = r.text("client_id")
 	r.required("client_id", s.clientID, true, "the name of this client at the provider is missing")
 	s.readAuth(r, c)
-	s.readEncryption(r)
+	s.encryptsIDToken = s.readEncryption(r, "id_token_encryption")
+	s.userinfo = r.boolean("userinfo")
+	s.encryptsUserinfo = s.readEncryption(r, userinfoEncryption)
+	if s.encryptsUserinfo && !s.userinfo {
+		r.add(userinfoEncryption, "it needs userinfo = true: the claims come from the userinfo endpoint")
+	}
 	s.scope = r.words("scope")
 	if !slices.Contains(s.scope, "openid") {
 		s.scope = slices.Insert(s.scope, 0, "openid")
@@ -205,7 +213,6 @@ func readSettings(c method.Config) (s settings, wrong problem.List) {
 	s.pushes = r.oneOf("pushed", "auto", "off") != "off"
 	s.readClaims(r)
 	s.readParameters(r)
-	s.userinfo = r.boolean("userinfo")
 	s.readCredential(r)
 	s.readProofs(r)
 	r.unknown()
@@ -260,17 +267,17 @@ func (s *settings) readAuth(r *reader, c method.Config) {
 // decrypts maps key_alg to the algorithm that a key of this type decrypts with.
 var decrypts = map[string]string{"ES256": jwe.ECDH, "RS256": jwe.RSA, "PS256": jwe.RSA}
 
-// readEncryption reads whether ID tokens are encrypted, and checks that the key can decrypt them.
-func (s *settings) readEncryption(r *reader) {
-	const name = "id_token_encryption"
-	s.encrypted = r.boolean(name)
+// readEncryption reads whether the provider encrypts a kind of token, and checks that the key can decrypt it.
+func (s *settings) readEncryption(r *reader, name string) bool {
+	encrypted := r.boolean(name)
 	switch {
-	case !s.encrypted:
+	case !encrypted:
 	case s.key == "":
 		r.add(name, "it needs private_key_file, the key for which the provider encrypts")
 	case s.keyAlg == "EdDSA":
 		r.add(name, "no token can be encrypted for a key of EdDSA; use a P-256 or RSA key, and its key_alg")
 	}
+	return encrypted
 }
 
 // readSignIn reads the required sign-in at the provider.

@@ -290,7 +290,8 @@ func TestNarrowedSession(t *testing.T) {
 	}
 }
 
-// id_token_encryption needs a key that can decrypt, however the client authenticates (contract 36).
+// id_token_encryption and userinfo_encryption need a key that can decrypt, however the client authenticates
+// (contract 36).
 func TestEncryptionSettings(t *testing.T) {
 	withSecret := map[string]string{"client_secret": secret}
 	for _, c := range []struct {
@@ -313,6 +314,12 @@ func TestEncryptionSettings(t *testing.T) {
 		{"Ed25519", nil, []string{"private_key"}, settings{"key_alg": "EdDSA"}, "", "id_token_encryption"},
 		{"a text", nil, []string{"private_key"}, settings{"id_token_encryption": "ECDH-ES"}, "",
 			"id_token_encryption"},
+		{"userinfo alone", nil, []string{"private_key"}, settings{"id_token_encryption": false,
+			"userinfo": true, "userinfo_encryption": true}, "ECDH-ES", ""},
+		{"userinfo alone, and no key", withSecret, nil, settings{"id_token_encryption": false,
+			"userinfo": true, "userinfo_encryption": true}, "", "userinfo_encryption"},
+		{"userinfo that is not read", nil, []string{"private_key"}, settings{"userinfo_encryption": true}, "",
+			"userinfo_encryption"},
 	} {
 		own := settings{"id_token_encryption": true}
 		maps.Copy(own, c.settings)

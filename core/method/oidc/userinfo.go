@@ -11,8 +11,8 @@ import (
 )
 
 // fetchUserinfo returns the claims of the userinfo endpoint about the ID token's subject (OpenID Connect
-// Core, 5.3). The response is JSON, or a token that the provider has signed for this client. The token may be
-// encrypted with id_token_encryption.
+// Core, 5.3). The response is JSON, or a token that the provider has signed for this client. With
+// userinfo_encryption, it is a token that is encrypted.
 func (c *client) fetchUserinfo(
 	ctx context.Context, meta metadata, granted tokens, idToken claims,
 ) (claims, error) {
@@ -41,12 +41,15 @@ func (c *client) fetchUserinfo(
 	var info claims
 	switch mediaType(answer) {
 	case "application/json":
+		if c.encryptsUserinfo {
+			return claims{}, fmt.Errorf("oidc: the userinfo endpoint's answer: %w", rejected(notEncrypted))
+		}
 		if info.Object, err = readJSON("userinfo", answer.Body); err != nil {
 			return claims{}, err
 		}
 	case "application/jwt":
 		token := string(answer.Body)
-		if c.encrypted && isEncrypted(token) {
+		if c.encryptsUserinfo {
 			if token, err = c.decrypt(ctx, token); err != nil {
 				return claims{}, err
 			}
