@@ -16,6 +16,8 @@
 package jwe
 
 import (
+	"bytes"
+	"compress/flate"
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/ecdh"
@@ -24,6 +26,7 @@ import (
 	"crypto/sha512"
 	"encoding/binary"
 	"hash"
+	"io"
 	"slices"
 	"strings"
 
@@ -36,7 +39,7 @@ type Error string
 
 func (e Error) Error() string { return "jwe: " + string(e) }
 
-// Errors of Read.
+// Errors of Read and Inflate.
 const (
 	ErrSize      Error = "the message is too large"
 	ErrForm      Error = "the message has other parts than five of strict base64url, or parts of another size"
@@ -57,7 +60,7 @@ type Rules struct {
 	Algorithms  []string // values of alg: ECDH or RSA
 	Encryptions []string // values of enc: keys of encryptions
 
-	// Deflate allows zip. The caller inflates the plaintext of a message with Deflated.
+	// Deflate allows zip. The caller passes the plaintext of a message with Deflated to Inflate.
 	Deflate bool
 }
 
@@ -185,6 +188,20 @@ func (m Message) Open(key []byte) (plain []byte, ok bool) {
 	}
 	plain, err = gcm.Open(nil, m.iv, slices.Concat(m.text, m.tag), m.protected)
 	return plain, err == nil
+}
+
+// Inflate returns the content of a plaintext that is compressed by DEFLATE (RFC 7516, section 4.1.3). It
+// returns ErrSize if the content has more than most bytes, and ErrForm if the plaintext is malformed.
+func Inflate(plain []byte, most int) ([]byte, error) {
+	from := bytes.NewReader(plain)
+	content, err := io.ReadAll(io.LimitReader(flate.NewReader(from), int64(most)+1))
+	switch {
+	case len(content) > most:
+		return nil, ErrSize
+	case err != nil || from.Len() > 0: // data behind the end
+		return nil, ErrForm
+	}
+	return content, nil
 }
 
 // openCBC decrypts by AES-CBC with HMAC (RFC 7518, section 5.2.2.2). The padding is read only after the tag

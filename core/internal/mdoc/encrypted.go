@@ -1,10 +1,7 @@
 package mdoc
 
 import (
-	"bytes"
-	"compress/flate"
 	"crypto/ecdh"
-	"io"
 
 	"github.com/verge-id/verge/core/cbor"
 	"github.com/verge-id/verge/core/internal/jwe"
@@ -46,23 +43,16 @@ func OpenJWE(compact string, private *ecdh.PrivateKey, keyID string, zip bool) (
 	switch {
 	case !ok:
 		return nil, rejected(jweNotOpened)
-	case m.Deflated:
-		return inflate(payload)
+	case !m.Deflated:
+		return payload, nil
 	}
-	return payload, nil
-}
-
-// inflate returns the plaintext of a payload that is compressed by DEFLATE (RFC 7516, section 4.1.3).
-func inflate(payload []byte) ([]byte, error) {
-	from := bytes.NewReader(payload)
-	plain, err := io.ReadAll(io.LimitReader(flate.NewReader(from), maxEncrypted+1))
-	switch {
-	case len(plain) > maxEncrypted:
+	switch payload, err = jwe.Inflate(payload, maxEncrypted); err {
+	case nil:
+		return payload, nil
+	case jwe.ErrSize:
 		return nil, rejected(tooLarge)
-	case err != nil || from.Len() > 0: // data behind the end
-		return nil, rejected(jweNotOpened)
 	}
-	return plain, nil
+	return nil, rejected(jweNotOpened)
 }
 
 // OpenHPKE opens a response by org-iso-mdoc: the CBOR of an EncryptedResponse (ISO/IEC 18013-7, Annex C),

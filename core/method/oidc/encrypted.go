@@ -15,13 +15,13 @@ var encryptions = []string{"A128GCM", "A256GCM", "A128CBC-HS256", "A256CBC-HS512
 
 // decrypt returns the plaintext of a token that is encrypted for the method's key. Anyone can encrypt for a
 // public key, so the plaintext must be a signed token (RFC 7519, 5.2). An error is a *method.Rejection, or
-// the host's, which could not decrypt.
-func (c *client) decrypt(ctx context.Context, token string) (string, error) {
+// the host's, which could not decrypt. The plaintext may be compressed if zip is true.
+func (c *client) decrypt(ctx context.Context, token string, zip bool) (string, error) {
 	if strings.Count(token, ".") != 4 { // it has not the form of a JWE
 		return "", rejected(notEncrypted)
 	}
 	m, err := jwe.Read(token, jwe.Rules{Size: maxDocument, Algorithms: []string{decrypts[c.keyAlg]},
-		Encryptions: encryptions})
+		Encryptions: encryptions, Deflate: zip})
 	switch {
 	case err == jwe.ErrForm, err == jwe.ErrSize:
 		return "", rejected(badJWE)
@@ -48,7 +48,13 @@ func (c *client) decrypt(ctx context.Context, token string) (string, error) {
 		secret = m.Derive(secret)
 	}
 	plain, ok := m.Open(secret) // no key is empty
-	if !ok {
+	if ok && m.Deflated {
+		plain, err = jwe.Inflate(plain, maxDocument)
+	}
+	switch {
+	case err == jwe.ErrSize:
+		return "", rejected(tooLarge)
+	case err != nil, !ok:
 		return "", rejected(notOpened)
 	}
 	return string(plain), nil

@@ -202,6 +202,9 @@ func TestEncryption_Setting(t *testing.T) {
 	ec, _ := newKeys(t)
 	sealed := encrypting(t, jose.ECDH_ES, jose.A128GCM, &ec.PublicKey, nested())
 	plain := func(token string) string { return token }
+	packed := encrypting(t, jose.ECDH_ES, jose.A128GCM, &ec.PublicKey,
+		&jose.EncrypterOptions{Compression: jose.DEFLATE})
+	tooLarge := func(string) string { return packed(strings.Repeat("a", 64<<10+1)) }
 	payload := func(token string) string { return sealed(decoded(t, payloadOf(token))) }
 	for _, c := range []struct {
 		rule              string
@@ -214,6 +217,8 @@ func TestEncryption_Setting(t *testing.T) {
 		{"contract 36: userinfo without its setting", true, false, sealed, sealed, "jwt_form"},
 		{"contract 36: an ID token without its setting", false, false, sealed, plain, "jwt_form"},
 		{"userinfo: the ID token is signed", false, true, plain, sealed, ""},
+		{"contract 36: userinfo that is compressed", false, true, plain, packed, ""},
+		{"contract 36: compressed userinfo of more than 64 KiB", false, true, plain, tooLarge, "too_large"},
 		{"contract 36: userinfo alone, and both are encrypted", false, true, sealed, sealed, "jwt_form"},
 		{"contract 36: userinfo that is only signed", false, true, plain, plain, "not_encrypted"},
 		{"contract 36: userinfo that is JSON", false, true, plain, nil, "not_encrypted"},

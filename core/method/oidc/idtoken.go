@@ -39,7 +39,7 @@ func (c *client) verifyIDToken(
 ) (claims, error) {
 	var err error
 	if c.encryptsIDToken {
-		if raw, err = c.decrypt(ctx, raw); err != nil {
+		if raw, err = c.decrypt(ctx, raw, false); err != nil {
 			return claims{}, err
 		}
 	}

@@ -50,7 +50,7 @@ func (c *client) fetchUserinfo(
 	case "application/jwt":
 		token := string(answer.Body)
 		if c.encryptsUserinfo {
-			if token, err = c.decrypt(ctx, token); err != nil {
+			if token, err = c.decrypt(ctx, token, true); err != nil {
 				return claims{}, err
 			}
 		}
