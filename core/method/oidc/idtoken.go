@@ -82,6 +82,7 @@ func (c *client) isRecent(token claims, began time.Time) bool {
 type rules struct {
 	issuer string
 	dated  bool // exp and iat must be there
+	bare   bool // iss and aud may be absent
 }
 
 // verify checks form, header, signature, iss, aud and times of a signed token for this client. An error is a
@@ -147,8 +148,9 @@ func (c *client) check(token claims, r rules) (reason string) {
 		return badIssuedAt
 	case nbf != nil && now.Before(nbf.Add(-leeway)):
 		return notYetValid
-	case !okExp, !okIat, !okNbf, !okAudience, len(audience) == 0,
-		r.dated && exp == nil, r.issuer != "" && issuer == "":
+	case !okExp, !okIat, !okNbf, !okAudience, r.dated && exp == nil,
+		(token.Value("aud").Present() || !r.bare) && len(audience) == 0,
+		(token.Value("iss").Present() || !r.bare) && issuer == "":
 		return badClaims
 	}
 	return ""

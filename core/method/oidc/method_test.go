@@ -548,6 +548,7 @@ func TestUserinfoAnswers(t *testing.T) {
 		})
 	}
 
+	const absent = "absent"
 	signed := oidctest.Config{SignUserinfo: true}
 	w := newWalk(t, signed, settings{"userinfo": true})
 	for _, c := range []struct {
@@ -556,17 +557,34 @@ func TestUserinfoAnswers(t *testing.T) {
 	}{
 		{"signed for another client", "jwt_aud", map[string]any{"aud": "another"}},
 		{"signed by another issuer", "jwt_iss", map[string]any{"iss": "https://attacker.example"}},
+		{"contract 36: no iss", "", map[string]any{"iss": absent}},
+		{"contract 36: no aud", "", map[string]any{"aud": absent}},
+		{"contract 36: neither", "", map[string]any{"iss": absent, "aud": absent}},
+		{"no iss, and another client", "jwt_aud", map[string]any{"iss": absent, "aud": "another"}},
+		{"no aud, and another issuer", "jwt_iss", map[string]any{"iss": "https://attacker.example",
+			"aud": absent}},
+		{"iss that is a number", "jwt_claims", map[string]any{"iss": 1}},
+		{"an empty aud", "jwt_claims", map[string]any{"aud": []string{}}},
+		{"neither, and expired", "jwt_exp", map[string]any{"iss": absent, "aud": absent, "exp": 1}},
+		{"neither, and another sub", "userinfo_sub_differs", map[string]any{"iss": absent, "aud": absent,
+			"sub": "person-2"}},
 	} {
 		w.provider.Tamper(func(_, claims map[string]any) {
 			if _, isIDToken := claims["nonce"]; isIDToken {
 				return
 			}
 			for name, v := range c.claims {
-				claims[name] = v
+				if claims[name] = v; v == absent {
+					delete(claims, name)
+				}
 			}
 		})
 		d, err := w.login()
-		wantRejection(t, c.rule, d, err, c.reason)
+		if c.reason == "" {
+			wantVerdict(t, c.rule, d, err, method.Approved)
+		} else {
+			wantRejection(t, c.rule, d, err, c.reason)
+		}
 	}
 	w.provider.Tamper(func(_, claims map[string]any) {
 		if _, isIDToken := claims["at_hash"]; isIDToken {

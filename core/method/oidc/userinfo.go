@@ -12,7 +12,8 @@ import (
 
 // fetchUserinfo returns the claims of the userinfo endpoint about the ID token's subject (OpenID Connect
 // Core, 5.3). The response is JSON, or a token that the provider has signed for this client. With
-// userinfo_encryption, it is a token that is encrypted.
+// userinfo_encryption, it is a token that is encrypted. Not all providers sign iss and aud with it. Without
+// them, the endpoint, the access token and sub show the client and the user.
 func (c *client) fetchUserinfo(
 	ctx context.Context, meta metadata, granted tokens, idToken claims,
 ) (claims, error) {
@@ -54,7 +55,7 @@ func (c *client) fetchUserinfo(
 				return claims{}, err
 			}
 		}
-		info, err = c.verify(ctx, token, c.providerKeys(ctx, meta), rules{issuer: c.issuer})
+		info, err = c.verify(ctx, token, c.providerKeys(ctx, meta), rules{issuer: c.issuer, bare: true})
 		if err != nil {
 			return claims{}, err
 		}
