@@ -7,6 +7,7 @@ import (
 	"crypto/subtle"
 	"encoding/base64"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/verge-id/verge/core/internal/jws"
@@ -32,7 +33,7 @@ const maxSubject = 255
 //   - exp is in the future, iat and nbf are not, within the leeway. exp and iat are present.
 //   - nonce is the authorization request's, so that no other login's token fits.
 //   - With max_age, auth_time is present and recent enough when the browser left.
-//   - acr is one of the requested values, if any were requested.
+//   - acr is one of the requested values, or several of them, if any were requested.
 //   - sub is present.
 func (c *client) verifyIDToken(
 	ctx context.Context, meta metadata, raw string, e authRequest, acr []string,
@@ -58,12 +59,19 @@ func (c *client) verifyIDToken(
 		return claims{}, rejected(wrongNonce)
 	case c.maxAge >= 0 && !c.isRecent(token, e.began):
 		return claims{}, rejected(badAuthTime)
-	case len(acr) > 0 && !slices.Contains(acr, token.text("acr")):
+	case len(acr) > 0 && !isWithin(acr, token.text("acr")):
 		return claims{}, rejected(wrongACR)
 	case token.text("sub") == "" || len(token.text("sub")) > maxSubject:
 		return claims{}, rejected(badSubject)
 	}
 	return token, nil
+}
+
+// isWithin reports whether an acr is one of the requested values, or a list of them. Some providers join the
+// values of a login by several factors with spaces. Each must be requested: any of them may be the weakest.
+func isWithin(requested []string, acr string) bool {
+	isOther := func(value string) bool { return !slices.Contains(requested, value) }
+	return !slices.ContainsFunc(strings.Split(acr, " "), isOther)
 }
 
 // isRecent reports whether the user signed in at the provider at most maxAge before the browser left. The

@@ -25,7 +25,7 @@ func raw64(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
 
 // TestClaimsOfTheIDToken has the rows of tokens that the provider signs and that are not for this request.
 func TestClaimsOfTheIDToken(t *testing.T) {
-	w := newWalk(t, oidctest.Config{}, settings{"acr_values": []string{"substantial"}})
+	w := newWalk(t, oidctest.Config{}, settings{"acr_values": []string{"substantial", "high"}})
 	now := w.clock().Unix()
 	set := func(name string, v any) func(h, c map[string]any) {
 		return func(_, c map[string]any) { c[name] = v }
@@ -84,6 +84,10 @@ func TestClaimsOfTheIDToken(t *testing.T) {
 		{"nbf 59 s ahead", set("nbf", now+59), ""},
 		{"no acr though one was asked for", drop("acr"), "jwt_acr"},
 		{"an acr that was not asked for", set("acr", "low"), "jwt_acr"},
+		{"contract 36: an acr of two values that were asked for", set("acr", "high substantial"), ""},
+		{"an acr with a value that was not asked for", set("acr", "high low"), "jwt_acr"},
+		{"an acr with a space behind it", set("acr", "high "), "jwt_acr"},
+		{"an acr that is a space", set("acr", " "), "jwt_acr"},
 		{"acr that is a list", set("acr", []string{"substantial"}), "jwt_acr"},
 		{"no sub", drop("sub"), "jwt_sub"},
 		{"an empty sub", set("sub", ""), "jwt_sub"},
