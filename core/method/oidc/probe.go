@@ -149,7 +149,7 @@ func (c *client) probeOffers(r *method.Report, meta metadata, keys keySet) {
 			strings.Join(meta.algorithms, ", "), strings.Join(algorithms, ", "))
 	}
 	if len(meta.challenge) > 0 && !slices.Contains(meta.challenge, "S256") {
-		r.Bad("the provider does not offer PKCE with S256; it may refuse the request")
+		r.Bad("the provider does not offer PKCE with S256; it may reject the request")
 	}
 	for _, address := range []string{meta.authorization, meta.token, meta.jwks, meta.userinfo, meta.par} {
 		u, err := url.Parse(address)
@@ -236,18 +236,18 @@ func (c *client) probeCredential(ctx context.Context, r *method.Report) {
 	}
 }
 
-// probeRequest returns the request of a login without a user.
-func (c *client) probeRequest(returnURL string) (url.Values, error) {
+// probeRequest returns the request of a login for a proof, without a user.
+func (c *client) probeRequest(returnURL string, p proof) (url.Values, error) {
 	e, err := newAuthRequest(c.host.Random)
 	if err != nil {
 		return nil, err
 	}
-	return c.request(method.Session{ReturnURL: returnURL}, e, c.proofs[0], c.acrValues), nil
+	return c.request(method.Session{ReturnURL: returnURL, Language: "en"}, e, p, c.acrValues), nil
 }
 
 // probePush pushes a request. Its response covers the client, its authentication and the return address.
 func (c *client) probePush(ctx context.Context, r *method.Report, meta metadata, returnURL string) {
-	request, err := c.probeRequest(returnURL)
+	request, err := c.probeRequest(returnURL, c.proofs[0])
 	if err == nil {
 		_, err = c.push(ctx, meta, request)
 	}
@@ -297,7 +297,19 @@ func (c *client) probeClient(ctx context.Context, r *method.Report, meta metadat
 
 // probeReturn calls the authorization endpoint like a browser, once with the return address and once with an
 // unregistered one. Providers show a page for both cases, so the result is only a likelihood.
+//
+// If the address of a login is too long for the browser, it reports this and makes no call.
 func (c *client) probeReturn(ctx context.Context, r *method.Report, meta metadata, returnURL string) {
+	for _, p := range c.proofs {
+		request, err := c.probeRequest(returnURL, p)
+		if err == nil {
+			_, err = addressOf(meta, request)
+		}
+		if err != nil {
+			r.Bad("no login with the claim %s can begin: %v", strings.Join(p.claim, "."), err)
+			return
+		}
+	}
 	own, err := c.probeAuthorization(ctx, meta, returnURL)
 	if err != nil {
 		r.Bad("the request to the authorization endpoint failed: %v", err)
@@ -336,7 +348,7 @@ type probed struct {
 }
 
 func (c *client) probeAuthorization(ctx context.Context, meta metadata, returnURL string) (probed, error) {
-	request, err := c.probeRequest(returnURL)
+	request, err := c.probeRequest(returnURL, c.proofs[0])
 	if err != nil {
 		return probed{}, err
 	}

@@ -64,6 +64,12 @@ func TestProbe(t *testing.T) {
 			d["token_endpoint_auth_signing_alg_values_supported"] = []string{"RS256", "ES256"}
 			w.provider.Fault(oidctest.DiscoveryPath, oidctest.Fault{Body: string(encode(w.t, d))})
 		}, "offers private_key_jwt", ""},
+		{"an address that no browser can open", oidctest.Config{}, settings{
+			"claims": settings{"id_token": settings{strings.Repeat("claim", 380): nil}}}, returnURL, nil, "",
+			"no login with the claim is_over_18 can begin: oidc: the address for the browser has 2"},
+		{"pushed requests: claims that are too long for an address", oidctest.Config{Pushed: true}, settings{
+			"claims": settings{"id_token": settings{strings.Repeat("claim", 380): nil}}}, returnURL, nil,
+			"accepted a pushed request", ""},
 		{"a provider without PKCE S256", oidctest.Config{}, nil, returnURL, func(w *walk) {
 			d := w.provider.Discovery()
 			d["code_challenge_methods_supported"] = []string{"plain"}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"net/url"
 	"slices"
@@ -40,10 +39,15 @@ func (c *client) leave(ctx context.Context, s method.Session, e authRequest) (st
 		}
 		request = url.Values{"client_id": {c.clientID}, "request_uri": {reference}}
 	}
+	return addressOf(meta, request)
+}
+
+// addressOf returns the address of a request for the browser. It returns an error if the address is too long.
+func addressOf(meta metadata, request url.Values) (string, error) {
 	address := withQuery(meta.authorization, request)
 	if len(address) > maxAddress {
-		return "", errors.New("oidc: the address for the browser is too long; use fewer claims " +
-			"or parameters, or a provider that takes pushed requests")
+		return "", fmt.Errorf("oidc: the address for the browser has %d bytes, more than %d; use fewer "+
+			"claims or parameters, or a provider that takes pushed requests", len(address), maxAddress)
 	}
 	return address, nil
 }
