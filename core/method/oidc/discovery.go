@@ -63,11 +63,9 @@ func (c *client) readMetadata(o strictjson.Object) (metadata, error) {
 	if named, _ := o.Value("issuer").Text(); named != c.issuer {
 		return metadata{}, fmt.Errorf("oidc: the discovery document: %w", rejected(otherIssuer))
 	}
-	// These would count as absent.
-	if o.IsRepeated("authorization_response_iss_parameter_supported", "require_pushed_authorization_requests",
-		"token_endpoint_auth_methods_supported", "id_token_signing_alg_values_supported",
-		"code_challenge_methods_supported", "scopes_supported", "claims_supported", "acr_values_supported",
-		"prompt_values_supported", "id_token_encryption_alg_values_supported") {
+	// These would count as absent. Lists for the operator's check may.
+	if o.IsRepeated("authorization_response_iss_parameter_supported",
+		"require_pushed_authorization_requests") {
 		return metadata{}, fmt.Errorf("oidc: the discovery document has a member twice: %w",
 			rejected(badDiscovery))
 	}

@@ -43,6 +43,10 @@ func TestForeignMembers(t *testing.T) {
 			"discovery_member"},
 		{"contract 22: the announcement of iss twice", oidctest.DiscoveryPath,
 			`"authorization_response_iss_parameter_supported":false,`, "discovery_member"},
+		{"contract 22: lists that only method check uses", oidctest.DiscoveryPath,
+			`"id_token_signing_alg_values_supported":[],"token_endpoint_auth_methods_supported":[],` +
+				`"id_token_encryption_alg_values_supported":[],` +
+				`"id_token_encryption_alg_values_supported":[],`, ""},
 		{"contract 22: a demand for pushed requests twice", oidctest.DiscoveryPath,
 			`"require_pushed_authorization_requests":false,"require_pushed_authorization_requests":false,`,
 			"discovery_member"},
