@@ -132,8 +132,12 @@ func (m *Message) readHeader(raw []byte, r Rules) error {
 		s, _ := o.Value(name).Text()
 		return s
 	}
+	isText := func(name string) bool {
+		_, ok := o.Value(name).Text()
+		return ok || !o.Value(name).Present()
+	}
 	m.Deflated = r.Deflate && text("zip") == "DEF"
-	if o.Has("crit") || o.Has("zip") && !m.Deflated {
+	if o.Has("crit") || o.Has("zip") && !m.Deflated || !isText("kid") || !isText("cty") {
 		return ErrHeader
 	}
 	m.Algorithm, m.KeyID, m.Type, m.name = text("alg"), text("kid"), text("cty"), text("enc")

@@ -134,6 +134,11 @@ func TestRead(t *testing.T) {
 		{"no rules", rsa, 256, 12, 16, func(r *Rules) { *r = Rules{Size: 4096} }, ErrAlgorithm},
 		{"compressed", rsa[:len(rsa)-1] + `,"zip":"DEF"}`, 256, 12, 16, nil, ErrHeader},
 		{"critical", rsa[:len(rsa)-1] + `,"crit":["exp"]}`, 256, 12, 16, nil, ErrHeader},
+		{"contract 22: kid twice", rsa[:len(rsa)-1] + `,"kid":"1","kid":"1"}`, 256, 12, 16, nil, ErrHeader},
+		{"kid that is a number", rsa[:len(rsa)-1] + `,"kid":1}`, 256, 12, 16, nil, ErrHeader},
+		{"kid null", rsa[:len(rsa)-1] + `,"kid":null}`, 256, 12, 16, nil, nil},
+		{"contract 22: cty twice", rsa[:len(rsa)-1] + `,"cty":"A","cty":"A"}`, 256, 12, 16, nil, ErrHeader},
+		{"cty that is a list", rsa[:len(rsa)-1] + `,"cty":["JWT"]}`, 256, 12, 16, nil, ErrHeader},
 		{"alg twice", `{"alg":"ECDH-ES",` + rsa[1:], 256, 12, 16, nil, ErrAlgorithm},
 		{"no JSON", `{`, 256, 12, 16, nil, ErrHeader},
 	} {
