@@ -2,7 +2,6 @@ package oidc
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,11 +12,14 @@ import (
 // encryptions are the content encryptions (enc) that a token may have.
 var encryptions = []string{"A128GCM", "A256GCM", "A128CBC-HS256", "A256CBC-HS512"}
 
+// isEncrypted reports whether a token has the form of a JWE instead of a JWS.
+func isEncrypted(token string) bool { return strings.Count(token, ".") == 4 }
+
 // decrypt returns the plaintext of a token that is encrypted for the method's key. Anyone can encrypt for a
 // public key, so the plaintext must be a signed token (RFC 7519, 5.2). An error is a *method.Rejection, or
 // the host's, which could not decrypt. The plaintext may be compressed if zip is true.
 func (c *client) decrypt(ctx context.Context, token string, zip bool) (string, error) {
-	if strings.Count(token, ".") != 4 { // it has not the form of a JWE
+	if !isEncrypted(token) {
 		return "", rejected(notEncrypted)
 	}
 	m, err := jwe.Read(token, jwe.Rules{Size: maxDocument, Algorithms: []string{decrypts[c.keyAlg]},
@@ -31,10 +33,6 @@ func (c *client) decrypt(ctx context.Context, token string, zip bool) (string, e
 		return "", rejected(badEphemeral)
 	case err != nil, !slices.Contains([]string{"", "jwt", "application/jwt"}, strings.ToLower(m.Type)):
 		return "", rejected(badJWEHeader)
-	case m.KeyID != "" && c.keyID != "" && m.KeyID != c.keyID:
-		return "", rejected(otherKeyID)
-	case c.host.Decrypt == nil:
-		return "", errors.New("oidc: this service has no private keys to decrypt a token with")
 	}
 	message := m.Key
 	if m.Ephemeral != nil {

@@ -3,7 +3,6 @@ package oidc
 import (
 	"context"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"io"
 	"net/url"
@@ -106,9 +105,6 @@ const assertionLife = time.Minute
 // assertion is a client assertion (RFC 7523). Its audience is the issuer, so that no other server to which it
 // is shown can use it, unless the provider insists on its token endpoint.
 func (c *client) assertion(ctx context.Context, meta metadata) (string, error) {
-	if c.host.Sign == nil {
-		return "", errors.New("oidc: this service has no private keys to sign a client assertion with")
-	}
 	var id [16]byte
 	if _, err := io.ReadFull(c.host.Random, id[:]); err != nil {
 		return "", fmt.Errorf("oidc: reading randomness: %w", err)

@@ -93,6 +93,10 @@ func open(c method.Config, h method.Host) (method.Method, error) {
 	if err := wrong.Err(); err != nil {
 		return nil, fmt.Errorf("oidc: %w", err)
 	}
+	encrypts := s.encryptsIDToken || s.encryptsUserinfo
+	if s.key != "" && h.Sign == nil || encrypts && h.Decrypt == nil {
+		return nil, errors.New("oidc: the settings need a private key, and the host has none")
+	}
 	return &client{settings: s, host: h}, nil
 }
 

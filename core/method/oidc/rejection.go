@@ -51,7 +51,6 @@ const (
 	badJWE        = "jwe_form"
 	badJWEHeader  = "jwe_header"
 	badEncryption = "jwe_algorithm"
-	otherKeyID    = "jwe_key_id"
 	badEphemeral  = "jwe_ephemeral_key"
 	notOpened     = "jwe_not_opened"
 

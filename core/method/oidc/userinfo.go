@@ -50,7 +50,7 @@ func (c *client) fetchUserinfo(
 		}
 	case "application/jwt":
 		token := string(answer.Body)
-		if c.encryptsUserinfo {
+		if c.encryptsUserinfo || c.encryptsIDToken && isEncrypted(token) {
 			if token, err = c.decrypt(ctx, token, true); err != nil {
 				return claims{}, err
 			}

@@ -150,13 +150,15 @@ func newWalk(t *testing.T, c oidctest.Config, own settings) *walk {
 		w.config.Secrets = map[string]string{"client_secret": secret}
 	}
 	w.host = method.Host{Now: w.clock, Random: rand.Reader, Fetch: w.fetch, Sign: w.sign,
-		Verify: signing.Verify}
+		Verify: signing.Verify, Decrypt: opensNothing}
 	w.session = method.Session{
 		ID: "svc_sess_1", Level: "L2", ChallengeAge: 25, MinimumAge: 18, Language: "de", ReturnURL: returnURL,
 	}
 	w.open()
 	return w
 }
+
+func opensNothing(context.Context, string, string, []byte) ([]byte, error) { return nil, nil }
 
 // byKey returns a provider with a client of private_key_jwt. A nil key is the walk's own, for ES256.
 func byKey(public any) oidctest.Config {
