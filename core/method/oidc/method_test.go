@@ -632,7 +632,9 @@ func TestSigningFails(t *testing.T) {
 		t.Errorf("a key that is not there: %+v, %v", d, err)
 	}
 	w = newWalk(t, oidctest.Config{Clients: clients}, nil)
-	w.host.Sign = func(context.Context, string, string, []byte) ([]byte, error) { return make([]byte, 64), nil }
+	w.host.Sign = func(context.Context, string, string, []byte) ([]byte, error) {
+		return make([]byte, 64), nil
+	}
 	w.open()
 	d, err := w.login()
 	wantRejection(t, "a signature by another key", d, err, "token_error_invalid_client")

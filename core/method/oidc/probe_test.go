@@ -14,6 +14,15 @@ import (
 	"github.com/verge-id/verge/testharness/oidctest"
 )
 
+// announcing returns a change of the provider's discovery document.
+func announcing(name string, values ...string) func(w *walk) {
+	return func(w *walk) {
+		d := w.provider.Discovery()
+		d[name] = values
+		w.provider.Fault(oidctest.DiscoveryPath, oidctest.Fault{Body: string(encode(w.t, d))})
+	}
+}
+
 // TestProbe: the output of verge method check for a provider.
 func TestProbe(t *testing.T) {
 	const elsewhere = "http://localhost:8080/verify/return/other"
@@ -49,37 +58,25 @@ func TestProbe(t *testing.T) {
 		{"a provider that sends the browser back with an error", oidctest.Config{}, nil, returnURL,
 			func(w *walk) { w.provider.Answer(oidctest.Answer{Error: "access_denied"}) },
 			"", "back immediately"},
-		{"a way to authenticate that is not offered", oidctest.Config{}, nil, returnURL, func(w *walk) {
-			d := w.provider.Discovery()
-			d["token_endpoint_auth_methods_supported"] = []string{"private_key_jwt"}
-			w.provider.Fault(oidctest.DiscoveryPath, oidctest.Fault{Body: string(encode(w.t, d))})
-		}, "", "offers private_key_jwt"},
-		{"an algorithm of client assertions that is not offered", byKey(nil), nil, returnURL, func(w *walk) {
-			d := w.provider.Discovery()
-			d["token_endpoint_auth_signing_alg_values_supported"] = []string{"RS256", "PS256"}
-			w.provider.Fault(oidctest.DiscoveryPath, oidctest.Fault{Body: string(encode(w.t, d))})
-		}, "", "client assertions by ES256; it offers RS256, PS256: set key_alg"},
-		{"an algorithm of client assertions that is offered", byKey(nil), nil, returnURL, func(w *walk) {
-			d := w.provider.Discovery()
-			d["token_endpoint_auth_signing_alg_values_supported"] = []string{"RS256", "ES256"}
-			w.provider.Fault(oidctest.DiscoveryPath, oidctest.Fault{Body: string(encode(w.t, d))})
-		}, "offers private_key_jwt", ""},
+		{"a way to authenticate that is not offered", oidctest.Config{}, nil, returnURL,
+			announcing("token_endpoint_auth_methods_supported", "private_key_jwt"),
+			"", "offers private_key_jwt"},
+		{"an algorithm of client assertions that is not offered", byKey(nil), nil, returnURL,
+			announcing("token_endpoint_auth_signing_alg_values_supported", "RS256", "PS256"),
+			"", "client assertions by ES256; it offers RS256, PS256: set key_alg"},
+		{"an algorithm of client assertions that is offered", byKey(nil), nil, returnURL,
+			announcing("token_endpoint_auth_signing_alg_values_supported", "RS256", "ES256"),
+			"offers private_key_jwt", ""},
 		{"an address that no browser can open", oidctest.Config{}, settings{
 			"claims": settings{"id_token": settings{strings.Repeat("claim", 380): nil}}}, returnURL, nil, "",
 			"no login with the claim is_over_18 can begin: oidc: the address for the browser has 2"},
 		{"pushed requests: claims that are too long for an address", oidctest.Config{Pushed: true}, settings{
 			"claims": settings{"id_token": settings{strings.Repeat("claim", 380): nil}}}, returnURL, nil,
 			"accepted a pushed request", ""},
-		{"a provider without PKCE S256", oidctest.Config{}, nil, returnURL, func(w *walk) {
-			d := w.provider.Discovery()
-			d["code_challenge_methods_supported"] = []string{"plain"}
-			w.provider.Fault(oidctest.DiscoveryPath, oidctest.Fault{Body: string(encode(w.t, d))})
-		}, "", "PKCE"},
-		{"algorithms that cannot be checked", oidctest.Config{}, nil, returnURL, func(w *walk) {
-			d := w.provider.Discovery()
-			d["id_token_signing_alg_values_supported"] = []string{"ES512"}
-			w.provider.Fault(oidctest.DiscoveryPath, oidctest.Fault{Body: string(encode(w.t, d))})
-		}, "", "ES512"},
+		{"a provider without PKCE S256", oidctest.Config{}, nil, returnURL,
+			announcing("code_challenge_methods_supported", "plain"), "", "PKCE"},
+		{"algorithms that cannot be checked", oidctest.Config{}, nil, returnURL,
+			announcing("id_token_signing_alg_values_supported", "ES512"), "", "ES512"},
 		{"the login page is the same for every return address", oidctest.Config{}, nil, elsewhere,
 			func(w *walk) {
 				w.provider.Fault(oidctest.LoginPath, oidctest.Fault{Type: "text/html", Fill: 100 << 10})
@@ -105,21 +102,11 @@ func TestProbe(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var good, bad []string
-			for _, f := range report.Findings {
-				if f.Good {
-					good = append(good, f.Text)
-				} else {
-					bad = append(bad, f.Text)
-				}
-				if strings.Contains(f.Text, secret) {
-					t.Errorf("a finding has the secret: %s", f.Text)
-				}
-			}
-			if !strings.Contains(strings.Join(good, "\n"), c.good) {
+			good, bad := findings(t, report)
+			if !strings.Contains(good, c.good) {
 				t.Errorf("the good findings are %q, want %q", good, c.good)
 			}
-			if !strings.Contains(strings.Join(bad, "\n"), c.bad) || c.bad == "" && len(bad) > 0 {
+			if !strings.Contains(bad, c.bad) || c.bad == "" && bad != "" {
 				t.Errorf("the bad findings are %q, want %q", bad, c.bad)
 			}
 			wantFacts(t, report, map[string]string{
@@ -129,6 +116,22 @@ func TestProbe(t *testing.T) {
 			})
 		})
 	}
+}
+
+// findings returns the texts of good and bad findings, one per line.
+func findings(t *testing.T, r method.Report) (good, bad string) {
+	t.Helper()
+	for _, f := range r.Findings {
+		if f.Good {
+			good += f.Text + "\n"
+		} else {
+			bad += f.Text + "\n"
+		}
+		if strings.Contains(f.Text, secret) {
+			t.Errorf("a finding has the secret: %s", f.Text)
+		}
+	}
+	return good, bad
 }
 
 func factOf(r method.Report, name string) string {
