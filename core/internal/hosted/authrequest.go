@@ -52,12 +52,12 @@ func (h *Hosted) Return(ctx context.Context, c *web.Call) *web.Response {
 }
 
 func (h *Hosted) comeBack(ctx context.Context, req *web.Request, name string) page {
-	opened := h.Methods[name]
-	names := append([]string{"state"}, opened.Of.Returns...)
-	if opened.Receives() {
-		names = append(names, codeParam)
-	}
+	names := append([]string{"state"}, h.Methods[name].Of.Returns...)
 	query, err := formdata.ReadOAuth(req.Query, names...)
+	// The return of a wallet has a code and no state. Its method may be gone, or of another kind now.
+	if err == nil && len(query.Get("state")) != handleLength {
+		query, err = formdata.ReadOAuth(req.Query, append(names, codeParam)...)
+	}
 	if err == nil && query.Has(codeParam) {
 		return h.returnWithCode(ctx, req, name, query)
 	}

@@ -197,6 +197,15 @@ var stricter = []struct {
 	{"the integration does not offer the method", func(w *postFixture) {
 		w.asks(func(i *integration.Integration) { i.Method = "scripted" })
 	}, false},
+	{"the service has no such method", func(w *postFixture) {
+		w.asks(func(i *integration.Integration) { i.Methods = []string{"post", "scripted"} })
+		delete(w.Methods, "post")
+	}, false},
+	{"the method is of a kind that receives no response", func(w *postFixture) {
+		m := testhost.Catalog(testhost.Kind("other", &bank{}, false))
+		m[0].Name = "post"
+		w.Methods["post"] = w.Host.Opened(m)["post"]
+	}, false},
 }
 
 // Contract 34: a response that waits for its browser is judged again when the browser comes.
