@@ -65,8 +65,8 @@ type Kind struct {
 	// never allows is found before its use. trust_lists.url is the member url of each table of trust_lists.
 	URLs []string
 
-	// Returns are the parameters of a return from another site that Act reads. Each occurs at most once, and
-	// Act sees no others.
+	// Returns are the parameters of a return from another site that Act reads, in addition to "state". Each
+	// occurs at most once, and Act sees no others.
 	Returns []string
 
 	// Check reports what is wrong with a method's settings. Problems name the members of the settings.
@@ -213,7 +213,10 @@ type Method interface {
 	Show(s Session, state []byte) View
 
 	// Act decides what a step of the user means. An error means that nothing is known and nothing is
-	// decided. ErrStep says that the page has no such form. After any other error the user may try again.
+	// decided. ErrStep says that the page has no such form. A kind that sends no user to another site returns
+	// ErrStep for a Step.Back, and the user begins again: another kind had the method's name before. ErrStep
+	// with a *Rejection says that a return belongs to another request. After any other error the user may try
+	// again.
 	Act(ctx context.Context, s Session, step Step) (Decision, error)
 }
 

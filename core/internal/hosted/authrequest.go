@@ -85,12 +85,11 @@ func (h *Hosted) comeBack(ctx context.Context, req *web.Request, name string) pa
 	if v.record.Terminal() {
 		v.countLate()
 	}
-	// A return that is too late, or whose method the integration no longer offers, sends no request,
-	// and neither does one whose method now is of a kind without returns.
+	// A return that is too late, or whose method the integration no longer offers, sends no request.
 	switch {
 	case v.record.Terminal() || s.Attempt != v.record.Attempts:
 		return v.seeOther(v.url())
-	case !ok || len(m.Of.Returns) == 0:
+	case !ok:
 		return v.gone(name)
 	}
 	return v.returned(m, s, method.Step{Form: query, Back: true, State: s.State}, req.Path+"?"+query.Encode())

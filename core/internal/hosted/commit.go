@@ -96,9 +96,12 @@ func (v *visit) returned(m method.Opened, s token.StepClaims, step method.Step, 
 	case kv.Failed(err):
 		return v.unavailable(err)
 	}
+	if errors.Is(err, method.ErrStep) && method.ReasonOf(err) == "" { // the kind sends no user there
+		err = method.ErrOutdated
+	}
 	v.failed(m, err)
 	switch {
-	case errors.Is(err, method.ErrStep): // the request belongs to another method
+	case errors.Is(err, method.ErrStep): // the return belongs to another request
 		return v.damaged()
 	case !errors.Is(err, method.ErrOutdated):
 		return v.seeOther(v.againURL(m, shownTrouble))

@@ -377,6 +377,22 @@ func TestFailure_LoggedOnce(t *testing.T) {
 	}
 }
 
+// A kind may read no parameter of its return.
+func TestReturn_WithoutParameters(t *testing.T) {
+	w, bank, _ := bankFixture(t, "bank")
+	m := w.Methods["bank"]
+	m.Of.Returns = nil
+	w.Methods["bank"] = m
+	b := w.browser(t)
+	_, flow := w.flow(t, nil)
+	b.leaves(flow)
+	bank.back.Verdict = method.Approved
+	page := b.open(b.open(returnURL("1")).Header.Get("Location"))
+	if kind(page) != "completed" || bank.query.Has("code") {
+		t.Errorf("contract 34: a %s page, and the bank received %v", kind(page), bank.query)
+	}
+}
+
 func TestReturn_WithoutRequest(t *testing.T) {
 	w, bank, _ := bankFixture(t, "bank")
 	b := w.browser(t)
@@ -591,9 +607,7 @@ func TestStep_MethodNoLongerOffered(t *testing.T) {
 		},
 		"a return to a method of another kind": func(w *fixture, b *browser, flow string) *web.Response {
 			b.leaves(flow)
-			m := w.Methods["bank"]
-			m.Of.Returns = nil
-			w.Methods["bank"] = m
+			maps.Copy(w.Methods, w.Host.Opened(testhost.Catalog(testhost.Kind("bank", &camera{}, false))))
 			return b.open(returnURL("1"))
 		},
 		"the page that leaves": func(w *fixture, b *browser, flow string) *web.Response {
