@@ -60,6 +60,10 @@ var methodReasons = []string{
 
 	"outdated", // a verdict that was kept
 
+	// errors that a setting causes
+	"address_too_long", "certificate_host", "init_error", "integration_settings", "no_address",
+	"no_challenge_age", "no_proof", "not_decrypted", "not_signed",
+
 	// users' passkeys
 	"passkey_answer", "passkey_unknown", "passkey_blocked", "passkey_over", "passkey_trust",
 	"passkey_elsewhere", "passkey_level",

@@ -75,8 +75,8 @@ func TestMeasurementsAreOfTheLists(t *testing.T) {
 }
 
 // TestRejectionsAreOfTheList: a rejection whose reason is not in the list would be counted as "other".
-// Reasons are found where a kind of method writes them: as a text in a Rejection, or as the argument of a
-// function whose name begins with refus.
+// Reasons are found where a kind of method writes them: in a Rejection or a SettingError, or as the argument
+// of a function rejected.
 func TestRejectionsAreOfTheList(t *testing.T) {
 	reason := func(set *token.FileSet, e ast.Expr) {
 		l, ok := e.(*ast.BasicLit)
@@ -84,6 +84,9 @@ func TestRejectionsAreOfTheList(t *testing.T) {
 			return
 		}
 		text, err := strconv.Unquote(l.Value)
+		if text == "" { // the reason is elsewhere
+			return
+		}
 		if err != nil || !slices.Contains(methodReasons, text) {
 			t.Errorf("%s: a refusal has the reason %s: add it to methodReasons in core/host/measures.go",
 				set.Position(l.Pos()), l.Value)
@@ -121,17 +124,17 @@ func TestRejectionsAreOfTheList(t *testing.T) {
 					}
 				}
 			case *ast.CompositeLit:
-				if !strings.HasSuffix(nameOf(n.Type), "Refusal") {
+				if name := nameOf(n.Type); name != "Rejection" && name != "SettingError" {
 					break
 				}
 				for _, e := range n.Elts {
-					if pair, ok := e.(*ast.KeyValueExpr); ok {
-						e = pair.Value
+					pair, ok := e.(*ast.KeyValueExpr)
+					if ok && nameOf(pair.Key) == "Reason" {
+						reason(set, pair.Value)
 					}
-					reason(set, e)
 				}
 			case *ast.CallExpr:
-				if name := nameOf(n.Fun); name == "refused" {
+				if nameOf(n.Fun) == "rejected" {
 					for _, e := range n.Args {
 						reason(set, e)
 					}

@@ -266,9 +266,12 @@ func (o Opened) tell(event, reason string) {
 
 // ReasonOf returns the constant text that an error of a method has for metrics and logs, or "".
 func ReasonOf(err error) string {
+	var setting *SettingError
 	var rejection *Rejection
 	var fetch *host.FetchError
 	switch {
+	case errors.As(err, &setting):
+		return setting.Reason
 	case errors.As(err, &rejection):
 		return rejection.Reason
 	case errors.As(err, &fetch):
@@ -331,12 +334,31 @@ func (h Host) For(name string) Host {
 	h = h.withDefaults()
 	h.name = name
 	h.Fetch = fetchFor{h.Fetch, name, h.Now}
+	h.Sign, h.Decrypt = keysOf(name, "not_signed", h.Sign), keysOf(name, "not_decrypted", h.Decrypt)
 	measure := h.Measure
 	h.Measure = func(m host.Measurement) {
 		m.Method = name
 		measure(m)
 	}
 	return h
+}
+
+// useKey is Host.Sign or Host.Decrypt.
+type useKey func(ctx context.Context, key, algorithm string, message []byte) ([]byte, error)
+
+// keysOf returns use with the setting of the key in its errors. It is nil if use is.
+func keysOf(name, reason string, use useKey) useKey {
+	if use == nil {
+		return nil
+	}
+	return func(ctx context.Context, key, algorithm string, message []byte) ([]byte, error) {
+		result, err := use(ctx, key, algorithm, message)
+		if err != nil {
+			setting := strings.TrimPrefix(key, name+"_") + "_file"
+			err = &SettingError{Reason: reason, Setting: setting, Err: err}
+		}
+		return result, err
+	}
 }
 
 func (h Host) withDefaults() Host {

@@ -486,3 +486,15 @@ const (
 type Rejection struct{ Reason string }
 
 func (r *Rejection) Error() string { return "refused: " + r.Reason }
+
+// SettingError is an error that a setting causes, such as an expired certificate. Err has the fix.
+type SettingError struct {
+	Reason          string // a constant text, for logs and metrics
+	Setting, Detail string // as of a Decision
+	Err             error
+}
+
+func (e *SettingError) Error() string { return e.Err.Error() }
+
+// Unwrap returns Err.
+func (e *SettingError) Unwrap() error { return e.Err }

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"log/slog"
 	"strings"
 
 	"github.com/verge-id/verge/core/host"
@@ -195,16 +196,15 @@ func (c *call) begin(req startRequest, i *integration.Integration, r *replay) (*
 	}
 	var failed *session.Step
 	if initiation != nil {
-		_, reason := method.WhyOf(initiation)
-		failed = &session.Step{Method: name, Result: host.MethodUnavailable, Reason: reason}
+		step := lifecycle.WhyFailed(name, initiation)
+		step.Result, failed = host.MethodUnavailable, &step
 	}
 	if err := c.Lifecycle.Begin(c.ctx, s, failed, checks, puts); err != nil {
 		return nil, err
 	}
 	if rejection != nil {
-		c.Log.Warn("provider initiation failed", "session", text, "integration", i.ID,
-			"publisher", i.PublisherID, "method", failed.Method, "reason", failed.Reason,
-			"error", initiation.Error())
+		c.Log.LogAttrs(c.ctx, slog.LevelWarn, "provider initiation failed",
+			lifecycle.StepAttrs(s, *failed, initiation)...)
 		return nil, rejection
 	}
 	return resp, nil

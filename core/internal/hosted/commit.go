@@ -25,7 +25,7 @@ func (v *visit) choose(name string) page {
 		return v.damaged()
 	}
 	if err := m.Begin(v.ctx, v.sessionFor(m)); err != nil {
-		step := whyFailed(m.Name, err)
+		step := lifecycle.WhyFailed(m.Name, err)
 		step.Result = host.MethodUnavailable
 		v.stepEnded(step, err)
 		return v.seeOther(v.url(shownParam, shownUnavailable, methodParam, name))
@@ -245,7 +245,7 @@ func (v *visit) giveBack() {
 // failed logs and stores that a method could not decide. Neither contains the user's input or a provider's
 // response.
 func (v *visit) failed(m method.Opened, err error) {
-	step := whyFailed(m.Name, err)
+	step := lifecycle.WhyFailed(m.Name, err)
 	if errors.Is(err, method.ErrStep) { // of no step, so nothing to keep
 		v.Lifecycle.LogStep(v.ctx, v.session, step, err)
 		return
@@ -268,7 +268,7 @@ func (v *visit) stepEnded(step session.Step, cause error) {
 // gone ends a step whose method the integration no longer offers (contract 34), and asks the user to begin
 // again.
 func (v *visit) gone(name string) page {
-	v.stepEnded(whyFailed(name, method.ErrOutdated), method.ErrOutdated)
+	v.stepEnded(lifecycle.WhyFailed(name, method.ErrOutdated), method.ErrOutdated)
 	return v.seeOther(v.url(shownParam, shownOutdated))
 }
 

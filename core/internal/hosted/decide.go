@@ -70,9 +70,3 @@ func whatOf(name string, d method.Decision) session.Step {
 	result, reason := d.Result()
 	return session.Step{Method: name, Result: result, Reason: reason, Setting: d.Setting, Detail: d.Detail}
 }
-
-// whyFailed returns an error of a method for the log and the record.
-func whyFailed(name string, err error) session.Step {
-	result, reason := method.WhyOf(err)
-	return session.Step{Method: name, Result: result, Reason: reason}
-}

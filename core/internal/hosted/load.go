@@ -118,7 +118,7 @@ func (v *visit) settle() error {
 	}
 	if !holds {
 		v.outdated = true
-		v.stepEnded(whyFailed(brought.Method, method.ErrOutdated), method.ErrOutdated)
+		v.stepEnded(lifecycle.WhyFailed(brought.Method, method.ErrOutdated), method.ErrOutdated)
 		v.record, err = v.Lifecycle.Discard(v.ctx, v.session, brought.Pending)
 		return err
 	}

@@ -368,6 +368,12 @@ func TestFailure_LoggedOnce(t *testing.T) {
 			w.Logged.Reset() // that the method has begun
 			b.open(returnURL("1"))
 		}, `msg="method failed" session=` + text + " method=bank reason=jwt_nonce "},
+		{func() {
+			bank.down = &method.SettingError{Reason: "certificate_validity", Setting: "certificate_file",
+				Detail: "a", Err: errors.New("cause")}
+			b.submit(flow, &web.Response{}, "method", "bank")
+		}, `msg="method failed" session=` + text + " method=bank reason=certificate_validity " +
+			"setting=certificate_file detail=a result=unavailable "},
 	} {
 		w.Logged.Reset()
 		c.fails()

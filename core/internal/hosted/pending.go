@@ -96,7 +96,7 @@ func (v *visit) notOffered(s token.StepClaims, collect func(method.Opened) page)
 	case err != nil:
 		return v.unavailable(err)
 	}
-	v.stepEnded(whyFailed(s.Method, method.ErrOutdated), method.ErrOutdated)
+	v.stepEnded(lifecycle.WhyFailed(s.Method, method.ErrOutdated), method.ErrOutdated)
 	return v.discard(s, v.url(shownParam, shownOutdated))
 }
 
@@ -352,7 +352,7 @@ func (h *Hosted) judge(ctx context.Context, req *web.Request, s lifecycle.Sessio
 // responseFailed logs and stores the reason why a response was rejected. Neither contains data of the
 // response.
 func (h *Hosted) responseFailed(ctx context.Context, s lifecycle.Session, m method.Opened, err error) {
-	if step := whyFailed(m.Name, err); errors.Is(err, method.ErrStep) {
+	if step := lifecycle.WhyFailed(m.Name, err); errors.Is(err, method.ErrStep) {
 		h.Lifecycle.LogStep(ctx, s, step, err)
 	} else {
 		h.Lifecycle.Ended(ctx, s, "", step, err)

@@ -480,7 +480,7 @@ func (l *Lifecycle) logEnd(ctx context.Context, s Session, r session.Record, las
 		last = steps[len(steps)-1]
 	}
 	last.Result = "" // part of the state
-	attrs := append(stepAttrs(s, last, nil), slog.String("state", r.State.Status()))
+	attrs := append(StepAttrs(s, last, nil), slog.String("state", r.State.Status()))
 	if r.FailureCode != "" {
 		attrs = append(attrs, slog.String("code", r.FailureCode))
 	}

@@ -44,11 +44,11 @@ func (l *Lifecycle) LogStep(ctx context.Context, s Session, step session.Step, c
 	case host.MethodUnavailable, host.MethodFailed, host.MethodResponseRejected:
 		level = slog.LevelWarn
 	}
-	l.Log.LogAttrs(ctx, level, stepMessage(step.Result), stepAttrs(s, step, cause)...)
+	l.Log.LogAttrs(ctx, level, stepMessage(step.Result), StepAttrs(s, step, cause)...)
 }
 
-// stepAttrs returns the log attributes of a session and of its last step.
-func stepAttrs(s Session, step session.Step, cause error) []slog.Attr {
+// StepAttrs returns the log attributes of a session and of its last step.
+func StepAttrs(s Session, step session.Step, cause error) []slog.Attr {
 	attrs := []slog.Attr{slog.String("session", s.Text)}
 	for _, a := range [...][2]string{{"method", step.Method}, {"reason", step.Reason},
 		{"setting", step.Setting},

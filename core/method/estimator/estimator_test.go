@@ -269,7 +269,7 @@ func TestBadAnswersDecideNothing(t *testing.T) {
 	type row struct {
 		rule   string
 		answer estimatortest.Answer
-		reason string // of a *method.Rejection; "": another error
+		reason string
 	}
 	body := func(text string) estimatortest.Answer { return estimatortest.Answer{Body: text} }
 	for _, profile := range profileNames {
@@ -277,18 +277,18 @@ func TestBadAnswersDecideNothing(t *testing.T) {
 			return body(fmt.Sprintf(answers[profile], age, deviation))
 		}
 		rows := []row{
-			{"status 401", estimatortest.Answer{Status: 401}, ""},
-			{"status 403", estimatortest.Answer{Status: 403}, ""},
-			{"status 429", estimatortest.Answer{Status: 429}, ""},
-			{"status 500", estimatortest.Answer{Status: 500}, ""},
+			{"status 401", estimatortest.Answer{Status: 401}, "status"},
+			{"status 403", estimatortest.Answer{Status: 403}, "status"},
+			{"status 429", estimatortest.Answer{Status: 429}, "status"},
+			{"status 500", estimatortest.Answer{Status: 500}, "status"},
 			{"status 500 with an approval", estimatortest.Answer{Status: 500, Body: with("40", "1").Body},
-				""},
-			{"status 400", estimatortest.Answer{Status: 400}, ""},
+				"status"},
+			{"status 400", estimatortest.Answer{Status: 400}, "status"},
 			{"status 201 with an approval", estimatortest.Answer{Status: 201, Body: with("40", "1").Body},
-				""},
-			{"a redirect", estimatortest.Answer{Status: 304}, ""},
-			{"a timeout", estimatortest.Answer{Hang: true}, ""},
-			{"a cut answer", estimatortest.Answer{Age: 40, Cut: true}, ""},
+				"status"},
+			{"a redirect", estimatortest.Answer{Status: 304}, "status"},
+			{"a timeout", estimatortest.Answer{Hang: true}, host.FetchTimeout},
+			{"a cut answer", estimatortest.Answer{Age: 40, Cut: true}, host.FetchMalformed},
 			{"cut JSON", body(with("40", "1").Body[:30]), "answer_not_json"},
 			{"HTML", body("<html>age 40</html>"), "answer_not_json"},
 			{"a list", body("[" + with("40", "1").Body + "]"), "answer_not_json"},
@@ -329,9 +329,9 @@ func TestBadAnswersDecideNothing(t *testing.T) {
 				row{"no age", body(`{"antispoofing":{"prediction":"real"}}`), "age_missing"},
 				row{"an age that is a number", body(`{"antispoofing":{"prediction":"real"},"age":40}`), "age_missing"},
 				row{"no deviation", body(`{"antispoofing":{"prediction":"real"},"age":{"age":40}}`), "deviation_missing"},
-				row{"an error without a code", estimatortest.Answer{Status: 400, Body: `{}`}, ""},
+				row{"an error without a code", estimatortest.Answer{Status: 400, Body: `{}`}, "status"},
 				row{"an error of the request", estimatortest.Answer{Status: 400,
-					Body: `{"error_code":"INVALID_APP_ID"}`}, ""})
+					Body: `{"error_code":"INVALID_APP_ID"}`}, "status"})
 		}
 		for _, c := range rows {
 			t.Run(profile+": "+c.rule, func(t *testing.T) {
@@ -342,10 +342,8 @@ func TestBadAnswersDecideNothing(t *testing.T) {
 				if err == nil || errors.Is(err, method.ErrStep) {
 					t.Fatalf("got %+v, %v, want an error that lets the user try again", d, err)
 				}
-				var rejection *method.Rejection
-				if errors.As(err, &rejection) != (c.reason != "") ||
-					rejection != nil && rejection.Reason != c.reason {
-					t.Errorf("got %v, want the refusal %q", err, c.reason)
+				if reason := method.ReasonOf(err); reason != c.reason {
+					t.Errorf("contract 48: got the reason %q of %v, want %q", reason, err, c.reason)
 				}
 				for _, secret := range []string{token, sdkID, "nonce=", "40"} {
 					if strings.Contains(strings.ReplaceAll(err.Error(), "status 40", ""), secret) {

@@ -106,11 +106,13 @@ func (e *estimator) Act(ctx context.Context, s method.Session, step method.Step)
 		return method.Decision{}, err
 	}
 	if s.ChallengeAge <= 0 {
-		return method.Decision{}, errors.New("estimator: the session has no challenge age to compare with")
+		return method.Decision{}, &method.SettingError{Reason: "no_challenge_age", Setting: "challenge_age",
+			Err: errors.New("estimator: the session has no challenge age to compare with")}
 	}
 	limits, wrong := narrow(e.settings.limits, s.Settings)
-	if err := wrong.Err(); err != nil {
-		return method.Decision{}, fmt.Errorf("estimator: the integration's settings: %w", err)
+	if len(wrong) > 0 {
+		return method.Decision{}, &method.SettingError{Reason: "integration_settings",
+			Setting: wrong[0].Member, Err: fmt.Errorf("estimator: the integration's settings: %w", wrong)}
 	}
 	estimate, err := e.ask(ctx, picture)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 // {"age": 27.3, "deviation": 2.1, "live": true}, or {"face": false} if the picture does not show exactly one
 // face.
 var plain = profile{
+	credential: tokenName + "_file",
 	configure: func(s *settings, c method.Config, _ strictjson.Object, wrong *problem.List) {
 		rejectSecrets(c, tokenName, wrong)
 		if s.token = c.Secrets[tokenName]; !isToken(s.token) {

@@ -15,6 +15,9 @@ type profile struct {
 	url     string   // where it is, unless the settings say it; "": they must
 	members []string // settings of its own
 
+	// credential is the setting with the token or the key.
+	credential string
+
 	// configure reads those settings, secrets and keys into s.
 	configure func(s *settings, c method.Config, o strictjson.Object, wrong *problem.List)
 
@@ -57,7 +60,7 @@ func (p profile) understand(resp host.FetchResponse) (estimate, error) {
 				return estimate{doubt: doubt}, nil
 			}
 		}
-		return estimate{}, statusError(resp.Status)
+		return estimate{}, p.statusError(resp.Status)
 	}
 	if err != nil {
 		return estimate{}, &method.Rejection{Reason: "answer_not_json"}
@@ -66,17 +69,18 @@ func (p profile) understand(resp host.FetchResponse) (estimate, error) {
 }
 
 // statusError returns the fix for a status, for operators. It contains no part of the response.
-func statusError(status int) error {
+func (p profile) statusError(status int) error {
+	rejection := &method.Rejection{Reason: "status"}
 	switch status {
 	case 401, 403:
-		return fmt.Errorf(
-			"the estimator answered with status %d: it does not accept our token or signature; "+
-				"look at the token, the key and the clock", status)
+		return &method.SettingError{Reason: rejection.Reason, Setting: p.credential,
+			Err: fmt.Errorf("the estimator responded with status %d: it does not accept our token or "+
+				"signature; check the token, the key and the clock", status)}
 	case 429:
-		return fmt.Errorf("the estimator answered with status %d: it gets more requests than it allows",
-			status)
+		return fmt.Errorf("the estimator responded with status %d: it receives more requests than it "+
+			"allows: %w", status, rejection)
 	}
-	return fmt.Errorf("the estimator answered with status %d", status)
+	return fmt.Errorf("the estimator responded with status %d: %w", status, rejection)
 }
 
 // Ages and deviations that an estimate can have. Numbers beyond them come from a fault.

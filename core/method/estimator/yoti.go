@@ -18,8 +18,9 @@ import (
 // yoti is Yoti's API for age estimation and anti-spoofing. The picture is sent as base64 in JSON. The request
 // is signed by RSA over method, path, query and body. The path is relative to the address of the API.
 var yoti = profile{
-	url:     "https://api.yoti.com/ai/v1",
-	members: []string{"sdk_id", "timestamp"},
+	url:        "https://api.yoti.com/ai/v1",
+	members:    []string{"sdk_id", "timestamp"},
+	credential: keyName + "_file",
 	configure: func(s *settings, c method.Config, o strictjson.Object, wrong *problem.List) {
 		rejectSecrets(c, "", wrong)
 		if s.url = strings.TrimRight(s.url, "/"); strings.Contains(s.url, "?") {

@@ -41,8 +41,9 @@ func (s *settings) proofFor(minimumAge int) (proof, error) {
 		}
 	}
 	if !found {
-		return proof{}, fmt.Errorf("oidc: no proof is for the age of %d; add one, or lower minimum_age to %d",
-			minimumAge, s.oldest())
+		return proof{}, &method.SettingError{Reason: "no_proof", Setting: "proof",
+			Err: fmt.Errorf("oidc: no proof is for the age of %d; add one, or lower minimum_age to %d",
+				minimumAge, s.oldest())}
 	}
 	return best, nil
 }

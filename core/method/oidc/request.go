@@ -46,8 +46,9 @@ func (c *client) leave(ctx context.Context, s method.Session, e authRequest) (st
 func addressOf(meta metadata, request url.Values) (string, error) {
 	address := withQuery(meta.authorization, request)
 	if len(address) > maxAddress {
-		return "", fmt.Errorf("oidc: the address for the browser has %d bytes, more than %d; use fewer "+
-			"claims or parameters, or a provider that takes pushed requests", len(address), maxAddress)
+		return "", &method.SettingError{Reason: "address_too_long", Setting: "claims",
+			Err: fmt.Errorf("oidc: the address for the browser has %d bytes, more than %d; use fewer claims "+
+				"or parameters, or a provider that takes pushed requests", len(address), maxAddress)}
 	}
 	return address, nil
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -492,7 +493,7 @@ func narrow(c method.Config, integration json.RawMessage) (wrong problem.List) {
 func (c *client) acrFor(s method.Session) ([]string, error) {
 	o, err := strictjson.ReadOptional(s.Settings)
 	if err != nil {
-		return nil, fmt.Errorf("oidc: the integration's settings: %w", err)
+		return nil, unfit(err)
 	}
 	if !o.Value(acrName).Present() {
 		return c.acrValues, nil
@@ -501,8 +502,17 @@ func (c *client) acrFor(s method.Session) ([]string, error) {
 	accepted := (&reader{o: o, wrong: &wrong}).words(acrName)
 	for _, acr := range accepted {
 		if !slices.Contains(c.acrValues, acr) {
-			return nil, fmt.Errorf("oidc: the integration accepts an acr value that the method does not have")
+			return nil, unfit(errors.New("it accepts an acr value that the method does not have"))
 		}
 	}
-	return accepted, wrong.Err()
+	if len(wrong) > 0 {
+		return nil, unfit(wrong)
+	}
+	return accepted, nil
+}
+
+// unfit returns the error of an integration's settings that no longer fit the method's.
+func unfit(err error) error {
+	return &method.SettingError{Reason: "integration_settings", Setting: acrName,
+		Err: fmt.Errorf("oidc: the integration's settings: %w", err)}
 }

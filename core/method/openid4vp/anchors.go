@@ -53,7 +53,8 @@ func (o *openID) anchors(ctx context.Context) ([]mdoc.Anchor, error) {
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("openid4vp: reading the trusted list %s: %w", l.Name, err)
+			return nil, &method.SettingError{Reason: noAnchor, Setting: listsName, Detail: l.Name,
+				Err: fmt.Errorf("openid4vp: reading the trusted list %s: %w", l.Name, err)}
 		}
 		all = slices.Concat(all, o.trusted.of(l.Digest(), listed))
 	}
@@ -73,7 +74,7 @@ func (o *openID) hasAnchors(ctx context.Context) error {
 	}
 	anchors, err := o.anchors(ctx)
 	if err == nil && len(anchors) == 0 {
-		err = fmt.Errorf("%w: %w", errNoAnchor, rejected(noAnchor))
+		err = &method.SettingError{Reason: noAnchor, Setting: listsName, Err: errNoAnchor}
 	}
 	return err
 }

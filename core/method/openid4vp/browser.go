@@ -161,7 +161,8 @@ func (o *openID) browserMode() string {
 }
 
 // errNoHost means that the address of the service is not known.
-var errNoHost = errors.New("openid4vp: the session has no address of the service")
+var errNoHost error = &method.SettingError{Reason: "no_address", Setting: "base_url",
+	Err: errors.New("openid4vp: the session has no address of the service")}
 
 // origin returns the origin of the service's pages, as browsers write it.
 func origin(s method.Session) (string, error) {

@@ -159,9 +159,10 @@ func (s signer) expired(now time.Time) error {
 	}
 	leaf := s.chain[0]
 	if now.Before(leaf.NotBefore) || now.After(leaf.NotAfter) {
-		return fmt.Errorf("openid4vp: the certificate that signs requests is valid from %s to %s only; "+
-			"get another one",
-			leaf.NotBefore.UTC().Format(time.DateOnly), leaf.NotAfter.UTC().Format(time.DateOnly))
+		return &method.SettingError{Reason: "certificate_validity", Setting: certificateName + "_file",
+			Err: fmt.Errorf("openid4vp: the certificate that signs requests is valid from %s to %s only; "+
+				"get another one", leaf.NotBefore.UTC().Format(time.DateOnly),
+				leaf.NotAfter.UTC().Format(time.DateOnly))}
 	}
 	return nil
 }

@@ -129,8 +129,9 @@ func (q *pendingRequest) sign(ctx context.Context, h method.Host, key string, me
 		return fmt.Errorf("openid4vp: signing a request by %s: %w", key, err)
 	}
 	if len(signature) != signatureSize {
-		return fmt.Errorf("openid4vp: a signature by %s has %d bytes, want %d", key, len(signature),
-			signatureSize)
+		return &method.SettingError{Reason: "not_signed",
+			Err: fmt.Errorf("openid4vp: a signature by %s has %d bytes, want %d", key, len(signature),
+				signatureSize)}
 	}
 	q.signatures = append(append(q.signatures, digest(message)...), signature...)
 	return nil

@@ -68,9 +68,9 @@ func (o *openID) certified(uri string) (string, error) {
 	}
 	u, err := url.Parse(uri)
 	if err != nil || !slices.Contains(leaf.DNSNames, u.Hostname()) {
-		return "", fmt.Errorf("openid4vp: the certificate is for %q and not for the host of base_url; "+
-			"get a certificate for it, "+
-			"or set client_id_prefix = %q", leaf.DNSNames, byHash)
+		return "", &method.SettingError{Reason: "certificate_host", Setting: certificateName + "_file",
+			Err: fmt.Errorf("openid4vp: the certificate is for %q and not for the host of base_url; get a "+
+				"certificate for it, or set %s = %q", leaf.DNSNames, prefixName, byHash)}
 	}
 	return byHost + ":" + u.Hostname(), nil
 }

@@ -5,7 +5,6 @@ package sandbox
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"time"
 
@@ -55,7 +54,7 @@ const (
 // Begin implements method.Method.
 func (*sandbox) Begin(_ context.Context, s method.Session) error {
 	if s.User != nil && *s.User == userInitError {
-		return errors.New("sandbox: asked to fail at initiation")
+		return fmt.Errorf("sandbox: asked to fail at initiation: %w", &method.Rejection{Reason: "init_error"})
 	}
 	return nil
 }
