@@ -93,6 +93,11 @@ type Kind struct {
 	// key decrypts.
 	Decrypts func(c Config) map[string]string
 
+	// CheckKeys reports keys that do not belong to their certificates, and certificates that are not for the
+	// service. returnURL is a Probe's, or "" if it is not known. Without Host.Sign, keys are not
+	// compared. The Config has passed Check. Nil: the kind has no certificates.
+	CheckKeys func(ctx context.Context, c Config, h Host, returnURL string) problem.List
+
 	// Lists returns the trusted lists of a method, which the host fetches (contract 53). The Config has
 	// passed Check. Nil: none.
 	Lists func(c Config) []TrustList

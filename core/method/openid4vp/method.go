@@ -108,6 +108,7 @@ var Kind = method.Kind{
 	Signs: func(method.Config) map[string]string {
 		return map[string]string{keyName: algorithm, readerKeyName: algorithm}
 	},
+	CheckKeys: checkKeys,
 	Open: func(c method.Config, h method.Host) (method.Method, error) {
 		s, wrong := parse(c)
 		if err := wrong.Err(); err != nil {

@@ -4,12 +4,14 @@ import (
 	"context"
 	"crypto/ecdsa"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/verge-id/verge/core/internal/signature"
 	"github.com/verge-id/verge/core/method"
+	"github.com/verge-id/verge/core/problem"
 	"github.com/verge-id/verge/core/web"
 )
 
@@ -24,7 +26,7 @@ func Probe(ctx context.Context, c method.Config, h method.Host, returnURL string
 	if err := wrong.Err(); err != nil {
 		return r, err
 	}
-	p, o := s.profile, &openID{settings: s, host: h}
+	p, o := s.profile, &openID{settings: s, host: h.For(c.Name)}
 	r.Fact("profile", p.name)
 	document := p.doctype
 	if document == "" {
@@ -103,26 +105,46 @@ func (o *openID) probeSigner(ctx context.Context, r *method.Report, s signer, ke
 			r.Fact(certificateName, "self-signed, so wallets that follow HAIP 1.0 reject it")
 		}
 	}
-	message := []byte("a request")
-	signed, err := o.host.Sign(ctx, s.key, algorithm, message)
-	if err != nil {
-		r.Bad("%s_file does not sign: %v", keyName, err)
-		return
-	}
-	if leaf == nil {
-		r.Good("%s_file signs; compare its public key with the key %s of the DID's document", keyName, s.id)
-		return
-	}
-	fits, err := isSignedBy(ctx, o.host, leaf, message, signed)
+	fits, err := o.isKeyOf(ctx, s.key, leaf)
 	switch {
+	case errors.As(err, new(*method.SettingError)):
+		r.Bad("%s_file does not sign: %v", keyName, err)
 	case err != nil:
 		r.CannotCheck("whether %s_file and %s_file belong together: %v", keyName, certificateName, err)
+	case leaf == nil:
+		r.Good("%s_file signs; compare its public key with the key %s of the DID's document", keyName, s.id)
 	case !fits:
-		r.Bad("%s_file and %s_file do not belong together: wallets would refuse every request; use "+
-			"the key for which the certificate was made", keyName, certificateName)
+		r.Bad("%s_file: %s", keyName, otherKey(certificateName))
 	default:
 		r.Good("%s_file is the key of the first certificate in %s_file", keyName, certificateName)
 	}
+}
+
+// otherKey returns the text about a key that does not belong to its certificate.
+func otherKey(certificateName string) string {
+	return "it is not the key of the first certificate in " + certificateName +
+		"_file, so wallets would reject every request; use the key for which the certificate was made"
+}
+
+// checkKeys is the method.Kind's CheckKeys.
+func checkKeys(ctx context.Context, c method.Config, h method.Host, returnURL string) (wrong problem.List) {
+	s, _ := parse(c)
+	o := &openID{settings: s, host: h.For(c.Name)}
+	check := func(by signer, keyName, certificateName string) {
+		if h.Sign == nil || len(by.chain) == 0 {
+			return
+		}
+		if fits, err := o.isKeyOf(ctx, by.key, by.chain[0]); err == nil && !fits {
+			wrong.Add(keyName+"_file", "%s", otherKey(certificateName))
+		}
+	}
+	check(s.signer, keyName, certificateName)
+	check(s.reader, readerKeyName, readerCertificateName)
+	if s.signer.exists() && returnURL != "" {
+		_, err := o.certified(returnURL)
+		wrong.AddError(certificateName+"_file", err)
+	}
+	return wrong
 }
 
 // look reports whether a certificate is valid now.
@@ -148,14 +170,18 @@ func nameOf(c *x509.Certificate) string {
 	return "number " + c.SerialNumber.String()
 }
 
-// isSignedBy reports whether the key of a certificate has signed a message, in the form of JWS.
-func isSignedBy(
-	ctx context.Context, h method.Host, c *x509.Certificate, message, signed []byte,
-) (bool, error) {
+// isKeyOf signs with a key, and reports whether it is the key of a certificate. Without a certificate it is
+// not. The error is a *method.SettingError if the key does not sign.
+func (o *openID) isKeyOf(ctx context.Context, name string, c *x509.Certificate) (bool, error) {
+	message := []byte("a request")
+	signed, err := o.host.Sign(ctx, name, algorithm, message)
+	if err != nil || c == nil {
+		return false, err
+	}
 	public, ok := c.PublicKey.(*ecdsa.PublicKey)
 	if !ok {
 		return false, nil
 	}
 	key, _ := signature.OfECDSA(public)
-	return key.Verify(ctx, h.Verify, algorithm, message, signed)
+	return key.Verify(ctx, o.host.Verify, algorithm, message, signed)
 }

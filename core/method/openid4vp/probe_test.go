@@ -45,7 +45,7 @@ func TestProbe(t *testing.T) {
 		{"a certificate for another host", config(t, "mdl", nil), -1,
 			"https://elsewhere.example/verify/return/a", "not for the host of base_url"},
 		{"a certificate for another key", config(t, "mdl", settings{"certificate": other}), -1, "",
-			"do not belong together"},
+			"is not the key of the first certificate"},
 		{"contract 39: a request that is too long for a QR code", inLink(long), 0, "",
 			"a QR code holds 2953"},
 		{"such a request for this device only", inLink(onDevice), 0, "", ""},

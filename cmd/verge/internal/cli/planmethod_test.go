@@ -114,12 +114,15 @@ func methodFilesFor(t *testing.T, methods, integration string) *program {
 	base := configFor("production", "bolt:/data/verge.db", "https://shop.example.com/hooks", "HOOK")
 	base = strings.Replace(base, `method = "sandbox"`, integration, 1)
 	head, tail, _ := strings.Cut(base, "[[publishers]]")
+	walletKey := newECKey(t)
 	p := serveFiles(t, map[string]string{
 		"/verge.toml": head + methods + "\n[[publishers]]" + tail,
 		"/secret":     canary, "/open": canary, "/empty": "\n", "/empty.pem": "", "/notes": "no key",
-		"/ec.pem": pemKey(t, newECKey(t)), "/rsa.pem": pemKey(t, anRSAKey(t)),
+		"/ec.pem": pemKey(t, walletKey), "/rsa.pem": pemKey(t, anRSAKey(t)),
 		"/open.pem": pemKey(t, newECKey(t)), "/anchor.pem": anAnchor(),
-		"/certificate.pem": certificateOf(t, newECKey(t), "verge.example"),
+		"/certificate.pem": certificateOf(t, walletKey, "verify.example.com"),
+		"/other-key.pem":   certificateOf(t, newECKey(t), "verify.example.com"),
+		"/other-host.pem":  certificateOf(t, walletKey, "verge.example"),
 		"/ca.pem":          pemKey(t, newECKey(t)),
 	})
 	for _, open := range []string{"/open", "/open.pem"} {
@@ -229,6 +232,22 @@ func TestMethodsOfAConfiguration(t *testing.T) {
 			t.Parallel()
 			wantOneProblem(t, methodFilesFor(t, c.methods, `method = "bank"`), c.says)
 		})
+	}
+}
+
+// TestMethodsOfAConfiguration_WalletKeys: keys and certificates belong together (contract 39).
+func TestMethodsOfAConfiguration_WalletKeys(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ methods, says string }{
+		{strings.Replace(aWallet, `"/certificate.pem"`, `"/other-key.pem"`, 1),
+			"methods.wallet.openid4vp.private_key_file: it is not the key of the first certificate in"},
+		{strings.Replace(aWallet, `"/certificate.pem"`, `"/other-host.pem"`, 1),
+			"methods.wallet.openid4vp.certificate_file: " +
+				`openid4vp: the certificate is for ["verge.example"] and not for the host of base_url`},
+		{aWallet + "reader_key_file = \"/ec.pem\"\nreader_certificate_file = \"/other-key.pem\"\n",
+			"methods.wallet.openid4vp.reader_key_file: it is not the key of the first certificate in reader"},
+	} {
+		wantOneProblem(t, methodFilesFor(t, c.methods, `method = "bank"`), c.says)
 	}
 }
 

@@ -6,6 +6,7 @@ package workercheck
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"crypto/ecdh"
 	"crypto/x509"
 	"encoding/base64"
@@ -24,6 +25,7 @@ import (
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/problem"
+	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/edge/egress"
 	"github.com/verge-id/verge/edge/workers"
 	"github.com/verge-id/verge/wasm/settings"
@@ -483,6 +485,16 @@ func (c *checker) config() (host string, methods method.Catalog, dev, ok bool) {
 	methods, bad := config.Catalog()
 	if u, err := url.Parse(config.BaseURL); err == nil {
 		host = u.Hostname()
+	}
+	for _, e := range methods {
+		if len(bad) > 0 || host == "" || e.Of.CheckKeys == nil {
+			continue
+		}
+		// Without the keys, only the certificates are checked.
+		returnURL := config.BaseURL + web.ReturnPath + e.Name
+		for _, p := range e.Of.CheckKeys(context.Background(), e.Config, method.Host{}, returnURL) {
+			c.add(at+".methods."+e.Name+"."+e.Kind+"."+p.Member, "%s", p.Text)
+		}
 	}
 	return host, methods, config.Dev, len(bad) == 0
 }
