@@ -97,7 +97,7 @@ func TestInputs_Missing(t *testing.T) {
 // Contract 42: CSV has no place to say that integrations are missing.
 func TestUsageCSV_More(t *testing.T) {
 	for more, want := range map[bool]string{false: "publisher_id,day,", true: ""} {
-		text, err := UsageCSV(UsageQuery{Publisher: pubA}, nil, more)
+		text, err := UsageQuery{Publisher: pubA}.CSV(nil, more)
 		if (err != nil) != more || !strings.HasPrefix(string(text), want) {
 			t.Errorf("more: %v: %q, %v", more, text, err)
 		}

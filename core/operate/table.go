@@ -606,7 +606,7 @@ type usageDay struct {
 
 func (u Usage) response() (*web.Response, error) {
 	if u.query.Format == "csv" {
-		text, err := UsageCSV(u.query, u.days, u.More)
+		text, err := u.query.CSV(u.days, u.More)
 		if err != nil {
 			return nil, err
 		}

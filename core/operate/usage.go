@@ -25,9 +25,9 @@ func (o *Operations) Usage(ctx context.Context, who Actor, integration, from, to
 	return o.Counted.Read(ctx, integration, first, last)
 }
 
-// UsageCSV returns days as CSV. The first column has the id of the query. A publisher with more integrations
+// CSV returns days as CSV. The first column has the id of the query. A publisher with more integrations
 // than the days include is an error, because CSV has no place for a remark.
-func UsageCSV(q UsageQuery, days []usage.Day, more bool) ([]byte, error) {
+func (q UsageQuery) CSV(days []usage.Day, more bool) ([]byte, error) {
 	if more {
 		return nil, errInvalid(web.FieldError{Field: "publisher_id", Code: "value",
 			Message: "The publisher has more integrations than CSV can add up. Ask for each integration."})

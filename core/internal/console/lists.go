@@ -255,7 +255,7 @@ func showUsageCSV(v *visit) (view, error) {
 	if q.Integration == "" {
 		q.Publisher = v.publisher.ID
 	}
-	text, err := operate.UsageCSV(q, d.Days, d.More)
+	text, err := q.CSV(d.Days, d.More)
 	if err != nil {
 		return view{}, err
 	}
