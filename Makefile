@@ -43,14 +43,16 @@ run: $(if $(wildcard $(MODULE)),build,command) ## run everything on this machine
 # suite on one engine. All parts at the same time load the machine so much that browsers stop responding.
 # Longfellow's proofs take ten times as long with the detector, which sees its short tests. A simulated history
 # runs one coroutine at a time, so the detector would see nothing in it. Neither would it in packages without
-# goroutines: CONCURRENT finds those with some. The tests of SERIAL check the same functions in many ways, and
-# take up to forty times as long with it. The driven tests leave the processors idle in part, so the packages
-# for the detector are compiled at the same time, at the lowest priority. The long run does not vet, because make
-# check does.
+# goroutines: CONCURRENT finds those with some. The tests of SERIAL have goroutines only to run side by side, or
+# for a server that other packages test with the detector. Many take up to forty times as long with it. The driven
+# tests leave the processors idle in part, so the packages for the detector are compiled at the same time, at the
+# lowest priority. The long run does not vet, because make check does.
 DRIVEN := ./testharness/conformance ./cmd/verge/internal/cli ./cmd/verge/internal/demo ./edge/workers \
 	./edge/internal/longfellow \
 	./testharness/internal/simulation
-SERIAL := ./testharness/mutants ./core/internal/mdoc
+SERIAL := ./testharness/mutants ./testharness/npmwallet ./testharness/clients ./testharness/examples ./testharness/corpus \
+	./core ./core/internal/mdoc ./core/internal/console ./core/internal/hosted/pages ./core/internal/troubleshooting \
+	./edge/deploy ./wasm/internal/loopopt ./wasm/postlink
 SLOW   := ./kvadapters/redis ./kvadapters/kvcheck ./testharness/invariants ./edge/wasmhost ./edge/internal/server \
 	./kvadapters/postgres
 CONCURRENT := ^\s*go [a-zA-Z]|\.Go\(|\.Parallel\(\)|RunParallel|NewServer|net\.Listen|AfterFunc|testharness"|workerd\.|wasmhost
