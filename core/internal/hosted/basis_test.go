@@ -201,11 +201,29 @@ var stricter = []struct {
 		w.asks(func(i *integration.Integration) { i.Methods = []string{"post", "scripted"} })
 		delete(w.Methods, "post")
 	}, false},
-	{"the method is of a kind that receives no response", func(w *postFixture) {
-		m := testhost.Catalog(testhost.Kind("other", &bank{}, false))
-		m[0].Name = "post"
-		w.Methods["post"] = w.Host.Opened(m)["post"]
-	}, false},
+	{"the method is of a kind that receives no response", receivesNone, false},
+}
+
+// receivesNone replaces the method by one of a kind that receives no responses.
+func receivesNone(w *postFixture) {
+	m := testhost.Catalog(testhost.Kind("other", &bank{}, false))
+	m[0].Name = "post"
+	w.Methods["post"] = w.Host.Opened(m)["post"]
+}
+
+// Contract 34: a late response to a method that has changed gets 410, so a wallet does not repeat it.
+func TestResponse_MethodChanged(t *testing.T) {
+	for name, change := range map[string]func(w *postFixture){"of another kind": receivesNone,
+		"removed": func(w *postFixture) { delete(w.Methods, "post") }} {
+		w := newPostFixture(t)
+		a := w.begins()
+		handle, _ := session.ParsePendingHandle(w.record(a.flow).Response)
+		change(w)
+		letter := &web.Request{Method: "POST", Header: web.Header{}, Body: []byte("mint")}
+		if _, err := a.Receive(ctx, call(letter), handle, false); !errors.Is(err, errOver) {
+			t.Errorf("contract 34: the method is %s: %v, want 410", name, err)
+		}
+	}
 }
 
 // Contract 34: a response that waits for its browser is judged again when the browser comes.

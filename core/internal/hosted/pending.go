@@ -302,12 +302,12 @@ func (h *Hosted) asks(ctx context.Context, p lifecycle.Pending) (
 	if err != nil {
 		return s, m, err
 	}
-	m, ok := h.Methods[p.Method]
+	m = h.Methods[p.Method]
 	r = r.As(h.Now(), id.Expires())
 	if r.Terminal() {
 		h.countLate()
 	}
-	if r.Terminal() || r.Attempts != p.Attempt || !r.Awaits(p.Pending) || !ok ||
+	if r.Terminal() || r.Attempts != p.Attempt || !r.Awaits(p.Pending) || !m.Receives() ||
 		!slices.Contains(i.Offers(), p.Method) {
 		return s, m, errOver
 	}

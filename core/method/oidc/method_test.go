@@ -629,7 +629,7 @@ func TestSigningFails(t *testing.T) {
 	}
 	w.open()
 	if d, err := w.login(); err == nil || d.Verdict != method.Unclassified {
-		t.Errorf("a key that is not there: %+v, %v", d, err)
+		t.Errorf("a key that does not exist: %+v, %v", d, err)
 	}
 	w = newWalk(t, oidctest.Config{Clients: clients}, nil)
 	w.host.Sign = func(context.Context, string, string, []byte) ([]byte, error) {
