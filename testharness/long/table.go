@@ -260,7 +260,7 @@ var Table = []entry{
 	},
 	{
 		Package: "cmd/verge/internal/demo", Test: "TestChromiumMethodPages",
-		Only:  "the pages of the methods in English, German and French, each in light and dark",
+		Only:  "the pages of the methods in English, German and French, and in light and dark",
 		Short: "the pages of all methods in six languages without a browser (core/internal/hosted/pages)",
 	},
 	{

@@ -53,6 +53,7 @@ type walk struct {
 	issuer *wallettest.Issuer // of the pretended wallet's documents
 
 	looks  []look                   // of sees
+	noAxe  bool                     // of faultless
 	device webauthn.AuthenticatorID // that makes and keeps passkeys, if there is one
 }
 

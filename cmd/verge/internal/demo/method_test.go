@@ -317,12 +317,14 @@ func TestChromiumMethodPages(t *testing.T) {
 	w := newWalkIn(t, &withCamera)
 	w.estimate("15")
 	w.do(chromedp.EmulateViewport(390, 844, chromedp.EmulateMobile))
-	looks := [][2]string{{"en", "light"}, {"en", "dark"}, {"de", "light"}, {"de", "dark"},
-		{"fr", "light"}, {"fr", "dark"}}
+	looks := [][2]string{{"en", "light"}, {"de", "light"}, {"de", "dark"}, {"fr", "light"}}
+	if pictures() != "" {
+		looks = append(looks, [2]string{"en", "dark"}, [2]string{"fr", "dark"})
+	}
 	for _, look := range looks {
 		t.Run(look[0]+", "+look[1], func(t *testing.T) {
 			w := *w
-			w.t = t
+			w.t, w.noAxe = t, look[0] != "de" // as inEveryLanguage
 			w.do(accept(look[0]), colours(look[1]))
 			w.seeMethodPages()
 		})
@@ -399,6 +401,9 @@ func (w *walk) seeMethodPages() {
 func (w *walk) faultless(name string) {
 	w.t.Helper()
 	w.holds(name)
+	if w.noAxe {
+		return
+	}
 	for _, fault := range w.axe() {
 		w.t.Errorf("%s: %s", name, fault)
 	}
