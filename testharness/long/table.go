@@ -180,7 +180,7 @@ var Table = []entry{
 	},
 	{
 		Package: "testharness/internal/simulation", Test: "TestHistories_SameSeed",
-		Only:  "200 histories, each run three times",
+		Only:  "60 histories, each run three times",
 		Short: "8 of them",
 	},
 	{

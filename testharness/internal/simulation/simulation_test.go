@@ -62,7 +62,7 @@ func TestHistories(t *testing.T) {
 // TestHistories_SameSeed runs each history several times, with one processor and with two, in a new Runner
 // and in a runner with earlier histories.
 func TestHistories_SameSeed(t *testing.T) {
-	seeds := long.Pick(t, "TestHistories_SameSeed", uint64(8), 200)
+	seeds := long.Pick(t, "TestHistories_SameSeed", uint64(8), 60)
 	var used Runner
 	defer used.Close()
 	different := map[string]bool{}
