@@ -286,18 +286,20 @@ func (c *check) tryProofs(ctx context.Context, proofs []proof) {
 
 	var mu sync.Mutex
 	var workers sync.WaitGroup
-	queue := make(chan proof)
+	queue := make(chan int)
 	for range atOnce {
 		workers.Go(func() {
-			for p := range queue {
+			for place := range queue {
+				p := proofs[place]
 				seen := p.try(ctx)
-				found := promise{Name: p.name, Proven: seen == "", Seen: seen}
+				found := promise{Name: p.name, Proven: seen == "", Seen: seen, place: place}
 				if seen != "" && ctx.Err() != nil {
 					found.Seen, found.ended = "not tried to the end", true
 				}
 				mu.Lock()
 				subject := reported[p.about]
 				subject.Promises = append(subject.Promises, found)
+				slices.SortFunc(subject.Promises, func(a, b promise) int { return a.place - b.place })
 				if subject.untried--; subject.untried == 0 {
 					c.progress.Proved(r, subject)
 				}
@@ -305,8 +307,8 @@ func (c *check) tryProofs(ctx context.Context, proofs []proof) {
 			}
 		})
 	}
-	for _, p := range proofs {
-		queue <- p
+	for place := range proofs {
+		queue <- place
 	}
 	close(queue)
 	workers.Wait()

@@ -85,6 +85,7 @@ type promise struct {
 	Name   string `json:"name"`
 	Proven bool   `json:"proven"`
 	Seen   string `json:"seen,omitempty"` // the violation, or the reason why it could not be tried
+	place  int    // in the order of the promises
 	ended  bool   // the check ended before, so this is no finding about the store
 }
 

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/anishathalye/porcupine"
+
 	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/core/sessiontest"
 	"github.com/verge-id/verge/core/webhook"
@@ -335,7 +337,11 @@ func (b *ledger) singleUse(t *testing.T) {
 			continue // its outcome was lost, so no order of the requests explains the responses
 		}
 		tokens++
-		if err := history.Explain(l.history.History()); err != nil {
+		// A key that was lost with the store is rejected before the token is used.
+		exchanges := slices.DeleteFunc(l.history.History(), func(op porcupine.Operation) bool {
+			return b.lossy && op.Output == (history.Answer{Status: 401})
+		})
+		if err := history.Explain(exchanges); err != nil {
 			t.Errorf("I1: %v", err)
 		}
 	}
