@@ -5,6 +5,7 @@ import (
 	"go/parser"
 	"go/token"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -229,5 +230,23 @@ func TestTables_EveryOneTried(t *testing.T) {
 	}
 	if len(printed) < 14 {
 		t.Errorf("only %d tables were found: %v", len(printed), slices.Sorted(slices.Values(printed)))
+	}
+}
+
+// Contract 44: the outcomes that `verge session list` accepts are those of a finished session.
+func TestSessionList_Outcomes(t *testing.T) {
+	field, _ := reflect.TypeFor[sessionListCmd]().FieldByName("Outcome")
+	var finished []string
+	for _, outcome := range host.Outcomes() {
+		if outcome == host.OutcomeStarted {
+			continue
+		}
+		finished = append(finished, outcome)
+		if !strings.Contains(field.Tag.Get("help"), outcome) {
+			t.Errorf("the help does not name %s", outcome)
+		}
+	}
+	if want := "," + strings.Join(finished, ","); field.Tag.Get("enum") != want {
+		t.Errorf("it accepts %q, want %q", field.Tag.Get("enum"), want)
 	}
 }
