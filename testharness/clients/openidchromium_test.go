@@ -7,26 +7,19 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/verge-id/verge/testharness/chromium"
 	"github.com/verge-id/verge/testharness/long"
-	"github.com/verge-id/verge/testharness/testenv"
 )
 
 // contract 50: a user with a phone opens a static site behind Apache, is verified and sees the site.
 func TestOpenIDClient_Chromium(t *testing.T) {
 	long.Skip(t, "TestOpenIDClient_Chromium")
-	chromium := testenv.Program(t, "chromium", "chromium-browser", "google-chrome")
+	ctx := chromium.Start(t)
 	address := freeAddress(t)
 	h := newOpenIDProvider(t, "http://"+address+"/oauth2/callback")
 	h.AdvanceTo(time.Now()) // Apache has its own clock
 	startApache(t, h, address)
 
-	allocator, stop := chromedp.NewExecAllocator(context.Background(),
-		append(chromedp.DefaultExecAllocatorOptions[:],
-			chromedp.ExecPath(chromium), chromedp.NoSandbox, chromedp.UserDataDir(t.TempDir()),
-			chromedp.Flag("no-proxy-server", true), chromedp.Flag("disable-component-update", true))...)
-	t.Cleanup(stop)
-	ctx, end := chromedp.NewContext(allocator)
-	t.Cleanup(end)
 	phone := chromedp.EmulateViewport(320, 640, chromedp.EmulateMobile, chromedp.EmulateTouch)
 	if err := chromedp.Do(ctx, phone, chromedp.Navigate("http://"+address+"/index.html")); err != nil {
 		t.Fatal(err)

@@ -26,6 +26,7 @@ import (
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/webhook"
 	"github.com/verge-id/verge/testharness"
+	"github.com/verge-id/verge/testharness/chromium"
 	"github.com/verge-id/verge/testharness/long"
 	"github.com/verge-id/verge/testharness/stores"
 	"github.com/verge-id/verge/testharness/testenv"
@@ -232,7 +233,7 @@ func (s *shop) hooks(session string) {
 // A page starts with its public key, and a server exchanges the token.
 func TestStaticPage(t *testing.T) {
 	long.Skip(t, "TestStaticPage")
-	chromium := testenv.Program(t, "chromium", "chromium-browser", "google-chrome")
+	ctx := chromium.Start(t)
 	h := testharness.New(t, nil)
 	page, err := os.ReadFile("static/index.html")
 	if err != nil {
@@ -268,13 +269,6 @@ func TestStaticPage(t *testing.T) {
 		i.BrowserOrigins, i.CallbackOrigins = []string{server.URL}, []string{server.URL}
 	})
 
-	allocator, stop := chromedp.NewExecAllocator(context.Background(),
-		append(chromedp.DefaultExecAllocatorOptions[:],
-			chromedp.ExecPath(chromium), chromedp.NoSandbox, chromedp.UserDataDir(t.TempDir()),
-			chromedp.Flag("no-proxy-server", true), chromedp.Flag("disable-component-update", true))...)
-	t.Cleanup(stop)
-	ctx, end := chromedp.NewContext(allocator)
-	t.Cleanup(end)
 	phone := chromedp.EmulateViewport(320, 640, chromedp.EmulateMobile, chromedp.EmulateTouch)
 	if err := chromedp.Do(ctx, phone, chromedp.Navigate(server.URL+"/")); err != nil {
 		t.Fatal(err)

@@ -10,13 +10,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
 	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/testharness/chromium"
 	"github.com/verge-id/verge/testharness/long"
 	"github.com/verge-id/verge/testharness/testenv"
 )
@@ -36,7 +36,6 @@ type browser struct {
 
 func newBrowser(t *testing.T) *browser {
 	t.Helper()
-	chromium := testenv.Program(t, "chromium", "chromium-browser", "google-chrome")
 	axe, err := os.ReadFile(testenv.File(t, axeFile))
 	if err != nil {
 		t.Fatal(err)
@@ -46,19 +45,7 @@ func newBrowser(t *testing.T) *browser {
 	t.Cleanup(server.Close)
 	b.url, b.BaseURL, b.Operations.BaseURL = server.URL, server.URL, server.URL
 	b.starts.Dev, b.Operations.Dev = true, true // test sessions return to the console, at an http address
-	allocator, stop := chromedp.NewExecAllocator(context.Background(),
-		append(chromedp.DefaultExecAllocatorOptions[:],
-			chromedp.ExecPath(chromium), chromedp.NoSandbox, chromedp.UserDataDir(t.TempDir()),
-			chromedp.Flag("no-proxy-server", true), chromedp.Flag("disable-component-update", true))...)
-	t.Cleanup(stop)
-	ctx, end := chromedp.NewContext(allocator)
-	t.Cleanup(end)
-	if err := chromedp.Do(ctx); err != nil {
-		t.Fatalf("Chromium does not start: %v", err)
-	}
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Minute)
-	t.Cleanup(cancel)
-	b.ctx = ctx
+	b.ctx = chromium.Start(t)
 	return b
 }
 

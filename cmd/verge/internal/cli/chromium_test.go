@@ -6,12 +6,11 @@ import (
 	"net/url"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/verge-id/verge/testharness/chromium"
 	"github.com/verge-id/verge/testharness/long"
-	"github.com/verge-id/verge/testharness/testenv"
 )
 
 // TestProductionInChromium: a real browser keeps the cookie of production through the way to the provider and
@@ -46,19 +45,8 @@ func TestProductionInChromium(t *testing.T) {
 // chromium starts a browser for which the domains of the service and of the shop are at the front.
 func (s *production) chromium(t *testing.T) context.Context {
 	t.Helper()
-	chromium := testenv.Program(t, "chromium", "chromium-browser", "google-chrome")
 	front := s.front.Listener.Addr().String()
-	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(chromium), chromedp.NoSandbox, chromedp.UserDataDir(t.TempDir()),
-		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
-		chromedp.Flag("no-proxy-server", true), chromedp.Flag("ignore-certificate-errors", true),
-		chromedp.Flag("host-resolver-rules", fmt.Sprintf("MAP *.example.com %s, MAP *.example %s", front,
-			front)))
-	allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
-	t.Cleanup(stop)
-	ctx, end := chromedp.NewContext(allocator)
-	t.Cleanup(end)
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Minute)
-	t.Cleanup(cancel)
-	return ctx
+	rules := fmt.Sprintf("MAP *.example.com %s, MAP *.example %s", front, front)
+	return chromium.Start(t, chromedp.Flag("ignore-certificate-errors", true),
+		chromedp.Flag("host-resolver-rules", rules))
 }

@@ -18,7 +18,6 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/verge-id/verge/core/webhook"
-	"github.com/verge-id/verge/testharness/testenv"
 	"github.com/verge-id/verge/testharness/wait"
 )
 
@@ -30,23 +29,6 @@ type consoleUser struct {
 	seen map[string]bool // pages that were checked closely
 
 	device webauthn.AuthenticatorID
-}
-
-// startChromium returns the context of a browser that ends with the test.
-func startChromium(t *testing.T, more ...chromedp.ExecAllocatorOption) context.Context {
-	t.Helper()
-	chromium := testenv.Program(t, "chromium", "chromium-browser", "google-chrome")
-	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(chromium), chromedp.NoSandbox, chromedp.UserDataDir(t.TempDir()),
-		chromedp.Flag("no-proxy-server", true), chromedp.Flag("disable-component-update", true))
-	allocator, stop := chromedp.NewExecAllocator(context.Background(), append(options, more...)...)
-	t.Cleanup(stop)
-	ctx, end := chromedp.NewContext(allocator)
-	t.Cleanup(end)
-	if err := chromedp.Do(ctx); err != nil {
-		t.Fatalf("Chromium does not start: %v", err)
-	}
-	return ctx
 }
 
 // newConsoleUser opens a window that shares nothing with the others. Its device has a fingerprint reader that

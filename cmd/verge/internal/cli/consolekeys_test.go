@@ -7,6 +7,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"github.com/verge-id/verge/testharness/chromium"
 	"github.com/verge-id/verge/testharness/long"
 )
 
@@ -14,7 +15,7 @@ import (
 func TestConsoleByKeyboard(t *testing.T) {
 	long.Skip(t, "TestConsoleByKeyboard")
 	t.Parallel()
-	browser := startChromium(t)
+	browser := chromium.Start(t)
 	program, _, _ := testProgram()
 	pub, stop := devHere(t, program)
 	defer stop()

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/verge-id/verge/core/webhook"
+	"github.com/verge-id/verge/testharness/chromium"
 	"github.com/verge-id/verge/testharness/long"
 	"github.com/verge-id/verge/testharness/wait"
 )
@@ -14,7 +15,7 @@ import (
 func TestConsoleInChromium(t *testing.T) {
 	long.Skip(t, "TestConsoleInChromium")
 	t.Parallel()
-	browser := startChromium(t)
+	browser := chromium.Start(t)
 	p, _, _ := testProgram()
 	pub, stop := devHere(t, p)
 	defer stop()

@@ -15,6 +15,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/verge-id/verge/testharness/chromium"
 	"github.com/verge-id/verge/testharness/long"
 )
 
@@ -101,7 +102,7 @@ func TestServe_ChromiumUploads(t *testing.T) {
 	t.Parallel()
 	long.Skip(t, "TestServe_ChromiumUploads")
 	in := overTLS(t).start()
-	browser := startChromium(t, chromedp.Flag("ignore-certificate-errors", true),
+	browser := chromium.Start(t, chromedp.Flag("ignore-certificate-errors", true),
 		chromedp.Flag("host-resolver-rules", "MAP verify.example.com "+in.at.Public))
 	for n, size := range []int{60_000, 65_535, 1 << 20} {
 		// A new context has no connection yet.

@@ -11,6 +11,7 @@ import (
 	"github.com/verge-id/verge/cmd/verge/internal/adminclient"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/operate"
+	"github.com/verge-id/verge/testharness/chromium"
 	"github.com/verge-id/verge/testharness/long"
 )
 
@@ -31,7 +32,7 @@ const (
 func TestPasskeysInChromium(t *testing.T) {
 	long.Skip(t, "TestPasskeysInChromium")
 	t.Parallel()
-	browser := startChromium(t)
+	browser := chromium.Start(t)
 	program, _, _ := testProgram()
 	pub, stop := devHere(t, program)
 	defer stop()

@@ -19,6 +19,7 @@ import (
 	"github.com/verge-id/verge/cmd/verge/internal/demo"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/operate"
+	"github.com/verge-id/verge/testharness/chromium"
 	"github.com/verge-id/verge/testharness/long"
 	"github.com/verge-id/verge/testharness/wait"
 )
@@ -30,7 +31,7 @@ var update = flag.Bool("update", false, "write the pictures and texts of testdat
 func TestReadmePictures(t *testing.T) {
 	long.Skip(t, "TestReadmePictures")
 	t.Parallel()
-	browser := startChromium(t)
+	browser := chromium.Start(t)
 	p, _, _ := testProgram()
 	begin := time.Now()
 	var later atomic.Int64 // moves the clock of the service

@@ -26,8 +26,8 @@ import (
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/method/kinds"
 	"github.com/verge-id/verge/testharness"
+	"github.com/verge-id/verge/testharness/chromium"
 	"github.com/verge-id/verge/testharness/courier"
-	"github.com/verge-id/verge/testharness/testenv"
 	"github.com/verge-id/verge/testharness/wallettest"
 )
 
@@ -158,10 +158,6 @@ type browser struct {
 	stop func()
 }
 
-// unused are features of Chromium that make a process for each window or page, which no test uses: features
-// for the address bar, and a process for the next site.
-const unused = "WebUIOmniboxPopup,WebUIOmniboxAimPopup,WebUIOmniboxFullPopup,SpareRendererForSitePerProcess"
-
 var withoutCamera, withCamera = browser{}, browser{flags: cameraFlags}
 
 // TestMain ends the browsers.
@@ -178,26 +174,22 @@ func TestMain(m *testing.M) {
 // start returns the context of the browser. The first call starts it.
 func (b *browser) start(t *testing.T) context.Context {
 	t.Helper()
-	chromium := testenv.Program(t, "chromium", "chromium-browser", "google-chrome")
-	b.once.Do(func() { b.err = b.run(chromium) })
+	program := chromium.Program(t)
+	b.once.Do(func() { b.err = b.run(program) })
 	if b.err != nil {
 		t.Fatalf("Chromium does not start: %v", b.err)
 	}
 	return b.ctx
 }
 
-func (b *browser) run(chromium string) error {
+func (b *browser) run(program string) error {
 	dir, err := os.MkdirTemp("", "verge-chromium-")
 	if err != nil {
 		return err
 	}
 	b.stop = func() { os.RemoveAll(dir) }
-	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(chromium), chromedp.NoSandbox, chromedp.UserDataDir(filepath.Join(dir, "profile")),
-		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
-		chromedp.Flag("no-proxy-server", true), chromedp.Flag("host-resolver-rules",
-			"MAP *.example 127.0.0.1"),
-		chromedp.Flag("disable-features", unused))
+	options := append(chromium.Options(program, filepath.Join(dir, "profile")),
+		chromedp.Flag("host-resolver-rules", "MAP *.example 127.0.0.1"))
 	if b.flags != nil {
 		more, err := b.flags(dir)
 		if err != nil {

@@ -23,6 +23,7 @@ import (
 
 	"github.com/verge-id/verge/core/internal/hosted/pages"
 	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/testharness/chromium"
 	"github.com/verge-id/verge/testharness/long"
 	"github.com/verge-id/verge/testharness/testenv"
 )
@@ -121,28 +122,6 @@ const allOfAxe = `;axe.run(document, {resultTypes: ["violations"], rules: {"targ
 	.then(found => found.violations.flatMap(v =>
 		v.nodes.map(n => v.id + ": " + v.help + ": " + n.html + ": " + n.failureSummary)))`
 
-// startChromium returns a browser, and axe-core.
-func startChromium(t *testing.T) (ctx context.Context, axe string) {
-	t.Helper()
-	chromium := testenv.Program(t, "chromium", "chromium-browser", "google-chrome")
-	script, err := os.ReadFile(testenv.File(t, axeFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	allocator, stop := chromedp.NewExecAllocator(context.Background(),
-		append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(chromium), chromedp.NoSandbox,
-			chromedp.UserDataDir(t.TempDir()), chromedp.Flag("no-proxy-server", true))...)
-	t.Cleanup(stop)
-	ctx, end := chromedp.NewContext(allocator)
-	t.Cleanup(end)
-	if err := chromedp.Do(ctx); err != nil {
-		t.Fatalf("Chromium does not start: %v", err)
-	}
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Minute)
-	t.Cleanup(cancel)
-	return ctx, string(script)
-}
-
 // prefers makes the browser prefer a colour scheme.
 func prefers(scheme string) chromedp.Action[chromedp.Void] {
 	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
@@ -157,7 +136,12 @@ func prefers(scheme string) chromedp.Action[chromedp.Void] {
 // Package brand computes the same without a browser, including colours that axe does not check.
 func TestChromiumBrands(t *testing.T) {
 	long.Skip(t, "TestChromiumBrands")
-	ctx, axe := startChromium(t)
+	ctx := chromium.Start(t)
+	script, err := os.ReadFile(testenv.File(t, axeFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	axe := string(script)
 	server := site(t)
 	random := rand.New(rand.NewPCG(52, 200))
 	var accents []string
