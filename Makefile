@@ -40,19 +40,22 @@ run: $(if $(wildcard $(MODULE)),build,command) ## run everything on this machine
 #
 # The packages of DRIVEN drive processes, browsers and workerd. Under the race detector they need an hour, and it
 # would see only their own process. So it sees the packages that those processes consist of, and the conformance
-# suite on one engine. All parts at the same time load the machine so much that browsers stop responding.
-# Longfellow's proofs take ten times as long with the detector, which sees its short tests. A simulated history
-# runs one coroutine at a time, so the detector would see nothing in it. Neither would it in packages without
-# goroutines: CONCURRENT finds those with some. The tests of SERIAL have goroutines only to run side by side, or
-# for a server that other packages test with the detector. Many take up to forty times as long with it. The driven
-# tests leave the processors idle in part, so the packages for the detector are compiled at the same time, at the
-# lowest priority. The long run does not vet, because make check does.
+# suite on one engine, without its longest tests that send one request at a time (ONEBYONE). All parts at the same
+# time load the machine so much that browsers stop responding. Longfellow's proofs take ten times as long with the
+# detector, which sees its short tests. A simulated history runs one coroutine at a time, so the detector would see
+# nothing in it. Neither would it in packages without goroutines: CONCURRENT finds those with some. The tests of
+# SERIAL have goroutines only to run side by side, or for a server that other packages test with the detector. Many
+# take up to forty times as long with it. The driven tests leave the processors idle in part, so the packages for
+# the detector are compiled at the same time, at the lowest priority. The long run does not vet, because make check
+# does.
 DRIVEN := ./testharness/conformance ./cmd/verge/internal/cli ./cmd/verge/internal/demo ./edge/workers \
 	./edge/internal/longfellow \
 	./testharness/internal/simulation
 SERIAL := ./testharness/mutants ./testharness/npmwallet ./testharness/clients ./testharness/examples ./testharness/corpus \
 	./core ./core/internal/mdoc ./core/internal/console ./core/internal/hosted/pages ./core/internal/troubleshooting \
 	./edge/deploy ./wasm/internal/loopopt ./wasm/postlink
+ONEBYONE := ^Test(Engines|Callback.*|URLLengths|StartFields|WalletMatrix|Method_Courier|MethodEstimator|StoreFaults|$\
+	NoSecretIsTold|GETShows|Token_ChangedBits|MutatedTokens|ReconcileTable)$$
 SLOW   := ./kvadapters/redis ./kvadapters/kvcheck ./testharness/invariants ./edge/wasmhost ./edge/internal/server \
 	./kvadapters/postgres
 CONCURRENT := ^\s*go [a-zA-Z]|\.Go\(|\.Parallel\(\)|RunParallel|NewServer|net\.Listen|AfterFunc|testharness"|workerd\.|wasmhost
@@ -68,7 +71,7 @@ ifdef VERGE_LONG
 	@nice -n 19 env $(if $(RACE),CGO_ENABLED=1) $(GO) list -export -test $(RACE) $(SLOW) $(RACED) >/dev/null 2>&1 & \
 	code=0; $(TEST) $(GO) test -json -vet=off -count=1 -p 3 -timeout 60m $(DRIVEN) $(OTHERS) || code=1; \
 	$(DETECT) -vet=off -count=1 -p 3 -timeout 60m $(SLOW) $(RACED) || code=1; \
-	$(DETECT) -vet=off -count=1 -short -parallel 4 -skip '^TestEngines$$' -timeout 30m ./testharness/conformance \
+	$(DETECT) -vet=off -count=1 -short -parallel 4 -skip '$(ONEBYONE)' -timeout 30m ./testharness/conformance \
 		./edge/internal/longfellow || code=1; exit $$code
 else
 	@$(TEST) $(GO) test -json -short -p 6 -parallel 4 -timeout 30m $(DRIVEN) $(SLOW) ./...

@@ -266,7 +266,7 @@ func TestDeadline(t *testing.T) {
 	receiver := httptest.NewServer(http.HandlerFunc(hang))
 	defer receiver.Close()
 	defer close(release)
-	s, site := on(t, server, workerd.Config{HandleTimeout: 2 * time.Second, Places: 5})
+	s, site := on(t, server, workerd.Config{HandleTimeout: 5 * time.Second, Places: 5})
 	var wg sync.WaitGroup
 	for range 5 {
 		wg.Go(func() {
@@ -288,16 +288,25 @@ func TestDeadline(t *testing.T) {
 // A client that goes away does not leave its request in the guest permanently.
 func TestGuest_ClientGone(t *testing.T) {
 	server := probe(t)
-	release := make(chan struct{})
-	receiver := httptest.NewServer(
-		http.HandlerFunc(func(http.ResponseWriter, *http.Request) { wait.For(release) }),
-	)
+	reached, release := make(chan struct{}), make(chan struct{})
+	receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		reached <- struct{}{}
+		wait.For(release)
+	}))
 	defer receiver.Close()
 	defer close(release)
-	s, site := on(t, server, workerd.Config{HandleTimeout: time.Second})
-	impatient := *s.client
-	impatient.Timeout = 100 * time.Millisecond
-	if _, err := impatient.Post(s.base+"/fetch", "", strings.NewReader(receiver.URL)); err == nil {
+	s, site := on(t, server, workerd.Config{HandleTimeout: 5 * time.Second})
+	ctx, leave := context.WithCancel(t.Context())
+	body := strings.NewReader(receiver.URL)
+	req, err := http.NewRequestWithContext(ctx, "POST", s.base+"/fetch", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		wait.For(reached)
+		leave()
+	}()
+	if _, err := s.client.Do(req); err == nil {
 		t.Fatal("it was answered")
 	}
 	if _, live := site.Guest(); live != 1 {
