@@ -2,9 +2,11 @@ package core
 
 import (
 	"cmp"
+	"context"
 	"encoding/base64"
 	"errors"
 	"maps"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -248,6 +250,23 @@ func (c Config) Catalog() (method.Catalog, problem.List) {
 		}
 	}
 	return catalog, wrong
+}
+
+// CheckKeys reports keys of methods that do not belong to their certificates, and certificates that are not
+// for the service. Without the host's Sign, it checks only the certificates. Call it after Catalog.
+func (c Config) CheckKeys(ctx context.Context, h method.Host) (wrong problem.List) {
+	catalog, _ := c.Catalog()
+	for _, e := range catalog {
+		if e.Of.CheckKeys == nil {
+			continue
+		}
+		returnURL := ""
+		if base, err := url.Parse(c.BaseURL); err == nil && base.Host != "" {
+			returnURL = c.BaseURL + web.ReturnPath + e.Name
+		}
+		wrong.AddWithin("methods."+e.Name+"."+e.Kind+".", e.Of.CheckKeys(ctx, e.Config, h, returnURL))
+	}
+	return wrong
 }
 
 // ProviderKeyName returns the name by which Host.Sign knows the private key of Config.ProviderKeys at that

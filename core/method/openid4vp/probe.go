@@ -126,7 +126,8 @@ func otherKey(certificateName string) string {
 		"_file, so wallets would reject every request; use the key for which the certificate was made"
 }
 
-// checkKeys is the method.Kind's CheckKeys.
+// checkKeys reports a key that does not belong to its certificate, because wallets would reject every
+// request, and a certificate that is not for the host of returnURL.
 func checkKeys(ctx context.Context, c method.Config, h method.Host, returnURL string) (wrong problem.List) {
 	s, _ := parse(c)
 	o := &openID{settings: s, host: h.For(c.Name)}

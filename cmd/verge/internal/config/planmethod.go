@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -13,7 +12,6 @@ import (
 
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/method/kinds"
-	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/edge/egress"
 	"github.com/verge-id/verge/edge/signing"
 )
@@ -176,17 +174,10 @@ func (pl *Plan) checkKeys(ps *problems) {
 		if len(*ps) == before { // a key of another type is one problem
 			check("decrypts", e.Of.Decrypts, pl.Signer.Decrypt)
 		}
-		if e.Of.CheckKeys == nil {
-			continue
-		}
-		returnURL := ""
-		if base, err := url.Parse(pl.Core.BaseURL); err == nil && base.Host != "" {
-			returnURL = pl.Core.BaseURL + web.ReturnPath + e.Name
-		}
-		h := method.Host{Sign: pl.Signer.Sign, Verify: signing.Verify}
-		for _, p := range e.Of.CheckKeys(context.Background(), e.Config, h, returnURL) {
-			ps.add("methods.%s.%s.%s: %s", e.Name, e.Kind, p.Member, p.Text)
-		}
+	}
+	h := method.Host{Sign: pl.Signer.Sign, Verify: signing.Verify}
+	for _, p := range pl.Core.CheckKeys(context.Background(), h) {
+		ps.add("%s: %s", p.Member, p.Text)
 	}
 }
 

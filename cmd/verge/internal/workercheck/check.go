@@ -25,7 +25,6 @@ import (
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/problem"
-	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/edge/egress"
 	"github.com/verge-id/verge/edge/workers"
 	"github.com/verge-id/verge/wasm/settings"
@@ -486,17 +485,13 @@ func (c *checker) config() (host string, methods method.Catalog, dev, ok bool) {
 	if u, err := url.Parse(config.BaseURL); err == nil {
 		host = u.Hostname()
 	}
-	for _, e := range methods {
-		if len(bad) > 0 || host == "" || e.Of.CheckKeys == nil {
-			continue
-		}
-		// Without the keys, only the certificates are checked.
-		returnURL := config.BaseURL + web.ReturnPath + e.Name
-		for _, p := range e.Of.CheckKeys(context.Background(), e.Config, method.Host{}, returnURL) {
-			c.add(at+".methods."+e.Name+"."+e.Kind+"."+p.Member, "%s", p.Text)
-		}
+	if len(bad) > 0 {
+		return host, methods, config.Dev, false
 	}
-	return host, methods, config.Dev, len(bad) == 0
+	for _, p := range config.CheckKeys(context.Background(), method.Host{}) {
+		c.add(at+"."+p.Member, "%s", p.Text)
+	}
+	return host, methods, config.Dev, true
 }
 
 // methods replaces the names of the methods' secrets and keys as the Worker does.
