@@ -38,8 +38,8 @@ func Program(t testing.TB) string {
 	return testenv.Program(t, "chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 }
 
-// Options returns the options of a browser that stores its profile in a directory and sends no requests of
-// its own. Its start may take minutes on a machine with other work.
+// Options returns the options of a browser that stores its profile in a directory and sends only the
+// requests of the tests. Its start may take minutes on a machine with other work.
 func Options(program, profile string) []chromedp.ExecAllocatorOption {
 	return append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.UserDataDir(profile),

@@ -3,6 +3,11 @@ package long
 // Table lists the promises that only the long run covers in full, and the part that the short run covers.
 var Table = []entry{
 	{
+		Package: "cmd/verge/internal/cli", Test: "TestInit_Group",
+		Only:  "a server of another user, with files that root has created and rotated",
+		Short: "the owner and mode of replaced files (cmd/verge/internal/config:TestWritePrivate_KeepsOwner)",
+	},
+	{
 		Package: "cmd/verge/internal/cli", Test: "TestMove_Publisher",
 		Only:  "300 sessions at the new deployment after the move",
 		Short: "12 sessions there",

@@ -80,6 +80,13 @@ func (s *site) launch() *served {
 	in.cmd.Env = append(os.Environ(), "VERGE_OPERATOR_TOKEN="+testToken, "HOOK="+testSecret)
 	in.cmd.Env = append(in.cmd.Env, s.env...)
 	in.cmd.Stderr = in.logs
+	s.run(in)
+	return in
+}
+
+// run starts the process, which ends with the test.
+func (s *site) run(in *served) {
+	s.t.Helper()
 	if err := in.cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
@@ -88,7 +95,6 @@ func (s *site) launch() *served {
 		in.cmd.Wait()
 		close(in.ended)
 	}()
-	return in
 }
 
 func (s *site) ready(in *served) {
