@@ -23,6 +23,10 @@ import (
 // impatient are options of a Redis URL that close a silent connection soon enough for a test.
 const impatient = "read_timeout=700ms&write_timeout=700ms&dial_timeout=700ms&pool_timeout=1s&pool_size=24"
 
+// patient are options of a Redis URL for tests without faults, with limits far above the time that a slow
+// machine needs.
+const patient = "read_timeout=1m&write_timeout=1m&dial_timeout=1m&pool_timeout=1m"
+
 func openRedis(t testing.TB, url string) kv.KV {
 	t.Helper()
 	s, err := redis.Open(t.Context(), url, redis.Config{})
@@ -31,9 +35,12 @@ func openRedis(t testing.TB, url string) kv.KV {
 	return s
 }
 
-func openPostgres(t testing.TB, url string) kv.KV {
+// faultTimeout is the time limit of a statement in tests that wait for it.
+const faultTimeout = 2 * time.Second
+
+func openPostgres(t testing.TB, url string, timeout time.Duration) kv.KV {
 	t.Helper()
-	s, err := postgres.Open(t.Context(), url, postgres.Config{Timeout: 2 * time.Second})
+	s, err := postgres.Open(t.Context(), url, postgres.Config{Timeout: timeout})
 	must(t, err)
 	t.Cleanup(func() { s.Close() })
 	return s

@@ -92,7 +92,7 @@ func postgresOverFaults(t *testing.T, seed uint64) (open func() kv.KV, on func()
 	p := faultproxy.New(t, server.Addr(), faultproxy.Config{Seed: seed, Odds: lossy,
 		Delay: 5 * time.Millisecond})
 	url := strings.Replace(server.URL("verge"), server.Addr(), p.Addr(), 1)
-	return func() kv.KV { return openPostgres(t, url) }, p.On
+	return func() kv.KV { return openPostgres(t, url, faultTimeout) }, p.On
 }
 
 func TestI1ValidateIsLinearizable(t *testing.T) {

@@ -53,7 +53,7 @@ func TestFaultsOfPostgres(t *testing.T) {
 			}
 			t.Parallel()
 			s := stores.StartPostgres(t)
-			on := setup{Store: openPostgres(t, s.URL("verge")), Shared: true, Partitions: 4}
+			on := setup{Store: openPostgres(t, s.URL("verge"), faultTimeout), Shared: true, Partitions: 4}
 			trouble(t, on, faultproxy.Seed(t, 1), func(b *ledger) { c.fault(s); b.rejected(t) })
 		})
 	}
@@ -64,7 +64,7 @@ func TestFaultsOfPostgres(t *testing.T) {
 		replica := primary.Replica("one")
 		primary.Set("synchronous_standby_names", "one")
 		url := strings.Replace(primary.URL("verge"), primary.Addr(), primary.Addr()+","+replica.Addr(), 1)
-		on := setup{Store: openPostgres(t, url), Shared: true, Partitions: 4}
+		on := setup{Store: openPostgres(t, url, faultTimeout), Shared: true, Partitions: 4}
 		trouble(t, on, faultproxy.Seed(t, 1), func(b *ledger) {
 			primary.Kill()
 			time.Sleep(500 * time.Millisecond)
@@ -78,7 +78,7 @@ func TestFaultsOfPostgres(t *testing.T) {
 		seed := faultproxy.Seed(t, 1)
 		p := faultproxy.New(t, server.Addr(), faultproxy.Config{Seed: seed, Odds: network})
 		url := strings.Replace(server.URL("verge"), server.Addr(), p.Addr(), 1)
-		on := setup{Store: openPostgres(t, url), Shared: true, Partitions: 4}
+		on := setup{Store: openPostgres(t, url, faultTimeout), Shared: true, Partitions: 4}
 		trouble(t, on, seed, func(*ledger) { cutOff(t, p) })
 	})
 }

@@ -102,7 +102,9 @@ func newService(t testing.TB, c setup) *service {
 		Server: edge.ServerConfig{IdleGrace: time.Nanosecond},
 		Log:    slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	}
-	if !c.Standard {
+	if c.Standard {
+		conf.StoreBudget = time.Minute // no test waits for its end
+	} else {
 		out.ConnectTimeout, out.Timeout = 500*time.Millisecond, 700*time.Millisecond
 		conf.Core.AttemptTime, conf.Core.Lease = shortAttempt, shortLease
 		conf.Runner.MaxWait = 500 * time.Millisecond

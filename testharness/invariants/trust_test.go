@@ -39,7 +39,7 @@ func TestI16NothingStandsForMoreThanWasJudged(t *testing.T) {
 	eachEngine(t, trusts)
 	t.Run("cluster", func(t *testing.T) {
 		t.Parallel()
-		trusts(t, setup{Store: openRedis(t, stores.StartCluster(t, 3).URL()), Shared: true})
+		trusts(t, setup{Store: openRedis(t, stores.StartCluster(t, 3).URL()+"&"+patient), Shared: true})
 	})
 }
 
