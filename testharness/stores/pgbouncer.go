@@ -46,7 +46,7 @@ func StartPgBouncer(t testing.TB, p *Postgres) *pgBouncer {
 			c.Close()
 			return b
 		}
-		if time.Since(start) > 10*time.Second {
+		if time.Since(start) > limit {
 			text, _ := os.ReadFile(out.Name())
 			t.Fatalf("pgbouncer does not answer: %v\n%s", err, text)
 		}

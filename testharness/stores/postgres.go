@@ -207,7 +207,7 @@ func (p *Postgres) Start() {
 		if err == nil {
 			return
 		}
-		if time.Since(start) > 30*time.Second {
+		if time.Since(start) > limit {
 			text, _ := os.ReadFile(log.Name())
 			p.t.Fatalf("postgres does not answer: %v\n%s", err, text)
 		}
@@ -221,7 +221,7 @@ func (p *Postgres) follows(c *pgx.Conn) bool {
 }
 
 func (p *Postgres) connect(database string) (*pgx.Conn, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	return pgx.Connect(ctx, fmt.Sprintf("postgres://verge@%s/%s?sslmode=disable", p.Addr(), database))
 }
@@ -243,7 +243,7 @@ func (p *Postgres) Kill() {
 	p.cmd = nil
 	// The server does not start as long as one of them holds its memory.
 	for _, pid := range children {
-		for start := time.Now(); lives(pid) && time.Since(start) < 10*time.Second; {
+		for start := time.Now(); lives(pid) && time.Since(start) < limit; {
 			time.Sleep(time.Millisecond)
 		}
 	}

@@ -101,13 +101,12 @@ func (r *Redis) Start() {
 	}
 	c := redis.NewClient(&redis.Options{Addr: r.Addr()})
 	defer c.Close()
-	for range 500 {
+	for start := time.Now(); time.Since(start) < limit; time.Sleep(20 * time.Millisecond) {
 		err := c.Ping(context.Background()).Err()
 		if err == nil || strings.HasPrefix(err.Error(), "NOAUTH") ||
 			strings.HasPrefix(err.Error(), "WRONGPASS") {
 			return
 		}
-		time.Sleep(20 * time.Millisecond)
 	}
 	log, _ := os.ReadFile(filepath.Join(r.Dir, "log"))
 	r.t.Fatalf("redis-server does not answer:\n%s", log)
@@ -149,7 +148,9 @@ func (r *Redis) URL() string { return "redis://" + r.Addr() }
 // Do sends the server a command, as an operator would.
 func (r *Redis) Do(args ...any) any {
 	r.t.Helper()
-	c := redis.NewClient(&redis.Options{Addr: r.Addr(), Protocol: 2})
+	// A repetition of a command that succeeded could fail.
+	c := redis.NewClient(&redis.Options{Addr: r.Addr(), Protocol: 2, MaxRetries: -1,
+		DialTimeout: limit, ReadTimeout: limit, WriteTimeout: limit})
 	defer c.Close()
 	v, err := c.Do(context.Background(), args...).Result()
 	if err != nil && err != redis.Nil {
@@ -161,13 +162,14 @@ func (r *Redis) Do(args ...any) any {
 // cluster is a Redis Cluster of primaries that share all slots.
 type cluster []*Redis
 
-// StartCluster runs a Cluster of n primaries on Durable servers.
+// StartCluster runs a Cluster of n primaries on Durable servers. A node counts as failed after a minute, so
+// that no node of a slow machine does. A test of failed nodes sets a shorter cluster-node-timeout.
 func StartCluster(t testing.TB, n int) cluster {
 	t.Helper()
 	nodes := make(cluster, n)
 	for i := range nodes {
 		nodes[i] = StartRedis(t,
-			append([]string{"--cluster-enabled", "yes", "--cluster-node-timeout", "2000"}, Durable...)...)
+			append([]string{"--cluster-enabled", "yes", "--cluster-node-timeout", "60000"}, Durable...)...)
 	}
 	for i, r := range nodes {
 		r.Do("cluster", "addslotsrange", i*16384/n, (i+1)*16384/n-1)
@@ -184,18 +186,11 @@ func StartCluster(t testing.TB, n int) cluster {
 func (c cluster) Wait() {
 	for _, r := range c {
 		r.t.Helper()
-		ok := false
-		for range 1500 {
+		wait.Until(r.t, "the Cluster serves all slots", func() bool {
 			info := fmt.Sprint(r.Do("cluster", "info"))
 			all := fmt.Sprintf("cluster_known_nodes:%d", len(c))
-			if ok = strings.Contains(info, "cluster_state:ok") && strings.Contains(info, all); ok {
-				break
-			}
-			time.Sleep(20 * time.Millisecond)
-		}
-		if !ok {
-			r.t.Fatalf("the Cluster does not come up: %v", r.Do("cluster", "info"))
-		}
+			return strings.Contains(info, "cluster_state:ok") && strings.Contains(info, all)
+		})
 	}
 }
 
@@ -243,11 +238,7 @@ func (c cluster) Move(key string, pause time.Duration) {
 		r.Do("cluster", "setslot", slot, "node", id(to))
 	}
 	// Until all nodes know of the move, another one can make two nodes owners under the same epoch.
-	for begin := time.Now(); !c.agree(); time.Sleep(time.Millisecond) {
-		if time.Since(begin) > 30*time.Second {
-			t.Fatal("the nodes of the Cluster do not agree who owns which slots")
-		}
-	}
+	wait.Until(t, "the nodes of the Cluster agree on the owners of slots", c.agree)
 }
 
 // agree reports whether all nodes say the same of the epoch and the slots of each.
