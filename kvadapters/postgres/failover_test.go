@@ -15,6 +15,7 @@ import (
 	"github.com/verge-id/verge/testharness/faultproxy"
 	"github.com/verge-id/verge/testharness/long"
 	"github.com/verge-id/verge/testharness/stores"
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 // written is an acknowledged commit.
@@ -73,11 +74,7 @@ func (w *writers) acknowledged() []written {
 func (w *writers) more(t *testing.T, n int) {
 	t.Helper()
 	before := len(w.acknowledged())
-	for start := time.Now(); len(w.acknowledged()) < before+n; time.Sleep(5 * time.Millisecond) {
-		if time.Since(start) > 30*time.Second {
-			t.Fatalf("I10: after 30 s %d of %d commits are acknowledged", len(w.acknowledged())-before, n)
-		}
-	}
+	wait.Until(t, "I10: commits are acknowledged", func() bool { return len(w.acknowledged()) >= before+n })
 }
 
 func (w *writers) end() []written {
@@ -136,7 +133,7 @@ func TestFailover_HangingLink(t *testing.T) {
 			primary.Set("synchronous_standby_names", c.waits)
 			// The replica comes first, so the store has to find the server that accepts writes.
 			url := strings.Replace(primary.URL("verge"), primary.Addr(), replica.Addr()+","+primary.Addr(), 1)
-			w := &writers{store: open(t, url, postgres.Config{Timeout: 2 * time.Second})}
+			w := &writers{store: open(t, url, postgres.Config{Timeout: time.Minute})}
 			w.begin(8)
 			w.more(t, 300)
 
@@ -181,15 +178,11 @@ func linked(t *testing.T, primary, replica *stores.Postgres) *faultproxy.Proxy {
 		t.Fatal(err)
 	}
 	replica.Set("primary_conninfo", "host="+host+" port="+port+" user=verge application_name=one")
-	for start := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+	wait.Until(t, "the replica follows by the port of the link", func() bool {
 		by := replica.Do("SELECT sender_port FROM pg_stat_wal_receiver WHERE status = 'streaming'")
-		if fmt.Sprint(by) == port {
-			return link
-		}
-		if time.Since(start) > 30*time.Second {
-			t.Fatalf("the replica follows by port %v, not by %s", by, port)
-		}
-	}
+		return fmt.Sprint(by) == port
+	})
+	return link
 }
 
 // missing returns the acknowledged commits that are lost. The primary was running at alive and killed at

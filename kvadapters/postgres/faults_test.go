@@ -128,7 +128,7 @@ func events(t *testing.T, s kv.KV, n int, during func()) {
 func TestKill9_ThousandEvents(t *testing.T) {
 	t.Parallel()
 	server := stores.StartPostgres(t)
-	s := open(t, server.URL("verge"), postgres.Config{Timeout: 2 * time.Second})
+	s := open(t, server.URL("verge"), postgres.Config{Timeout: time.Minute})
 	events(t, s, 1000, func() {
 		server.Kill()
 		time.Sleep(2 * time.Second)
@@ -144,7 +144,7 @@ func TestFailover_SynchronousReplica(t *testing.T) {
 	primary.Set("synchronous_standby_names", "one")
 	// The replica comes first, so the store has to find the server that accepts writes.
 	url := strings.Replace(primary.URL("verge"), primary.Addr(), replica.Addr()+","+primary.Addr(), 1)
-	s := open(t, url, postgres.Config{Timeout: 2 * time.Second})
+	s := open(t, url, postgres.Config{Timeout: time.Minute})
 	events(t, s, 300, func() {
 		primary.Kill()
 		replica.Promote()
@@ -211,7 +211,7 @@ func TestCommit_LostReply(t *testing.T) {
 	server := stores.StartPostgres(t)
 	p := faultproxy.New(t, server.Addr(), faultproxy.Config{})
 	url := strings.Replace(server.URL("verge"), server.Addr(), p.Addr(), 1)
-	s := open(t, url, postgres.Config{Timeout: 2 * time.Second})
+	s := open(t, url, postgres.Config{Timeout: time.Minute})
 	commit(t, s, kv.Tx{ID: "first", Puts: []kv.Put{{Name: "first"}}}) // prepares the statements
 	p.Use(faultproxy.Script(faultproxy.DropReply))
 	wantUnknown(t, s.Commit(t.Context(), used("lost")))
@@ -254,7 +254,7 @@ func TestCommit_RetriesCollisions(t *testing.T) {
 func TestPool_Exhausted(t *testing.T) {
 	t.Parallel()
 	server := stores.StartPostgres(t)
-	s := open(t, server.URL("verge")+"&pool_max_conns=2", postgres.Config{Timeout: time.Second})
+	s := open(t, server.URL("verge")+"&pool_max_conns=2", postgres.Config{Timeout: 5 * time.Second})
 	// A program that holds the lock of a row makes both connections wait.
 	commit(t, s, kv.Tx{ID: "task", Schedule: []kv.Task{{ID: "t", Due: time.Unix(1, 0)}}})
 	release := server.Hold("SELECT FROM verge.tasks FOR UPDATE")
@@ -267,7 +267,9 @@ func TestPool_Exhausted(t *testing.T) {
 			}
 		})
 	}
-	time.Sleep(200 * time.Millisecond)
+	wait.Until(t, "both connections wait", func() bool {
+		return server.Do("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'") == int64(2)
+	})
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	_, err := s.Get(ctx, kv.Key{Partition: part, Name: "a"})
@@ -297,7 +299,7 @@ func TestTransaction_IdleEnded(t *testing.T) {
 func TestStore_Unreachable(t *testing.T) {
 	t.Parallel()
 	server := stores.StartPostgres(t)
-	s := open(t, server.URL("verge"), postgres.Config{Timeout: 2 * time.Second})
+	s := open(t, server.URL("verge"), postgres.Config{Timeout: time.Minute})
 	server.Kill()
 	_ = s.Commit(t.Context(), used("broken")) // discards the broken connections
 	wantUnavailable(t, s.Commit(t.Context(), used("down")), "connection refused")
@@ -419,9 +421,8 @@ func TestSweep_OnlyExpired(t *testing.T) {
 		return server.Do(`SELECT (SELECT count(*) FROM verge.items) || ' ' ||
 			(SELECT count(*) FROM verge.counters)`).(string)
 	}
-	for start := time.Now(); rows() != "3 1" && time.Since(start) < 20*time.Second; {
-		time.Sleep(20 * time.Millisecond)
-	}
+	wait.Until(t, "there are 3 items and 1 counter", func() bool { return rows() == "3 1" })
+	time.Sleep(100 * time.Millisecond) // some sweeps
 	if got := rows(); got != "3 1" {
 		t.Errorf("items and counters: %s, want 3 1", got)
 	}

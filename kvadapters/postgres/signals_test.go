@@ -43,13 +43,8 @@ func listens(t *testing.T, s *postgres.Store) ear {
 
 func (e ear) want(t *testing.T, p kv.Partition) {
 	t.Helper()
-	select {
-	case got := <-e:
-		if got != p {
-			t.Errorf("heard %q, want %q", got, p)
-		}
-	case <-time.After(20 * time.Second):
-		t.Fatalf("%q did not arrive within 20 s", p)
+	if got := wait.For[kv.Partition](e); got != p {
+		t.Errorf("heard %q, want %q", got, p)
 	}
 }
 
@@ -85,8 +80,8 @@ func TestSignals_SameTables(t *testing.T) {
 func TestSignals_AfterFaults(t *testing.T) {
 	t.Parallel()
 	server := stores.StartPostgres(t)
-	a := open(t, server.URL("verge"), postgres.Config{Timeout: 2 * time.Second})
-	b := open(t, server.URL("verge"), postgres.Config{Timeout: 2 * time.Second})
+	a := open(t, server.URL("verge"), postgres.Config{Timeout: time.Minute})
+	b := open(t, server.URL("verge"), postgres.Config{Timeout: time.Minute})
 	hears := listens(t, b)
 	for name, fault := range map[string]func(){
 		"kill -9 of the server": func() { server.Kill(); server.Start() },
@@ -160,13 +155,9 @@ func TestCommit_NoSignalWait(t *testing.T) {
 	}()
 	const held = `SELECT count(*) FROM pg_locks
 		WHERE granted AND locktype = 'object' AND classid = 'pg_database'::regclass AND objid = 0`
-	for start := time.Now(); server.Do(held) != int64(1); time.Sleep(10 * time.Millisecond) {
-		if time.Since(start) > 5*time.Minute {
-			t.Fatal("no program holds the lock, so the test is void")
-		}
-	}
+	wait.Until(t, "a program holds the lock", func() bool { return server.Do(held) == int64(1) })
 
-	ctx, end := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, end := context.WithTimeout(t.Context(), 5*time.Minute)
 	var signals atomic.Int64
 	var senders sync.WaitGroup
 	for range 8 {
