@@ -163,18 +163,13 @@ func TestCommit_MissingReplicas(t *testing.T) {
 			}
 		}
 		stores.StartRedis(t, "--replicaof", "127.0.0.1 "+fmt.Sprint(primary.Port))
-		for range 500 {
-			err = store.Commit(t.Context(), kv.Tx{ID: "3", Partition: "p", Puts: []kv.Put{{Name: "b"}}})
-			if err == nil {
-				break
-			}
-			time.Sleep(20 * time.Millisecond)
-		}
-		if err != nil {
-			t.Errorf("with a replica: %v", err)
-		}
+		wait.Until(t, "a commit with a replica succeeds", func() bool {
+			tx := kv.Tx{ID: "3", Partition: "p", Puts: []kv.Put{{Name: "b"}}}
+			return store.Commit(t.Context(), tx) == nil
+		})
 		var conflict *kv.Conflict
-		if err := store.Commit(t.Context(), mark("2", "a")); !errors.As(err, &conflict) {
+		healthy := open(t, primary.URL(), redis.Config{Replicas: 1, WaitTimeout: time.Minute})
+		if err := healthy.Commit(t.Context(), mark("2", "a")); !errors.As(err, &conflict) {
 			t.Errorf("got %v, want a conflict, because the replica has the data", err)
 		}
 	})
@@ -364,15 +359,9 @@ func TestStore_ServerKilled(t *testing.T) {
 	stop.Store(true)
 	wg.Wait()
 	// Once a second the pool looks for a server that was unreachable.
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		err := store.Commit(t.Context(), kv.Tx{ID: "back", Partition: "p"})
-		if err == nil {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("I10: the server came back ten seconds ago, but: %v", err)
-		}
-	}
+	wait.Until(t, "I10: commits succeed again", func() bool {
+		return store.Commit(t.Context(), kv.Tx{ID: "back", Partition: "p"}) == nil
+	})
 	tasks := map[string]bool{}
 	for {
 		claimed, _, err := store.Claim(t.Context(), "p", time.Now(), time.Hour, 1000)
@@ -455,14 +444,11 @@ func TestStore_LostReply(t *testing.T) {
 			if replicas == 1 {
 				stores.StartRedis(t, "--replicaof", "127.0.0.1 "+fmt.Sprint(s.Port))
 			}
-			for range 500 {
-				if strings.Count(fmt.Sprint(s.Do("info", "replication")), "state=online") == replicas {
-					break
-				}
-				time.Sleep(20 * time.Millisecond)
-			}
+			wait.Until(t, "the replicas are online", func() bool {
+				return strings.Count(fmt.Sprint(s.Do("info", "replication")), "state=online") == replicas
+			})
 			store := open(t, "redis://"+p.Addr().String(),
-				redis.Config{Replicas: replicas, WaitTimeout: 5 * time.Second})
+				redis.Config{Replicas: replicas, WaitTimeout: time.Minute})
 			commit(t, store, mark("first", "first")) // the server must have the script
 			direct := open(t, s.URL(), redis.Config{})
 
@@ -596,16 +582,7 @@ func TestCluster_NodeDown(t *testing.T) {
 		}
 	}
 	nodes[1].Start()
-	var err error
-	for range 500 {
-		if err = put(1, "after"); err == nil {
-			break
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	wait.Until(t, "the node is back", func() bool { return put(1, "after") == nil })
 	if _, err := store.Get(t.Context(), kv.Key{Partition: partitions[1], Name: "before"}); err != nil {
 		t.Errorf("an item from before the node was stopped: %v", err)
 	}
@@ -621,25 +598,21 @@ func TestSentinelFailover(t *testing.T) {
 	primary := stores.StartRedis(t)
 	primary.Replica()
 	sentinel := stores.StartSentinel(t, primary)
+	// Until the kill, the Sentinel does not replace a primary that stands still.
+	sentinel.Do("sentinel", "set", "verge", "down-after-milliseconds", 60_000)
 	url := "redis+sentinel://" + sentinel.Addr() + "/?master_name=verge"
 	// opened before the failover, because no replica is left to wait for after it
 	store := open(t, url, redis.Config{})
-	commit(t, open(t, url, redis.Config{Replicas: 1}), mark("1", "a"))
+	commit(t, open(t, url, redis.Config{Replicas: 1, WaitTimeout: time.Minute}), mark("1", "a"))
 	primary.Kill()
+	sentinel.Do("sentinel", "set", "verge", "down-after-milliseconds", 500)
 	var conflict *kv.Conflict
-	deadline := time.Now().Add(30 * time.Second)
-	for {
+	wait.Until(t, "the failover", func() bool {
 		err := store.Commit(t.Context(), mark("2", "a"))
-		if errors.As(err, &conflict) {
-			break
-		}
 		if err == nil {
 			t.Fatal("a mark was granted twice: the new primary lacks a commit that Replicas waited for")
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("no failover: %v", err)
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
+		return errors.As(err, &conflict)
+	})
 	commit(t, store, mark("3", "b"))
 }

@@ -28,8 +28,9 @@ func atOnce(t *testing.T, s kv.KV, n int, tx func(i int) kv.Tx) []error {
 func TestBatch_WaitsForReplicas(t *testing.T) {
 	primary := stores.StartRedis(t)
 	replica := primary.Replica()
+	healthy := open(t, primary.URL(), redis.Config{Replicas: 1, WaitTimeout: time.Minute})
 	s := open(t, primary.URL(), redis.Config{Replicas: 1, WaitTimeout: time.Second})
-	commit(t, s, mark("first", "taken"))
+	commit(t, healthy, mark("first", "taken"))
 	// Every third commit is rejected because of its own check.
 	pick := func(round string) func(i int) kv.Tx {
 		return func(i int) kv.Tx {
@@ -43,7 +44,7 @@ func TestBatch_WaitsForReplicas(t *testing.T) {
 		var c *kv.Conflict
 		return errors.As(err, &c) && len(c.Items) == 1 && c.Items[0].Tx == "first"
 	}
-	for i, err := range atOnce(t, s, 60, pick("there")) {
+	for i, err := range atOnce(t, healthy, 60, pick("there")) {
 		if i%3 == 0 && !conflicts(err) || i%3 != 0 && err != nil {
 			t.Errorf("commit %d, with a replica: %v", i, err)
 		}
