@@ -48,10 +48,10 @@ type Options struct {
 	// code under test. "": the Sink.
 	WebhookURL string
 
-	// WebhookTimeout is how long a receiver may take, in real time. Zero: 3 s.
+	// WebhookTimeout is how long a receiver may take, in real time. Zero: a minute.
 	WebhookTimeout time.Duration
 
-	// HandleTimeout is the deadline of a request, in real time. Zero: 15 s.
+	// HandleTimeout is the deadline of a request, in real time. Zero: a minute.
 	HandleTimeout time.Duration
 
 	// Providers and Estimators are the names of verification methods whose other side the harness plays: an
@@ -173,6 +173,9 @@ const Callback = "https://shop.example/return"
 
 const browserOrigin = "https://shop.example"
 
+// patience is the default of each timeout. It is far above the time that a slow machine needs.
+const patience = time.Minute
+
 // New starts a service that ends with the test.
 func New(t testing.TB, opts *Options) *Harness {
 	t.Helper()
@@ -184,7 +187,8 @@ func New(t testing.TB, opts *Options) *Harness {
 	if h.opts.Random == nil {
 		h.opts.Random = rand.Reader
 	}
-	h.opts.WebhookTimeout = cmp.Or(h.opts.WebhookTimeout, 3*time.Second)
+	h.opts.WebhookTimeout = cmp.Or(h.opts.WebhookTimeout, patience)
+	h.opts.HandleTimeout = cmp.Or(h.opts.HandleTimeout, patience)
 	switch {
 	case h.opts.KV != nil:
 		h.KV = h.opts.KV(h.Now)
@@ -245,7 +249,8 @@ func (h *Harness) open(c edge.Config) {
 	c.Engine = h.startEngine
 	c.Store.KV, c.Keyring, c.KeyringByHand = h.KV, h.Keyring, true
 	c.KeyringFile = h.keyringFile
-	c.Egress = egress.Config{Dev: true, Timeout: h.opts.WebhookTimeout}
+	c.Egress = egress.Config{Dev: true, Timeout: h.opts.WebhookTimeout, ConnectTimeout: patience}
+	c.StoreBudget = patience
 	c.Sign, c.Decrypt = h.signer().Sign, h.signer().Decrypt
 	c.UsageEach = -1
 	c.Now, c.Random = h.Now, h.opts.Random
@@ -266,7 +271,7 @@ func client(t http.RoundTripper) *http.Client {
 	return &http.Client{
 		Transport:     t,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		Timeout:       time.Minute,
+		Timeout:       2 * patience,
 	}
 }
 
@@ -278,7 +283,8 @@ func (h *Harness) startRedis() {
 	h.mini.ClockTTL(true)
 	h.must(h.mini.Start())
 	h.t.Cleanup(h.mini.Close)
-	store, err := redis.Open(context.Background(), "redis://"+h.mini.Addr(), redis.Config{})
+	store, err := redis.Open(context.Background(), "redis://"+h.mini.Addr()+
+		"?read_timeout=1m&write_timeout=1m&dial_timeout=1m&pool_timeout=1m", redis.Config{})
 	h.must(err)
 	h.t.Cleanup(func() { store.Close() })
 	h.KV = store

@@ -41,7 +41,7 @@ type RemoteConfig struct {
 	Keys    map[string][]byte // as in Options
 
 	WebhookTimeout time.Duration
-	HandleTimeout  time.Duration // 0: 15 s
+	HandleTimeout  time.Duration
 }
 
 // ringHost is the host to which the tokens of every Remote are bound, so that Remotes with the same ring

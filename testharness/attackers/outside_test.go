@@ -634,7 +634,7 @@ var receiver = foothold{"A webhook receiver", []row{
 		tries: "to hang",
 		gets:  "its event tried again later; another publisher's is delivered",
 		do: func(t *testing.T) {
-			s := newService(t, &testharness.Options{WebhookTimeout: 200 * time.Millisecond})
+			s := newService(t, &testharness.Options{WebhookTimeout: 3 * time.Second})
 			s.receives(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 			s.Start(nil)
 			other := s.startOther()

@@ -103,6 +103,8 @@ func engine(t testing.TB) func(now func() time.Time) kv.KV {
 		return durableObjects(t)
 	}
 	prefix := "test-" + strings.ToLower(rand.Text())
+	// Each timeout is far above the time that a slow machine needs.
+	const patient = "&read_timeout=1m&write_timeout=1m&dial_timeout=1m&pool_timeout=1m"
 	opened := func(s kv.KV, err error) kv.KV {
 		t.Helper()
 		if err != nil {
@@ -114,7 +116,7 @@ func engine(t testing.TB) func(now func() time.Time) kv.KV {
 	onRedis := func(url string) func(func() time.Time) kv.KV {
 		return func(now func() time.Time) kv.KV {
 			t.Helper()
-			s, err := redis.Open(t.Context(), url, redis.Config{Prefix: prefix})
+			s, err := redis.Open(t.Context(), url+patient, redis.Config{Prefix: prefix})
 			return kvtest.Clocked(opened(s, err), now)
 		}
 	}
@@ -129,13 +131,16 @@ func engine(t testing.TB) func(now func() time.Time) kv.KV {
 			return opened(s, err)
 		}
 	case "", "miniredis":
-		return onRedis("redis://" + miniredis.RunT(t).Addr())
-	case "redis", "cluster":
-		return onRedis(engineURL)
+		return onRedis("redis://" + miniredis.RunT(t).Addr() + "?")
+	case "redis":
+		return onRedis(engineURL + "?")
+	case "cluster":
+		return onRedis(engineURL) // its URL has options
 	case "postgres":
 		return func(now func() time.Time) kv.KV {
 			t.Helper()
-			s, err := postgres.Open(t.Context(), engineURL+"?schema="+prefix, postgres.Config{Now: now})
+			s, err := postgres.Open(t.Context(), engineURL+"?schema="+prefix,
+				postgres.Config{Now: now, Timeout: time.Minute})
 			return opened(s, err)
 		}
 	}
