@@ -139,7 +139,7 @@ func walk(t *testing.T, program string, args ...string) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	stop := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
+	stop := time.AfterFunc(5*time.Minute, func() { cmd.Process.Kill() })
 	defer stop.Stop()
 	answers := bufio.NewReader(stdout)
 	redirect, err := answers.ReadString('\n')

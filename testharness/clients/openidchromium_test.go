@@ -24,7 +24,7 @@ func TestOpenIDClient_Chromium(t *testing.T) {
 	if err := chromedp.Do(ctx, phone, chromedp.Navigate("http://"+address+"/index.html")); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	t.Cleanup(cancel)
 	const approve = `document.querySelector('form[data-outcome=approve] button')`
 	width := becomes(t, ctx, `String(document.documentElement.scrollWidth)`, approve)

@@ -78,7 +78,7 @@ func open(t *testing.T, dir string, env []string, program string, args ...string
 	s.visitor = &http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error {
 		return http.ErrUseLastResponse
 	}}
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		conn, err := net.Dial("tcp", "localhost:"+port)
 		if err == nil {
 			conn.Close()
@@ -273,7 +273,7 @@ func TestStaticPage(t *testing.T) {
 	if err := chromedp.Do(ctx, phone, chromedp.Navigate(server.URL+"/")); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
 	t.Cleanup(cancel)
 	press := func(selector string) {
 		becomes(t, ctx, `String(document.querySelector('`+selector+`')?.click() !== null)`,

@@ -129,7 +129,7 @@ func TestSDK_Workerd(t *testing.T) {
 // listens waits until a server accepts connections at the address.
 func listens(t *testing.T, address string) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		conn, err := net.Dial("tcp", address)
 		if err == nil {
 			conn.Close()

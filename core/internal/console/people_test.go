@@ -368,7 +368,7 @@ func TestPasskeysInChromium(t *testing.T) {
 	}
 	arrives := func(text string) {
 		t.Helper()
-		deadline := time.Now().Add(20 * time.Second)
+		deadline := time.Now().Add(5 * time.Minute)
 		for time.Now().Before(deadline) {
 			said, err := chromedp.Run(
 				b.ctx,

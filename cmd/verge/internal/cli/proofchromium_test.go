@@ -139,7 +139,7 @@ func (p *proofPage) responds(protocol, origin string, edit func(*wallettest.ZKRe
 // completes waits until the browser is at the shop, and validates its token.
 func (p *proofPage) completes(rule string) {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(p.ctx, 5*time.Minute)
 	defer cancel()
 	at := location(ctx, func(at string) bool { return strings.HasPrefix(at, productionShop+"/callback?") })
 	back, err := url.Parse(at)
@@ -155,7 +155,7 @@ func (p *proofPage) completes(rule string) {
 // fails waits for the notice of a failed attempt. The session continues.
 func (p *proofPage) fails(rule string) {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(p.ctx, 5*time.Minute)
 	defer cancel()
 	if err := chromedp.Do(ctx, chromedp.WaitVisible(`.notice`)); err != nil {
 		p.picture("proof-failure")

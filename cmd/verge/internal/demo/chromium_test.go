@@ -281,16 +281,20 @@ func (w *walk) do(steps ...step) {
 	}
 }
 
-// press clicks the one element that the selector finds and waits for the next
-// page. A hop page may leave before it is loaded. Chromium then never reports
-// that it is, so after 20 s it is enough that the browser is at another address.
+// press clicks the one element that the selector finds and waits for the next page. A hop page may leave
+// before it is loaded. Chromium then never reports that it is, so after 20 s press looks for another page.
 func (w *walk) press(selector string) {
 	w.t.Helper()
-	before := w.location()
+	before := w.loaded()
 	ctx, cancel := context.WithTimeout(w.ctx, 20*time.Second)
 	defer cancel()
 	_, err := chromedp.RunResponse(ctx, chromedp.Click(selector))
-	if ctx.Err() != nil && w.ctx.Err() == nil && w.location() != before {
+	if ctx.Err() != nil {
+		w.wait("the page after "+selector, func() bool {
+			at, err := chromedp.Run(w.ctx, chromedp.Evaluate[float64](
+				`document.readyState === "complete" ? performance.timeOrigin : 0`))
+			return err == nil && at != 0 && at != before
+		})
 		return
 	}
 	if err != nil {
@@ -353,14 +357,14 @@ func get[T any](w *walk, find chromedp.Action[T]) T {
 // not come. A page that loads itself again can be between the two at any time.
 func whenThere[T any](do chromedp.Action[T]) chromedp.Action[T] {
 	return func(ctx context.Context, t *chromedp.Target) (v T, err error) {
-		for range 50 {
+		for {
 			v, err = do(ctx, t)
-			if err == nil || !strings.Contains(err.Error(), "Not attached to an active page") {
-				break
+			if err == nil || ctx.Err() != nil ||
+				!strings.Contains(err.Error(), "Not attached to an active page") {
+				return v, err
 			}
 			time.Sleep(20 * time.Millisecond)
 		}
-		return v, err
 	}
 }
 
