@@ -405,7 +405,7 @@ func (s *Server) run(program string) error {
 	}
 	tells.Close()
 	s.cmd, s.stdin = cmd, stdin
-	told.SetReadDeadline(time.Now().Add(time.Minute))
+	told.SetReadDeadline(time.Now().Add(5 * time.Minute))
 	var event struct {
 		Event  string `json:"event"`
 		Socket string `json:"socket"`
