@@ -58,20 +58,15 @@ func TestEffect_HostFailure(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var log bytes.Buffer
-			told := &observed{}
+			told, clock := &observed{}, &calendar{}
 			cfg := config(t, badGuest)
 			cfg.KV, cfg.Fetch, cfg.Instances, cfg.Guests = c.kv(cfg.KV), c.out, 1, told
-			cfg.Sign = c.out.sign
+			cfg.Sign, cfg.Clock.Wall = c.out.sign, clock.wall
 			cfg.Log = slog.New(slog.NewTextHandler(&log, nil))
 			e := start(t, cfg)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			beside := make(chan int, 1)
-			go func() { beside <- get(e, ctx, "/park").Status }()
-			wait.Until(t, "a request is in progress", func() bool {
-				s := e.Stats()
-				return s.InFlight == 1 && s.Queued == 0
-			})
+			beside := clock.begin(t, e, ctx, "/park")
 			for path, status := range map[string]string{"/get": "3", "/commit": "4", "/fetch": "5",
 				"/sign": "3"} {
 				r := get(e, t.Context(), path)
@@ -82,8 +77,8 @@ func TestEffect_HostFailure(t *testing.T) {
 				}
 			}
 			cancel()
-			if status := wait.For(beside); status != 301 {
-				t.Errorf("a request in progress at the same time: %d", status)
+			if r := wait.For(beside); r.Status != 301 {
+				t.Errorf("a request in progress at the same time: %d", r.Status)
 			}
 			if strings.Contains(log.String(), "a secret") ||
 				strings.Contains(log.String(), "guest failed") {

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/edge/wasmhost"
 	"github.com/verge-id/verge/testharness/testenv"
 	"github.com/verge-id/verge/testharness/wait"
@@ -58,14 +59,37 @@ func (o *observed) ModuleActivated(_ string, rejected error) {
 }
 func (o *observed) ModuleRolledBack(from, to, cause string) { o.note("rolled back: %s", cause) }
 
-// calendar is a clock that can be set to years in which badguest does not start.
-type calendar struct{ wrong atomic.Bool }
+// calendar is the clock of badguest. It can be set to years in which badguest does not start. Its monotonic
+// time passes so slowly that /slow lasts until the test ends it.
+type calendar struct {
+	wrong, slowEnded atomic.Bool
+	reads            atomic.Int64 // of the wall clock; badguest begins each request with one
+}
 
 func (c *calendar) wall() time.Time {
+	c.reads.Add(1)
 	if c.wrong.Load() {
 		return time.Date(1999, 1, 1, 0, 0, 0, 0, time.UTC)
 	}
 	return time.Now()
+}
+
+func (c *calendar) mono() time.Duration {
+	now := time.Duration(time.Now().UnixMicro())
+	if c.slowEnded.Load() {
+		now += time.Hour
+	}
+	return now
+}
+
+// begin sends a request, and returns when badguest has begun it. The channel receives the response.
+func (c *calendar) begin(t *testing.T, e *wasmhost.Engine, ctx context.Context, path string,
+) <-chan *web.Response {
+	t.Helper()
+	before, response := c.reads.Load(), make(chan *web.Response, 1)
+	go func() { response <- get(e, ctx, path) }()
+	wait.Until(t, "the guest begins "+path, func() bool { return c.reads.Load() > before })
+	return response
 }
 
 func TestProbation_RollBack(t *testing.T) {
@@ -83,12 +107,14 @@ func TestProbation_RollBack(t *testing.T) {
 				t.Errorf("the request in the guest whose log could not be read: %d", r.Status)
 			}
 		}},
-		{wasmhost.CauseDeadline, func(t *testing.T, e *wasmhost.Engine, _ *calendar) {
-			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-			defer cancel()
-			if r := get(e, ctx, "/slow"); r.Status != 503 {
+		{wasmhost.CauseDeadline, func(t *testing.T, e *wasmhost.Engine, clock *calendar) {
+			ctx, cancel := context.WithCancel(t.Context())
+			response := clock.begin(t, e, ctx, "/slow")
+			cancel()
+			if r := wait.For(response); r.Status != 503 {
 				t.Errorf("the request in the guest that did not return: %d", r.Status)
 			}
+			clock.slowEnded.Store(true)
 		}},
 		{wasmhost.CauseStart, func(t *testing.T, e *wasmhost.Engine, clock *calendar) {
 			clock.wrong.Store(true)
@@ -104,7 +130,7 @@ func TestProbation_RollBack(t *testing.T) {
 			told, clock := &observed{}, &calendar{}
 			cfg := config(t, badGuest)
 			cfg.Module, cfg.Instances, cfg.MemoryFull = before, 1, 24<<20
-			cfg.Guests, cfg.Clock.Wall = told, clock.wall
+			cfg.Guests, cfg.Clock = told, wasmhost.Clock{Wall: clock.wall, Mono: clock.mono}
 			cfg.Log = slog.New(slog.NewTextHandler(t.Output(), nil))
 			e := start(t, cfg)
 			first := e.Digest()
@@ -112,12 +138,7 @@ func TestProbation_RollBack(t *testing.T) {
 				t.Errorf("the same module again: %v", err)
 			}
 			ctx, cancel := context.WithCancel(t.Context())
-			beside := make(chan int, 1)
-			go func() { beside <- get(e, ctx, "/park").Status }()
-			wait.Until(t, "a request of the previous module", func() bool {
-				s := e.Stats()
-				return s.InFlight == 1 && s.Queued == 0
-			})
+			beside := clock.begin(t, e, ctx, "/park")
 
 			if err := e.Activate(t.Context(), next); err != nil || e.Digest() == first {
 				t.Fatalf("%v, the digest is %s", err, e.Digest())
@@ -134,8 +155,8 @@ func TestProbation_RollBack(t *testing.T) {
 				t.Errorf("told of %q", told.all)
 			}
 			cancel()
-			if status := wait.For(beside); status != 301 {
-				t.Errorf("a request from before the activation does not continue: %d", status)
+			if r := wait.For(beside); r.Status != 301 {
+				t.Errorf("a request from before the activation does not continue: %d", r.Status)
 			}
 			// The previous module is not on probation, so a failed guest of it is replaced.
 			get(e, t.Context(), "/trap")

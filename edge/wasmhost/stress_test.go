@@ -104,16 +104,11 @@ func TestStress_AllEvents(t *testing.T) {
 // If a guest is busy, requests that have ended must leave its queue automatically, regardless of the
 // queue's length, and never reach the guest.
 func TestQueue_EndedRequests(t *testing.T) {
-	cfg := config(t, badGuest)
-	cfg.Instances = 1
+	cfg, clock := config(t, badGuest), &calendar{}
+	cfg.Instances, cfg.Clock.Wall = 1, clock.wall
 	e := start(t, cfg)
-	busy := make(chan int, 1)
 	began := time.Now()
-	go func() { busy <- get(e, t.Context(), "/slow").Status }()
-	wait.Until(t, "the guest is busy", func() bool {
-		s := e.Stats()
-		return s.InFlight == 1 && s.Queued == 0
-	})
+	busy := clock.begin(t, e, t.Context(), "/slow")
 	ctx, cancel := context.WithCancel(t.Context())
 	const n = 400 // more than the queue holds
 	answers := make(chan int, n)
@@ -134,8 +129,8 @@ func TestQueue_EndedRequests(t *testing.T) {
 	if s := e.Stats(); s.InFlight != 1 || s.Queued != 0 {
 		t.Errorf("the guest is still busy: %+v", s)
 	}
-	if status := wait.For(busy); status != 200 {
-		t.Errorf("the previous one: %d", status)
+	if r := wait.For(busy); r.Status != 200 {
+		t.Errorf("the previous one: %d", r.Status)
 	}
 	if r := get(e, t.Context(), "/"); r.Status != 200 {
 		t.Errorf("the next one: %d", r.Status)

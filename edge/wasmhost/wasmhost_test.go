@@ -216,7 +216,7 @@ func TestInstance_Failures(t *testing.T) {
 		path          string
 		status        int
 		cause         string // of the guest's failure; "": only this request fails
-		deadline      time.Duration
+		leaves        bool   // the client leaves after the guest has begun the request
 		interruptible bool
 	}{
 		{path: "/trap", status: 503, cause: wasmhost.CauseTrap},
@@ -230,36 +230,33 @@ func TestInstance_Failures(t *testing.T) {
 			path:          "/loop",
 			status:        503,
 			cause:         wasmhost.CauseDeadline,
-			deadline:      50 * time.Millisecond,
+			leaves:        true,
 			interruptible: true,
 		},
-		{path: "/slow", status: 503, cause: wasmhost.CauseDeadline, deadline: 50 * time.Millisecond},
-		{path: "/deaf", status: 503, cause: wasmhost.CauseProtocol, deadline: 50 * time.Millisecond},
+		{path: "/slow", status: 503, cause: wasmhost.CauseDeadline, leaves: true},
+		{path: "/deaf", status: 503, cause: wasmhost.CauseProtocol, leaves: true},
 		{path: "/junk", status: 503},
 		{path: "/empty", status: 500},
 		{path: "/effect", status: 200}, // an effect unknown to all hosts
 	} {
 		t.Run(c.path[1:], func(t *testing.T) {
 			t.Parallel()
-			cfg, told := config(t, badGuest), &observed{}
+			cfg, told, clock := config(t, badGuest), &observed{}, &calendar{}
 			cfg.Instances, cfg.MemoryMax, cfg.Interruptible, cfg.Guests = 1, 64<<20, c.interruptible, told
+			cfg.Clock = wasmhost.Clock{Wall: clock.wall, Mono: clock.mono}
 			e := start(t, cfg)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			beside := make(chan int, 1)
-			go func() { beside <- get(e, ctx, "/park").Status }()
-			wait.Until(t, "a request is in progress", func() bool {
-				s := e.Stats()
-				return s.InFlight == 1 && s.Queued == 0
-			})
+			beside := clock.begin(t, e, ctx, "/park")
 
-			own := t.Context()
-			if c.deadline > 0 {
-				var end context.CancelFunc
-				own, end = context.WithTimeout(own, c.deadline)
-				defer end()
+			own, leave := context.WithCancel(t.Context())
+			defer leave()
+			response := clock.begin(t, e, own, c.path)
+			if c.leaves {
+				leave()
 			}
-			r := get(e, own, c.path)
+			r := wait.For(response)
+			clock.slowEnded.Store(true)
 			if r.Status != c.status || (r.Body != nil) != (c.status == 200) {
 				t.Errorf("%d %s, want %d", r.Status, r.Body, c.status)
 			}
@@ -268,8 +265,8 @@ func TestInstance_Failures(t *testing.T) {
 				cancel()
 				want = 301
 			}
-			if status := wait.For(beside); status != want {
-				t.Errorf("a request in the same guest: %d, want %d", status, want)
+			if r := wait.For(beside); r.Status != want {
+				t.Errorf("a request in the same guest: %d, want %d", r.Status, want)
 			}
 			if r := get(e, t.Context(), "/"); r.Status != 200 {
 				t.Errorf("the next request: %d", r.Status)
@@ -299,21 +296,20 @@ func TestInstance_Failures(t *testing.T) {
 }
 
 func TestInstance_Full(t *testing.T) {
-	cfg := config(t, badGuest)
+	cfg, clock := config(t, badGuest), &calendar{}
 	cfg.Instances, cfg.MemoryMax, cfg.MemoryFull = 1, 256<<20, 32<<20
+	cfg.Clock.Wall = clock.wall
 	e := start(t, cfg)
 	ctx, cancel := context.WithCancel(t.Context())
-	beside := make(chan int, 1)
-	go func() { beside <- get(e, ctx, "/park").Status }()
-	time.Sleep(20 * time.Millisecond)
+	beside := clock.begin(t, e, ctx, "/park")
 	for n := range 60 { // 480 MiB in one instance
 		if r := get(e, t.Context(), "/grow"); r.Status != 200 {
 			t.Fatalf("request %d: %d", n, r.Status)
 		}
 	}
 	cancel()
-	if status := wait.For(beside); status != 301 {
-		t.Errorf("a request in progress: %d", status)
+	if r := wait.For(beside); r.Status != 301 {
+		t.Errorf("a request in progress: %d", r.Status)
 	}
 }
 
