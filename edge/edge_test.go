@@ -174,14 +174,15 @@ func TestFewerPartitionsThanTheStoreKnows(t *testing.T) {
 type noting struct {
 	engine.Engine
 	*notes
-	requested, working, goOn chan struct{}
-	jobs                     []host.Job
+	requested, working, goOn, finished chan struct{}
+	jobs                               []host.Job
 }
 
 func (e *noting) Handle(context.Context, *web.Request) *web.Response {
 	close(e.requested)
 	wait.For(e.goOn)
 	e.add("a request is finished")
+	close(e.finished)
 	return &web.Response{Status: 200, Header: web.Header{}, Body: []byte("ok")}
 }
 
@@ -194,7 +195,7 @@ func (e *noting) Claim(context.Context, kv.Partition, int) ([]host.Job, time.Tim
 func (e *noting) Run(context.Context, host.Job) error {
 	close(e.working)
 	wait.For(e.goOn)
-	time.Sleep(50 * time.Millisecond) // so that the job surely ends after the request
+	wait.For(e.finished)
 	e.add("a job is done")
 	return nil
 }
@@ -209,6 +210,7 @@ func TestRun_ClosingOrder(t *testing.T) {
 		requested: make(chan struct{}),
 		working:   make(chan struct{}),
 		goOn:      make(chan struct{}),
+		finished:  make(chan struct{}),
 	}
 	e.jobs = []host.Job{{
 		Partition: "p0",

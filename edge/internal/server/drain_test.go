@@ -126,7 +126,7 @@ func TestDrain_UnderLoad(t *testing.T) {
 
 // A connection that was idle when draining began may be used for another request.
 func TestDrain_IdleConnections(t *testing.T) {
-	base, stop := start(t, Config{Engine: fake{}, IdleGrace: 10 * time.Second})
+	s, base, stop := run(t, Config{Engine: fake{}, IdleGrace: time.Minute})
 	conn, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
 	if err != nil {
 		t.Fatal(err)
@@ -139,7 +139,7 @@ func TestDrain_IdleConnections(t *testing.T) {
 	}
 	drained := make(chan error)
 	go func() { drained <- stop() }()
-	time.Sleep(200 * time.Millisecond)
+	wait.Until(t, "the server drains", s.draining.Load)
 	io.WriteString(conn, request)
 	if resp := read(t, conn); resp.StatusCode != 200 || !resp.Close {
 		t.Errorf("got %d, closing: %v", resp.StatusCode, resp.Close)

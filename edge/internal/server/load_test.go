@@ -215,7 +215,11 @@ func TestTLS_OtherProtocol(t *testing.T) {
 		if got := conn.ConnectionState().NegotiatedProtocol; got != protocol {
 			t.Errorf("the protocol is %q, want %q", got, protocol)
 		}
-		conn.SetReadDeadline(time.Now().Add(time.Second))
+		limit := 5 * time.Minute
+		if !closes {
+			limit = time.Second
+		}
+		conn.SetReadDeadline(time.Now().Add(limit))
 		_, err = conn.Read(make([]byte, 1))
 		if closed := errors.Is(err, io.EOF); closed != closes {
 			t.Errorf("%s: closed by the server: %v (%v), want %v", protocol, closed, err, closes)
@@ -231,7 +235,7 @@ func TestNetHTTP_Responses(t *testing.T) {
 	for listener, c := range map[string]Config{"in the clear": {}, "over TLS": {TLS: server}} {
 		c.Engine = fake{}
 		base, _ := start(t, c)
-		c.ReadHeaderTimeout = 500 * time.Millisecond
+		c.ReadHeaderTimeout = 5 * time.Second // limits the handshake and the good request, too
 		impatient, _ := start(t, c)
 		for _, tt := range []struct {
 			rule, request string
@@ -261,6 +265,7 @@ func TestNetHTTP_Responses(t *testing.T) {
 			{"a head that does not arrive in time", "GET / HTTP/1.1\r\nHost:", 408, "REQUEST_TIMEOUT"},
 		} {
 			t.Run(listener+"/"+tt.rule, func(t *testing.T) {
+				t.Parallel()
 				base := base
 				if tt.status == 408 {
 					base = impatient
@@ -398,10 +403,12 @@ func TestNetHTTP_EngineResponsesUnchanged(t *testing.T) {
 // no more of them than its address may. The test also checks HTTP/2 itself, and the statuses 408 and 414.
 func TestHTTP2(t *testing.T) {
 	server, client := secure(t)
-	base, _ := start(t, Config{TLS: server, ReadTimeout: 500 * time.Millisecond,
-		MaxConcurrent: 1, MaxConnsPerIP: 8,
-		Engine: fake{handle: func(_ context.Context, r *web.Request) *web.Response { return ok("{}") }}})
-	base = strings.Replace(base, "http:", "https:", 1)
+	open := func(readTimeout time.Duration) (base string) {
+		base, _ = start(t, Config{TLS: server, ReadTimeout: readTimeout, MaxConcurrent: 1, MaxConnsPerIP: 8,
+			DrainTimeout: time.Millisecond, IdleGrace: time.Nanosecond, Engine: fake{}})
+		return strings.Replace(base, "http:", "https:", 1)
+	}
+	base, patient := open(500*time.Millisecond), open(time.Minute)
 	transport := func() *http.Client {
 		c := client.Clone()
 		c.NextProtos = []string{"h2"}
@@ -409,11 +416,15 @@ func TestHTTP2(t *testing.T) {
 		t.Cleanup(tr.CloseIdleConnections)
 		return &http.Client{Transport: tr}
 	}
-	half := func(c *http.Client) (status int, err error) {
+	half := func(ctx context.Context, c *http.Client, base string) (status int, err error) {
 		body, w := io.Pipe()
 		defer w.Close()
 		go io.WriteString(w, "{")
-		resp, err := c.Post(base+"/", "application/json", body)
+		req, err := http.NewRequestWithContext(ctx, "POST", base+"/", body)
+		if err != nil {
+			return 0, err
+		}
+		resp, err := c.Do(req)
 		if err != nil {
 			return 0, err
 		}
@@ -427,28 +438,33 @@ func TestHTTP2(t *testing.T) {
 	}
 
 	slow, other := transport(), transport()
-	for _, c := range []*http.Client{slow, other} { // one connection each
-		resp, err := c.Get(base)
-		if err != nil {
-			t.Fatal(err)
+	for _, c := range []*http.Client{slow, other} {
+		for _, base := range []string{base, patient} { // one connection each
+			resp, err := c.Get(base)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
 		}
-		resp.Body.Close()
 	}
 	var wg sync.WaitGroup
+	ctx, leave := context.WithCancel(t.Context())
 	for range 6 {
+		wg.Go(func() { half(ctx, slow, patient) })
 		wg.Go(func() {
-			if status, err := half(slow); err != nil || status != 408 {
+			if status, err := half(t.Context(), slow, base); err != nil || status != 408 {
 				t.Errorf("a body that does not arrive: %d, %v", status, err)
 			}
 		})
 	}
 	for range 20 {
-		resp, err := other.Post(base+"/", "application/json", strings.NewReader("{}"))
+		resp, err := other.Post(patient+"/", "application/json", strings.NewReader("{}"))
 		if err != nil || resp.StatusCode != 200 || resp.ProtoMajor != 2 {
 			t.Fatalf("beside it: %v, %v", resp, err)
 		}
 		resp.Body.Close()
 	}
+	leave()
 	wg.Wait()
 	resp, err := other.Get(base + "/" + strings.Repeat("a", web.MaxURL))
 	if err != nil {
@@ -461,7 +477,7 @@ func TestHTTP2(t *testing.T) {
 	var mu sync.Mutex
 	for range 20 {
 		wg.Go(func() {
-			if _, err := half(slow); err != nil {
+			if _, err := half(t.Context(), slow, base); err != nil {
 				mu.Lock()
 				defer mu.Unlock()
 				cut++

@@ -284,15 +284,18 @@ func TestLongPoll_Immediate(t *testing.T) {
 // contract 49: in a drain no request begins to wait.
 func TestLongPoll_Draining(t *testing.T) {
 	engine := newNews()
-	s, base, stop := run(t, Config{Engine: engine, DrainDelay: 200 * time.Millisecond,
+	s, base, stop := run(t, Config{Engine: engine, IdleGrace: time.Minute,
 		after: func(time.Duration) <-chan time.Time {
 			t.Error("it waits")
 			return nil
 		}})
+	client := newClient(t)
+	a := wait.For(askFor(t.Context(), client, base+"/verify")) // keeps a connection for the next request
+	a.want(t, 200, "")
 	ended := make(chan error, 1)
 	go func() { ended <- stop() }()
 	wait.Until(t, "the server drains", s.draining.Load)
-	a := wait.For(askFor(t.Context(), newClient(t), base+web.TestsPath))
+	a = wait.For(askFor(t.Context(), client, base+web.TestsPath))
 	a.want(t, 304, "")
 	if err := wait.For(ended); err != nil {
 		t.Error(err)

@@ -115,8 +115,9 @@ func TestMetrics_Ready(t *testing.T) {
 func TestHealth_ReadyWithoutStore(t *testing.T) {
 	var alone error
 	asked := 0
-	base, stop := start(t, Config{Engine: fake{ready: func() error { asked++; return errors.New("away") }},
-		ReadyAlone: func(context.Context) error { return alone }, DrainDelay: 300 * time.Millisecond})
+	ready := func() error { asked++; return errors.New("away") }
+	s, base, stop := run(t, Config{Engine: fake{ready: ready}, IdleGrace: time.Minute,
+		ReadyAlone: func(context.Context) error { return alone }})
 	get := getter(t)
 	const path = "/readyz?store=ignore"
 	if s, b := get(base + path + "&x=%"); s != 200 || !strings.Contains(b, `"ok"`) || asked != 0 {
@@ -132,10 +133,10 @@ func TestHealth_ReadyWithoutStore(t *testing.T) {
 	alone = nil
 	ended := make(chan error, 1)
 	go func() { ended <- stop() }()
-	wait.Until(t, "a server that drains is not ready", func() bool {
-		s, b := get(base + path)
-		return s == 503 && strings.Contains(b, `"draining"`)
-	})
+	wait.Until(t, "the server drains", s.draining.Load)
+	if s, b := get(base + path); s != 503 || !strings.Contains(b, `"draining"`) { // on the kept connection
+		t.Errorf("a server that drains: %d %s", s, b)
+	}
 	if err := wait.For(ended); err != nil {
 		t.Error(err)
 	}
@@ -628,7 +629,7 @@ func TestHealth(t *testing.T) {
 		}
 		return nil
 	}
-	base, stop := start(t, Config{Ops: ops, DrainDelay: 300 * time.Millisecond, Engine: fake{ready: ready}})
+	server, base, stop := run(t, Config{Ops: ops, IdleGrace: time.Minute, Engine: fake{ready: ready}})
 	opsBase := "http://" + ops.Addr().String()
 	get := getter(t)
 
@@ -666,8 +667,8 @@ func TestHealth(t *testing.T) {
 		t.Errorf("readyz once the KV is back: %d %s", s, b)
 	}
 	go stop()
-	time.Sleep(100 * time.Millisecond)
-	for _, u := range []string{base, opsBase} {
+	wait.Until(t, "the server drains", server.draining.Load)
+	for _, u := range []string{opsBase, base} { // on the kept connections; the end of base's ends the drain
 		if s, b := get(u + "/readyz"); s != 503 || !strings.Contains(b, "draining") {
 			t.Errorf("readyz while draining: %d %s", s, b)
 		}

@@ -85,6 +85,9 @@ func TestServer_WholeRequestContinues(t *testing.T) {
 			Config{Engine: fake{handle: func(ctx context.Context, _ *web.Request) *web.Response {
 				close(arrived)
 				wait.For(left)
+				if !c.whole {
+					wait.For(ctx.Done())
+				}
 				select {
 				case <-ctx.Done():
 				case <-time.After(300 * time.Millisecond):
