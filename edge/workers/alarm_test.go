@@ -80,9 +80,9 @@ func TestNoAlarmSpins(t *testing.T) {
 	}
 	tries := func() int { return strings.Count(site.Logs(), "cannot claim tasks") }
 	wait.Until(t, "a second try", func() bool { return tries() >= 2 })
-	begin := time.Now()
+	begin, before := time.Now(), tries()
 	time.Sleep(500 * time.Millisecond)
-	if n, most := tries(), 3+int(time.Since(begin)/time.Second); n > most {
+	if n, most := tries()-before, 1+int(time.Since(begin)/time.Second); n > most {
 		t.Errorf("%d tries within a moment, want one a second", n)
 	}
 }
@@ -162,7 +162,7 @@ func TestAlarm_HangingReceiver(t *testing.T) {
 	}))
 	defer hanging.Close()
 	defer close(release)
-	s, site := newSite(t, in, workerd.Config{FetchTimeout: 5 * time.Second})
+	s, site := newSite(t, in, workerd.Config{FetchTimeout: 5 * time.Minute})
 	const other = "c3d1a6b2-47e8-4f19-b6aa-90de4b7c5101"
 	both := shop(in, "secret", webhookSecret)
 	i := maps.Clone(both["integrations"].([]any)[0].(map[string]any))

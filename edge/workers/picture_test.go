@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -53,12 +54,17 @@ func TestPicture_Largest(t *testing.T) {
 			p := newWalks(t)
 			client, key := open(p, t)
 			picture := testenv.Picture(method.MaxFile)
+			verify := func() {
+				if err := p.verify(client, key, "", picture); err != nil {
+					t.Error(err)
+				}
+			}
 			for range 3 {
-				p.verify(t, client, key, "", picture)
+				verify()
 			}
 			var all sync.WaitGroup
 			for range 4 {
-				all.Go(func() { p.verify(t, client, key, "", picture) })
+				all.Go(verify)
 			}
 			all.Wait()
 			whole := sha256.Sum256(picture)
@@ -208,52 +214,50 @@ func (p walks) seed(t *testing.T, s *edge.Service) (key string) {
 }
 
 // verify walks through one session from its start to its validation.
-func (p walks) verify(t *testing.T, client *http.Client, key, outcome string, picture []byte) {
-	t.Helper()
+func (p walks) verify(client *http.Client, key, outcome string, picture []byte) error {
 	var started struct {
 		Redirect string `json:"redirect_url"`
 	}
-	post(t, client, key, web.StartPath, map[string]string{"integration_id": integrationID,
-		"callback_url": "https://shop.example/return", "state": "s-1234567890"}, &started)
+	if err := post(client, key, web.StartPath, map[string]string{"integration_id": integrationID,
+		"callback_url": "https://shop.example/return", "state": "s-1234567890"}, &started); err != nil {
+		return err
+	}
 	b := testenv.Browser{Client: client}
 	back, err := b.Verify(started.Redirect, "https://shop.example/return", outcome, picture)
 	if err != nil {
-		t.Error(err)
-		return
+		return err
 	}
 	_, result, _ := strings.Cut(back, "result_token=")
 	result, _, _ = strings.Cut(result, "&")
 	var facts struct{ Verified bool }
-	post(t, client, key, web.ValidatePath, map[string]string{"result_token": result}, &facts)
-	if !facts.Verified {
-		t.Errorf("the callback %q brings no proof", back)
+	err = post(client, key, web.ValidatePath, map[string]string{"result_token": result}, &facts)
+	if err == nil && !facts.Verified {
+		err = fmt.Errorf("the callback %q brings no proof", back)
 	}
+	return err
 }
 
-func post(t *testing.T, client *http.Client, key, path string, body, answer any) {
-	t.Helper()
+func post(client *http.Client, key, path string, body, answer any) error {
 	text, err := json.Marshal(body)
 	if err != nil {
-		t.Error(err)
-		return
+		return err
 	}
 	req, err := http.NewRequest("POST", "https://"+walkHost+path, strings.NewReader(string(text)))
 	if err != nil {
-		t.Error(err)
-		return
+		return err
 	}
 	req.Header.Set("Authorization", "Bearer "+key)
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := client.Do(req)
 	if err != nil {
-		t.Error(err)
-		return
+		return err
 	}
 	defer resp.Body.Close()
 	got, err := io.ReadAll(resp.Body)
 	if err != nil || resp.StatusCode != 200 || json.Unmarshal(got, answer) != nil {
-		t.Errorf("%s: %d %s, %v", path, resp.StatusCode, got, err)
+		return fmt.Errorf("%s: %d %s, %v", path, resp.StatusCode, got, err)
 	}
+	return nil
 }
 
 // toHost is a client that uses reach for https://verge.example, and the usual transport for other hosts.

@@ -167,7 +167,7 @@ func TestRotation_NextSecret(t *testing.T) {
 	a := before.Keys[0].ID
 	s, server := deploy(t, in, func(w *workerd.Worker) {
 		w.Secrets["VERGE_KEYRING"] = string(marshalled(t, before))
-		w.Config.Schedule.Delays = slices.Repeat([]time.Duration{1500 * time.Millisecond}, 5)
+		w.Config.Schedule.Delays = slices.Repeat([]time.Duration{1500 * time.Millisecond}, 30)
 		// Requests in progress become free that soon.
 		w.Config.AttemptTime, w.Config.Lease = time.Second, 2100*time.Millisecond
 	})

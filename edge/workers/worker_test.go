@@ -123,7 +123,7 @@ func TestWorker_Restart(t *testing.T) {
 	in := newInbox(t)
 	in.answer(http.StatusInternalServerError)
 	s, server := deploy(t, in, func(w *workerd.Worker) {
-		w.Config.Schedule.Delays = slices.Repeat([]time.Duration{1500 * time.Millisecond}, 3)
+		w.Config.Schedule.Delays = slices.Repeat([]time.Duration{1500 * time.Millisecond}, 30)
 		// The leases of the killed process end soon.
 		w.Config.AttemptTime, w.Config.Lease = time.Second, 2100*time.Millisecond
 	})
