@@ -14,7 +14,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/golang-jwt/jwt/v5"
 	"golang.org/x/crypto/ssh"
@@ -176,20 +175,35 @@ func TestAgent_WrongSignatures(t *testing.T) {
 	}
 }
 
-// An agent that does not respond costs each signature its time limit.
+// A signature of an agent that does not respond ends with its context.
 func TestAgent_Hangs(t *testing.T) {
-	hang := make(chan struct{})
+	hang, reached := make(chan struct{}), make(chan struct{}, 1)
 	defer close(hang)
-	socket := serveConnections(t, func(net.Conn) { wait.For(hang) })
+	socket := serveConnections(t, func(net.Conn) {
+		select {
+		case reached <- struct{}{}:
+		default:
+		}
+		wait.For(hang)
+	})
 	k := key{public: &p256.PublicKey, agent: &agent{socket}, algorithms: []string{"ES256"}}
 	s := &Signer{keys: map[string]key{"k": k}}
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	begun := time.Now()
-	_, err := s.Sign(ctx, "k", "ES256", []byte("m"))
-	if !errors.Is(err, context.DeadlineExceeded) || time.Since(begun) > agentTime/2 {
-		t.Errorf("after %s: %v", time.Since(begun), err)
-	}
+	wait.Until(t, "a signature that ends with its context", func() bool { // and not with agentTime
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go func() {
+			select {
+			case <-reached:
+			case <-ctx.Done():
+			}
+			cancel()
+		}()
+		_, err := s.Sign(ctx, "k", "ES256", []byte("m"))
+		if !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatal(err)
+		}
+		return errors.Is(err, context.Canceled)
+	})
 }
 
 // OpenSSH's agent, with keys in its memory and in a token by PKCS#11.
@@ -239,10 +253,8 @@ func TestAgent_OpenSSH(t *testing.T) {
 	a.Remove(ecFile)
 	want("a key is removed", "token", "ec")
 	a.Pause()
-	begun := time.Now()
-	if err := signs("ed", "EdDSA"); !errors.Is(err, context.DeadlineExceeded) ||
-		time.Since(begun) > 2*agentTime {
-		t.Errorf("the agent hangs: %v after %s", err, time.Since(begun))
+	if err := signs("ed", "EdDSA"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("the agent hangs: %v", err)
 	}
 	a.Continue()
 	want("the agent continues", "token", "ec")

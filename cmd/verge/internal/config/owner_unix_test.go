@@ -150,10 +150,20 @@ func TestReadPrivate_Pipe(t *testing.T) {
 		t.Errorf("without a writer: %v", err)
 	}
 	written := make(chan error, 1)
-	go func() { written <- os.WriteFile(fifo, []byte("late"), 0) }()
-	b, err := ReadPrivate(afero.NewOsFs(), fifo)
-	if err := errors.Join(err, wait.For(written)); err != nil || string(b) != "late" {
-		t.Errorf("with a late writer: %q, %v", b, err)
+	var b []byte
+	wait.Until(t, "a late writer's secret", func() bool { // a slow machine may start the writer too late
+		go func() { written <- os.WriteFile(fifo, []byte("late"), 0) }()
+		if b, err = ReadPrivate(afero.NewOsFs(), fifo); err != nil {
+			r, openErr := os.OpenFile(fifo, os.O_RDWR|syscall.O_NONBLOCK, 0) // lets the writer end
+			if openErr != nil {
+				t.Fatal(openErr)
+			}
+			defer r.Close()
+		}
+		return errors.Join(err, wait.For(written)) == nil
+	})
+	if string(b) != "late" {
+		t.Errorf("with a late writer: %q", b)
 	}
 	r, w, err := os.Pipe()
 	if err != nil {
