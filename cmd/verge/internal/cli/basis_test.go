@@ -112,10 +112,13 @@ func (s *trust) listUntil(sequence uint64, next time.Time, issuers ...*wallettes
 // waitForList waits until the service has read its list, and stored the one with this number.
 func (s *trust) waitForList(sequence uint64) {
 	s.t.Helper()
-	wait.Until(s.t, fmt.Sprintf("list %d is stored", sequence), func() bool {
-		all, err := adminclient.All(context.Background(), s.admin, operate.ListTrustLists, struct{}{})
-		return err == nil && len(all) == 1 && all[0].Sequence == sequence && all[0].Entries > 0
-	})
+	wait.Until(s.t, fmt.Sprintf("list %d is stored", sequence), func() bool { return s.hasList(sequence) })
+}
+
+// hasList reports whether the service has stored the list with this number.
+func (s *trust) hasList(sequence uint64) bool {
+	all, err := adminclient.All(context.Background(), s.admin, operate.ListTrustLists, struct{}{})
+	return err == nil && len(all) == 1 && all[0].Sequence == sequence && all[0].Entries > 0
 }
 
 // sandboxOf is a method of the same name that verifies no user.

@@ -29,7 +29,7 @@ func TestMove_Publisher(t *testing.T) {
 	const newSecret = "whsec_of_the_new_deployment_1234"
 	sink := newTwoSecrets(t, testSecret, newSecret)
 	at := func(name string) string { return "bolt:" + filepath.Join(t.TempDir(), name) }
-	retries := unlimited + "[webhooks]\nretries = [\"2s\", \"5s\", \"5s\"]\n"
+	retries := unlimited + "[webhooks]\nretries = [\"2s\"" + strings.Repeat(", \"5s\"", 20) + "]\n"
 	from := newSite(t, at("old.db"), sink.URL, retries)
 	to := newSite(t, at("new.db"), sink.URL, retries)
 	to.env, to.key = []string{"HOOK=" + newSecret}, "its key is not created yet"

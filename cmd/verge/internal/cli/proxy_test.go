@@ -130,7 +130,7 @@ func startProxyWith(t, life *testing.T, n int, texts map[string]string, behind [
 		}
 		return err == nil && resp.StatusCode == 200
 	}
-	if !within(20*time.Second, serves) {
+	if !within(5*time.Minute, serves) {
 		t.Fatalf("%s does not serve: %s", c.name, f.logged(t))
 	}
 	return f

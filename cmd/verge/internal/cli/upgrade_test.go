@@ -150,8 +150,9 @@ func TestRollingUpgradeBehindProxies(t *testing.T) {
 	running := make([]*served, 3)
 	var behind []string
 	for i := range running {
+		s.listen = fmt.Sprintf("127.0.0.1:%d", stores.FreePort(t)) // it is still free for the next binary
 		running[i] = s.start()
-		behind = append(behind, running[i].at.Public)
+		behind = append(behind, s.listen)
 	}
 	var fleet []member
 	for n := range proxies {
