@@ -48,7 +48,7 @@ type Options struct {
 	// code under test. "": the Sink.
 	WebhookURL string
 
-	// WebhookTimeout is how long a receiver may take, in real time. Zero: a minute.
+	// WebhookTimeout is how long a receiver may take, in real time. Zero: 10 s, as in production.
 	WebhookTimeout time.Duration
 
 	// HandleTimeout is the deadline of a request, in real time. Zero: a minute.
@@ -173,7 +173,7 @@ const Callback = "https://shop.example/return"
 
 const browserOrigin = "https://shop.example"
 
-// patience is the default of each timeout. It is far above the time that a slow machine needs.
+// patience is the default of the other timeouts. It is far above the time that a slow machine needs.
 const patience = time.Minute
 
 // New starts a service that ends with the test.
@@ -187,7 +187,7 @@ func New(t testing.TB, opts *Options) *Harness {
 	if h.opts.Random == nil {
 		h.opts.Random = rand.Reader
 	}
-	h.opts.WebhookTimeout = cmp.Or(h.opts.WebhookTimeout, patience)
+	h.opts.WebhookTimeout = cmp.Or(h.opts.WebhookTimeout, 10*time.Second)
 	h.opts.HandleTimeout = cmp.Or(h.opts.HandleTimeout, patience)
 	switch {
 	case h.opts.KV != nil:
