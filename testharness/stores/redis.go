@@ -148,8 +148,9 @@ func (r *Redis) URL() string { return "redis://" + r.Addr() }
 // Do sends the server a command, as an operator would.
 func (r *Redis) Do(args ...any) any {
 	r.t.Helper()
-	// A repetition of a command that succeeded could fail.
-	c := redis.NewClient(&redis.Options{Addr: r.Addr(), Protocol: 2, MaxRetries: -1,
+	// A repetition of a command that succeeded could fail, so the limits are long. A server that changes its
+	// role closes connections, and then the client repeats.
+	c := redis.NewClient(&redis.Options{Addr: r.Addr(), Protocol: 2,
 		DialTimeout: limit, ReadTimeout: limit, WriteTimeout: limit})
 	defer c.Close()
 	v, err := c.Do(context.Background(), args...).Result()
