@@ -20,7 +20,7 @@ import (
 func TestInit_Group(t *testing.T) {
 	t.Parallel()
 	long.Skip(t, "TestInit_Group")
-	const other = 65534 // nobody
+	const other = 65534 // the user without rights
 	group, err := user.LookupGroupId("65534")
 	if os.Getuid() != 0 || err != nil {
 		t.Skip("SKIP: only root creates files for another group: ", err)

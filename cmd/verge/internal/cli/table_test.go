@@ -233,7 +233,7 @@ func TestTables_EveryOneTried(t *testing.T) {
 	}
 }
 
-// Contract 44: the outcomes that `verge session list` accepts are those of a finished session.
+// Contract 44: `verge session list` accepts the outcomes of a finished session.
 func TestSessionList_Outcomes(t *testing.T) {
 	field, _ := reflect.TypeFor[sessionListCmd]().FieldByName("Outcome")
 	var finished []string
