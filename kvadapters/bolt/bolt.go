@@ -99,7 +99,9 @@ type Store struct {
 	notifying sync.Mutex              // guards notify, and trouble while it changes
 	notify    func(failing error)     // set by NotifyHealth; may be nil
 	lost      chan struct{}
-	wedged    atomic.Bool // closing the file would block
+	wedged    atomic.Bool             // closing the file would block
+	beginning sync.Mutex              // held while a transaction begins
+	blocked   atomic.Pointer[trouble] // each transaction would block; nil: none
 
 	pause     time.Duration // before the next attempt to recover; only the writer uses it
 	recovered time.Time     // when the last attempt succeeded
@@ -212,15 +214,45 @@ func (s *Store) read(newer *layer, f func(state) error) (err error) {
 	if s.db == nil {
 		return errors.Join(errNotOpened, s.stopped())
 	}
-	return s.db.View(func(tx *bbolt.Tx) error {
-		st := state{tx: tx, layers: make([]*layer, 0, 3)}
-		for _, l := range []*layer{newer, s.active, s.frozen} {
-			if l != nil {
-				st.layers = append(st.layers, l)
-			}
+	tx, err := s.begin(false)
+	if err != nil {
+		return err
+	}
+	defer s.end(tx)
+	st := state{tx: tx, layers: make([]*layer, 0, 3)}
+	for _, l := range []*layer{newer, s.active, s.frozen} {
+		if l != nil {
+			st.layers = append(st.layers, l)
 		}
-		return f(st)
-	})
+	}
+	return f(st)
+}
+
+// begin begins a transaction. If both meta pages are damaged, bbolt panics and keeps its locks: from then on
+// each transaction would block, and so would closing the file. begin then makes the writer stop the Store
+// permanently. Transactions begin one at a time, so that none waits for these locks.
+func (s *Store) begin(writable bool) (tx *bbolt.Tx, err error) {
+	s.beginning.Lock()
+	defer s.beginning.Unlock()
+	if t := s.blocked.Load(); t != nil {
+		return nil, t.err()
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = damaged(r)
+			s.blocked.Store(&trouble{cause: err, final: true})
+			s.wedged.Store(true)
+			s.queue.signal()
+		}
+	}()
+	return s.db.Begin(writable)
+}
+
+// end ends a transaction that reads.
+func (s *Store) end(tx *bbolt.Tx) {
+	if s.blocked.Load() == nil {
+		_ = tx.Rollback() // it fails only if the transaction has ended
+	}
 }
 
 // errReopening is the reason why a snapshot ends early.
@@ -247,7 +279,7 @@ func (s *Store) snapshot(ctx context.Context, f func(context.Context, state) err
 		if s.db == nil {
 			return errors.Join(errNotOpened, s.stopped())
 		}
-		if st.tx, err = s.db.Begin(false); err != nil {
+		if st.tx, err = s.begin(false); err != nil {
 			return err
 		}
 		st.layers = append(st.layers, s.active.snapshot())
@@ -260,7 +292,7 @@ func (s *Store) snapshot(ctx context.Context, f func(context.Context, state) err
 	if err != nil {
 		return err
 	}
-	defer st.tx.Rollback()
+	defer s.end(st.tx)
 	return f(ctx, st)
 }
 

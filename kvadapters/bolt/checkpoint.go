@@ -90,7 +90,7 @@ func (s *Store) writeCheckpoint(changes *layer, upTo uint64, closing bool) (err 
 			s.wedged.Store(true)
 		}
 	}()
-	if tx, err = s.db.Begin(true); err != nil {
+	if tx, err = s.begin(true); err != nil {
 		return err
 	}
 	if err := changes.writeTo(tx); err != nil {

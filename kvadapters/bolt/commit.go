@@ -221,6 +221,7 @@ func (s *Store) write() {
 	for open := true; open; {
 		var group []*change
 		group, open = s.queue.next()
+		s.stopIfBlocked()
 		if s.checkpoint.ended() {
 			s.recoverFrom(s.endCheckpoint(), nil)
 		}

@@ -110,6 +110,14 @@ func (s *Store) stop(t *trouble) {
 	}
 }
 
+// stopIfBlocked stops the Store permanently if its transactions would block. Only the writer calls it.
+func (s *Store) stopIfBlocked() {
+	t := s.blocked.Load()
+	if before := s.trouble.Load(); t != nil && (before == nil || !before.final) {
+		s.stop(t)
+	}
+}
+
 // recovery makes the Store write again after a failed write of a record or a checkpoint. Only the writer uses
 // it.
 type recovery struct {
@@ -206,8 +214,8 @@ func (r *recovery) reopen() error {
 // reopenLog opens the log again, and checks that it has all acknowledged records that the file lacks.
 func (r *recovery) reopenLog() error {
 	var at logState
-	if err := r.db.View(func(tx *bbolt.Tx) (err error) {
-		at, err = readLogState(tx)
+	if err := r.read(nil, func(st state) (err error) {
+		at, err = readLogState(st.tx)
 		return err
 	}); err != nil {
 		return err
@@ -222,6 +230,9 @@ func (r *recovery) reopenLog() error {
 func (r *recovery) openAnew() error {
 	r.opened.Lock()
 	defer r.opened.Unlock()
+	if t := r.blocked.Load(); t != nil {
+		return t.cause
+	}
 	r.endSnapshots()
 	if r.db != nil {
 		_ = r.db.Close() // opening the file reports any fault

@@ -557,6 +557,69 @@ func TestRecovery_ForeignFile(t *testing.T) {
 	}
 }
 
+// bbolt keeps its locks if it finds no valid meta page at the beginning of a transaction.
+func TestStore_DamagedMetaPages(t *testing.T) {
+	for found, find := range map[string]func(s *Store) error{
+		"by a read": func(s *Store) error { return get(t, s, "before") },
+		"by a snapshot": func(s *Store) error {
+			return s.snapshot(t.Context(), func(context.Context, state) error { return nil })
+		},
+		"by a checkpoint": func(s *Store) error { return s.writeCheckpoint(&layer{}, s.log.last, false) },
+	} {
+		t.Run(found, func(t *testing.T) {
+			s, path := onDisk(t, &fakeDisk{})
+			endRead := beginRead(t, s)
+			if found == "by a snapshot" { // it waits for earlier reads
+				endRead()
+			}
+			overwrite(t, path, make([]byte, 2*os.Getpagesize()))
+			if err := find(s); !errors.Is(err, errDamaged) {
+				t.Errorf("the first transaction: %v", err)
+			}
+			reads := make(chan error)
+			for range 3 {
+				go func() { reads <- get(t, s, "before") }()
+			}
+			for range 3 {
+				err := wait.For(reads)
+				if !errors.Is(err, kv.ErrUnavailable) || !errors.Is(err, errDamaged) {
+					t.Errorf("a later read: %v", err)
+				}
+			}
+			wait.For(s.Lost())
+			if found != "by a snapshot" {
+				endRead()
+			}
+			if err := s.Commit(t.Context(), putTx("later", "later")); !errors.Is(err, errDamaged) {
+				t.Errorf("a later commit: %v", err)
+			}
+			if err := s.Close(); !errors.Is(err, errDamaged) {
+				t.Errorf("closing: %v", err)
+			}
+		})
+	}
+}
+
+// beginRead begins a read of the store, and returns a function that lets it end.
+func beginRead(t *testing.T, s *Store) (end func()) {
+	t.Helper()
+	begun, over, ended := make(chan bool), make(chan bool), make(chan error, 1)
+	go func() {
+		ended <- s.read(nil, func(state) error {
+			close(begun)
+			wait.For(over)
+			return nil
+		})
+	}()
+	wait.For(begun)
+	return func() {
+		close(over)
+		if err := wait.For(ended); err != nil {
+			t.Errorf("a read that began before: %v", err)
+		}
+	}
+}
+
 // checkpointed waits until the file has the changes of a checkpoint.
 func checkpointed(t *testing.T, s *Store) {
 	t.Helper()
