@@ -228,8 +228,8 @@ func (s *Store) read(newer *layer, f func(state) error) (err error) {
 	return f(st)
 }
 
-// begin begins a transaction. If both meta pages are damaged, bbolt panics and keeps its locks: from then on
-// each transaction would block, and so would closing the file. begin then makes the writer stop the Store
+// begin begins a transaction. If both meta pages are damaged, bbolt panics and keeps its locks: each later
+// transaction would block, and so would closing the file. begin then makes the writer stop the Store
 // permanently. Transactions begin one at a time, so that none waits for these locks.
 func (s *Store) begin(writable bool) (tx *bbolt.Tx, err error) {
 	s.beginning.Lock()

@@ -28,10 +28,10 @@
 // # Loss in a failover
 //
 // With a synchronous replica (synchronous_standby_names, and synchronous_commit on or remote_apply), a
-// commit returns when the replica has it too, and a rejected commit returns when the replica has the items by
-// which it was rejected. If that replica is promoted, no commit is lost. With
-// asynchronous replication, or if another replica is promoted, the last commits are lost: a result token
-// that was used in those moments can be used again. "verge kv check" reports which case applies.
+// commit returns when the replica has it too, and a rejected commit returns when the replica has the items
+// that caused the rejection. If that replica is promoted, no commit is lost. With asynchronous replication,
+// or if another replica is promoted, the last commits are lost: a result token that was used in those moments
+// can be used again. "verge kv check" reports which case applies.
 //
 // The loss consists of the last commits only: there are no gaps before them, and no commit is lost in part.
 // Commits that return after the failover are kept.

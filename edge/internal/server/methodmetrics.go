@@ -21,7 +21,7 @@ func newMethodMetrics(f promauto.Factory) methodMetrics {
 	return methodMetrics{
 		events: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "verge_method_total",
-			Help: "What happened with verification methods, by method, event and reason; reason " +
+			Help: "Events of verification methods, by method, event and reason; reason " +
 				"empty: no further detail; other: unknown to this release, of a module that " +
 				"is newer or lies.",
 		}, []string{"method", "event", "reason"}),

@@ -253,7 +253,7 @@ func topOf(folder string) string {
 	return top
 }
 
-// eachFile calls visit for each Go file below root, also those of tests and of internal packages.
+// eachFile calls visit for each Go file below root, including tests and internal packages.
 func eachFile(root string, visit func(folder string, file *ast.File, test bool)) error {
 	return filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
