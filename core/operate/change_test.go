@@ -490,7 +490,7 @@ func TestOverview_GoLive(t *testing.T) {
 	if got := done(); got != "integration webhook key session method" {
 		t.Errorf("with a method that verifies people: %q", got)
 	}
-	w.Operations.Dev = true // where methods pretend
+	w.Operations.Dev = true // where methods are simulated
 	if got := done(); got != "integration webhook key session" {
 		t.Errorf("contract 44: with the same method in development: %q", got)
 	}

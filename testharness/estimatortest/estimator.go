@@ -165,7 +165,7 @@ func (e *Estimator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		<-r.Context().Done()
 		return
 	case a.Body == "" && a.Status != 0:
-		a.Body = (&fault{a.Status, "PRETENDED"}).body()
+		a.Body = (&fault{a.Status, "SIMULATED"}).body()
 	case a.Body == "" && isYoti && a.NoFace:
 		a = Answer{Status: http.StatusBadRequest, Body: (&fault{code: "FACE_NOT_FOUND"}).body(), Cut: a.Cut}
 	case a.Body == "":
@@ -183,7 +183,7 @@ func (e *Estimator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (f *fault) body() string {
-	return encode(map[string]string{"error_code": f.code, "error_message": "this estimator is pretended"})
+	return encode(map[string]string{"error_code": f.code, "error_message": "this estimator is simulated"})
 }
 
 func encode(v any) string {

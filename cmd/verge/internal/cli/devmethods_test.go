@@ -54,7 +54,7 @@ func told(t *testing.T, pub *publisher, want ...string) {
 	}
 }
 
-// bank answers at the pretended bank.
+// bank answers at the simulated bank.
 func (p *person) bank(choice string) {
 	p.t.Helper()
 	p.reads("Pretend!", "This is not a real bank")
@@ -164,7 +164,7 @@ func TestDevCamera(t *testing.T) {
 		"completed", "completed", "completed", "completed", "completed", "failed")
 }
 
-// wallet takes the person to the pretended wallet, by the link on the page, and answers there.
+// wallet takes the person to the simulated wallet, by the link on the page, and answers there.
 func (p *person) wallet(choice string) {
 	p.t.Helper()
 	link := p.find("a", "data-wallet", "")

@@ -48,9 +48,9 @@ type walk struct {
 	t      *testing.T
 	ctx    context.Context
 	url    string // of the shop
-	others string // of the pretended other sides, which have another origin than shop and service
+	others string // of the simulated other sides, which have another origin than shop and service
 	held   *held
-	issuer *wallettest.Issuer // of the pretended wallet's documents
+	issuer *wallettest.Issuer // of the simulated wallet's documents
 
 	looks  []look                   // of sees
 	noAxe  bool                     // of faultless

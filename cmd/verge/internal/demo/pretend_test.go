@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// atTheBank sends a visitor to the pretended bank and returns the id of the login on its page.
+// atTheBank sends a visitor to the simulated bank and returns the id of the login on its page.
 func atTheBank(t *testing.T, f *fixture, v *visitor) (login string) {
 	t.Helper()
 	query := url.Values{"client_id": {bankClient}, "redirect_uri": {f.verge.URL + "/verify/return/bank"},
@@ -140,7 +140,7 @@ func TestStartOfNoOffer(t *testing.T) {
 	}
 }
 
-// The pretended wallet sends to the service alone, whatever a link says.
+// The simulated wallet sends to the service alone, whatever a link says.
 func TestWallet(t *testing.T) {
 	f := newFixture(t)
 	v := f.visitor()

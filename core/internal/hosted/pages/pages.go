@@ -185,7 +185,7 @@ type View struct {
 
 	// Sandbox marks the page as a test.
 	Sandbox bool
-	// Dev marks it, too: in development, methods only pretend.
+	// Dev marks it, too: in development, methods are only simulated.
 	Dev bool
 }
 
