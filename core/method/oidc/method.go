@@ -67,8 +67,10 @@ var Kind = method.Kind{
 		return s.oldest()
 	},
 	Signs: func(c method.Config) map[string]string {
-		s, _ := readSettings(c)
-		return map[string]string{keyName: s.keyAlg}
+		if s, _ := readSettings(c); s.auth == authKey {
+			return map[string]string{keyName: s.keyAlg}
+		}
+		return nil
 	},
 	Decrypts: func(c method.Config) map[string]string {
 		if s, _ := readSettings(c); s.encryptsIDToken || s.encryptsUserinfo {

@@ -24,6 +24,7 @@ import (
 type methodCommands struct {
 	List  methodListCmd  `cmd:"" does:"listMethods" help:"List the methods of a configuration and which integrations offer them."`
 	Check methodCheckCmd `cmd:"" help:"Test the connection to a method's provider, and list problems."`
+	JWKS  methodJWKSCmd  `cmd:"" name:"jwks" help:"Print a method's public key as a JWK Set, to register at its provider."`
 	Proof methodProofCmd `cmd:"" help:"Verify a recorded response with a zero-knowledge proof."`
 
 	Circuits methodCircuitsCmd `cmd:"" help:"Fetch and verify the circuits of a method's zero-knowledge proofs."`

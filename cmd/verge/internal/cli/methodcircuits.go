@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/afero"
 
-	"github.com/verge-id/verge/cmd/verge/internal/config"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/edge"
@@ -15,10 +14,9 @@ import (
 )
 
 type methodCircuitsCmd struct {
-	Name   string `arg:"" help:"The method."`
-	Config string `required:"" type:"path" placeholder:"FILE" env:"VERGE_CONFIG" help:"Configuration file (TOML). Only the method's settings are used."`
-	Save   string `type:"path" placeholder:"DIR" help:"Write the circuits to this folder, to name them by file instead of url."`
-	JSON   bool   `help:"Print JSON."`
+	oneMethod
+	Save string `type:"path" placeholder:"DIR" help:"Write the circuits to this folder, to name them by file instead of url."`
+	JSON bool   `help:"Print JSON."`
 }
 
 // Help is shown by `verge method circuits --help`.
@@ -46,12 +44,10 @@ type checkedCircuit struct {
 }
 
 func (c *methodCircuitsCmd) Run(ctx context.Context, p *program) error {
-	checked, err := config.ReadMethod(&p.System, c.Config, c.Name)
+	pl, e, err := c.read(p)
 	if err != nil {
-		return misuse(err)
+		return err
 	}
-	pl := plan{Plan: checked, now: p.Now, random: p.Random}
-	e, _ := pl.methods().Find(c.Name)
 	circuits := e.Circuits()
 	if len(circuits) == 0 {
 		return usagef(

@@ -19,13 +19,29 @@ import (
 	"github.com/verge-id/verge/edge/egress"
 )
 
-// listSource selects lists of a method, and their source.
-type listSource struct {
+// oneMethod selects a method of a configuration.
+type oneMethod struct {
 	Name   string `arg:"" help:"The method."`
 	Config string `required:"" type:"path" placeholder:"FILE" env:"VERGE_CONFIG" help:"Configuration file (TOML). Only the method's settings are used."`
-	List   string `placeholder:"NAME" help:"Only this list: its name or position. Default: all lists of the method."`
-	From   string `type:"path" placeholder:"FILE" help:"Verify this file instead of fetching the list. Needs --list if the method has several."`
-	JSON   bool   `help:"Print JSON."`
+}
+
+// read returns a plan with the method alone, and the method.
+func (c *oneMethod) read(p *program) (plan, method.Entry, error) {
+	checked, err := config.ReadMethod(&p.System, c.Config, c.Name)
+	if err != nil {
+		return plan{}, method.Entry{}, misuse(err)
+	}
+	pl := plan{Plan: checked, now: p.Now, random: p.Random}
+	e, _ := pl.methods().Find(c.Name)
+	return pl, e, nil
+}
+
+// listSource selects lists of a method, and their source.
+type listSource struct {
+	oneMethod
+	List string `placeholder:"NAME" help:"Only this list: its name or position. Default: all lists of the method."`
+	From string `type:"path" placeholder:"FILE" help:"Verify this file instead of fetching the list. Needs --list if the method has several."`
+	JSON bool   `help:"Print JSON."`
 }
 
 // verifiedList is a verified list, or the error.
@@ -38,12 +54,10 @@ type verifiedList struct {
 
 // verified fetches and verifies the lists.
 func (c *listSource) verified(ctx context.Context, p *program) (all []verifiedList, err error) {
-	checked, err := config.ReadMethod(&p.System, c.Config, c.Name)
+	pl, e, err := c.read(p)
 	if err != nil {
-		return nil, misuse(err)
+		return nil, err
 	}
-	pl := plan{Plan: checked, now: p.Now, random: p.Random}
-	e, _ := pl.methods().Find(c.Name)
 	lists := e.Lists()
 	if c.List != "" {
 		lists = slices.DeleteFunc(lists, func(l method.TrustList) bool { return l.Name != c.List })

@@ -255,6 +255,25 @@ func TestMethodsOfAConfiguration_WalletKeys(t *testing.T) {
 // (contract 36, 59).
 func TestMethodsOfAConfiguration_Agent(t *testing.T) {
 	t.Parallel()
+	socket, named := agentWith(t, newECKey(t))
+	program := func(setting string) *program {
+		p := methodFilesFor(t, strings.Replace(aBank, `client_secret_file = "/secret"`,
+			`private_key_file = "`+named+"\"\n"+setting, 1), `method = "bank"`)
+		useAgent(p, socket)
+		return p
+	}
+	wantOneProblem(t, program("id_token_encryption = true"), "methods.bank.oidc.private_key_file: the "+
+		`method decrypts with ECDH-ES: signing: the private key "bank_private_key" is in an SSH agent, `+
+		"which only signs")
+	code, said := runFor(t, program(""), []string{"serve", "--config", "/verge.toml", "--check"})
+	if code != exitOK {
+		t.Errorf("a key that only signs: %d %s", code, said)
+	}
+}
+
+// agentWith runs an SSH agent with a key. It returns its socket, and the key's name in a configuration.
+func agentWith(t *testing.T, key *ecdsa.PrivateKey) (socket, named string) {
+	t.Helper()
 	dir, err := os.MkdirTemp("", "agent")
 	if err != nil {
 		t.Fatal(err)
@@ -265,7 +284,7 @@ func TestMethodsOfAConfiguration_Agent(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { listener.Close() })
-	keys, key := agent.NewKeyring(), newECKey(t)
+	keys := agent.NewKeyring()
 	public, err := ssh.NewPublicKey(key.Public())
 	if err := errors.Join(err, keys.Add(agent.AddedKey{PrivateKey: key})); err != nil {
 		t.Fatal(err)
@@ -280,24 +299,17 @@ func TestMethodsOfAConfiguration_Agent(t *testing.T) {
 			c.Close()
 		}
 	}()
-	program := func(setting string) *program {
-		p := methodFilesFor(t, strings.Replace(aBank, `client_secret_file = "/secret"`,
-			`private_key_file = "agent:`+ssh.FingerprintSHA256(public)+"\"\n"+setting, 1), `method = "bank"`)
-		env := p.Getenv
-		p.Getenv = func(name string) (string, bool) {
-			if name == "SSH_AUTH_SOCK" {
-				return listener.Addr().String(), true
-			}
-			return env(name)
+	return listener.Addr().String(), "agent:" + ssh.FingerprintSHA256(public)
+}
+
+// useAgent sets the socket of the agent in the environment of a program.
+func useAgent(p *program, socket string) {
+	env := p.Getenv
+	p.Getenv = func(name string) (string, bool) {
+		if name == "SSH_AUTH_SOCK" {
+			return socket, true
 		}
-		return p
-	}
-	wantOneProblem(t, program("id_token_encryption = true"), "methods.bank.oidc.private_key_file: the "+
-		`method decrypts with ECDH-ES: signing: the private key "bank_private_key" is in an SSH agent, `+
-		"which only signs")
-	code, said := runFor(t, program(""), []string{"serve", "--config", "/verge.toml", "--check"})
-	if code != exitOK {
-		t.Errorf("a key that only signs: %d %s", code, said)
+		return env(name)
 	}
 }
 
