@@ -120,6 +120,36 @@ func TestOpenIDProvider(t *testing.T) {
 	}
 }
 
+// TestOpenIDProvider_LongState: the longest state comes back, also with a long redirect URI (contract 50).
+func TestOpenIDProvider_LongState(t *testing.T) {
+	h := newProvider(t)
+	long := redirectURI + strings.Repeat("x", 1024-len(redirectURI))
+	h.Reconfigure(h.Publisher.L1, "", func(i *integration.Integration) { i.RedirectURIs = []string{long} })
+	send := func(state string) *url.URL {
+		q := url.Values{"client_id": {h.Publisher.L1.ID}, "redirect_uri": {long}, "scope": {"openid"},
+			"response_type": {"code"}, "state": {state}, "nonce": {strings.Repeat("n", 256)}}
+		r := h.Do("GET", "/oidc/authorize?"+q.Encode(), nil, nil)
+		to, err := url.Parse(r.Header.Get("Location"))
+		must(err)
+		return to
+	}
+	state := strings.Repeat("s", 2048)
+	if q := send(state + "s").Query(); q.Get("error") != "invalid_request" || q.Has("state") {
+		t.Errorf("contract 50: a state of 2,049 bytes: %v", q)
+	}
+	back, err := url.Parse(h.Open(send(state).String()).Submit("approve").Hop)
+	must(err)
+	if q := back.Query(); q.Get("state") != state || q.Get("code") == "" {
+		t.Errorf("contract 50: the browser goes to %s", back)
+	}
+	h.Settle()
+	if !slices.ContainsFunc(h.Sink.Deliveries(), func(d testharness.Delivery) bool {
+		return strings.Contains(string(d.Body), `"publisher_state":"`+state+`"`)
+	}) {
+		t.Error("contract 50: no event has the state")
+	}
+}
+
 // A user who goes back without a success is reported to the client, whatever has happened.
 func TestOpenIDProvider_Denied(t *testing.T) {
 	h := newProvider(t)

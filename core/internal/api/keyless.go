@@ -55,8 +55,8 @@ func (a *API) StartOpenID(ctx context.Context, r *web.Call, i *integration.Integ
 	return started, err
 }
 
-// IsState reports whether a state is short enough and has no control characters (contract 8).
-func IsState(state string) bool { return len(state) <= maxState && !hasControl(state) }
+// IsState reports whether a state has at most that number of bytes, and no control characters (contract 8).
+func IsState(state string, most int) bool { return len(state) <= most && !hasControl(state) }
 
 func (c *call) beginKeyless(req startRequest, i *integration.Integration) (Started, error) {
 	resp, err := c.begin(req, i, nil)

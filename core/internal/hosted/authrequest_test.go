@@ -38,18 +38,18 @@ func TestReturn_Continues(t *testing.T) {
 	}
 }
 
-// longFlow is the longest flow token that a start can make.
+// longFlow is the longest flow token that can begin: of an OpenID client (contract 50).
 func (w *fixture) longFlow(t testing.TB) string {
 	t.Helper()
 	id, err := session.NewID(w.Host.Random, testUUID, session.L1, 25, w.Clock.Now(), 0)
 	coretest.Must(t, err)
 	text, err := id.Format(w.Hosted.Sealer)
 	coretest.Must(t, err)
-	state, user := strings.Repeat("<", 1024), strings.Repeat("&", 256)
+	state := strings.Repeat("<", 1024)
 	claims := token.FlowClaims{Session: text, Language: "en", Expires: token.At(id.Expires()),
 		Callback: []byte(callback + "&long=" + strings.Repeat("x", 2048-len(callback)-len("&long=")))}
 	claims.SetState(&state)
-	claims.SetUser(&user)
+	claims.OpenID = []byte(strings.Repeat("c", 43) + "." + strings.Repeat("n", 256))
 	flow, err := token.SealFlow(w.Hosted.Sealer, claims)
 	coretest.Must(t, err)
 	return flow

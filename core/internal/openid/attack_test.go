@@ -151,16 +151,42 @@ func TestAuthorize_Errors(t *testing.T) {
 			}
 		})
 	}
-	for name, state := range map[string]string{"oversize state": strings.Repeat("s", 1025),
-		"a control character": "a\nb"} {
-		q := mustQuery(t, w.send("GET", authorizePath, authorization("state", state).Encode(), nil))
-		if q.Get("error") != "invalid_request" || q.Has("state") {
-			t.Errorf("contract 50: %s: %v", name, q)
-		}
+	q := mustQuery(t, w.send("GET", authorizePath, authorization("state", "a\nb").Encode(), nil))
+	if q.Get("error") != "invalid_request" || q.Has("state") {
+		t.Errorf("contract 50: a control character: %v", q)
 	}
-	q := mustQuery(t, w.send("GET", authorizePath, authorization().Encode()+"&state=2", nil))
+	q = mustQuery(t, w.send("GET", authorizePath, authorization().Encode()+"&state=2", nil))
 	if q.Get("error") != "invalid_request" || q.Has("state") {
 		t.Errorf("contract 50: doubled state: %v", q)
+	}
+}
+
+// TestAuthorize_StateLength has states at the limits. The longest request fits into an address.
+func TestAuthorize_StateLength(t *testing.T) {
+	w := newFixture(t)
+	i, err := w.Directory.ReadIntegration(ctx, client)
+	coretest.Must(t, err)
+	at := func(length int) string { return redirect + strings.Repeat("x", length-len(redirect)) }
+	i.Value.RedirectURIs = []string{at(100), at(1024), at(1025), at(2048)}
+	coretest.Must(t, w.Directory.PutIntegration(ctx, i.Value, ""))
+	for _, c := range []struct{ redirect, state int }{{100, 2048}, {1024, 2048}, {1025, 2047}, {2048, 1024}} {
+		state := strings.Repeat("s", c.state)
+		request := authorization("redirect_uri", at(c.redirect), "state", state, "nonce",
+			strings.Repeat("n", maxNonce))
+		claims := w.start(t, request)
+		if back := w.finish(t, claims); back.Get("state") != state {
+			t.Errorf("contract 50: redirect URI of %d bytes: another state comes back: %v", c.redirect, back)
+		}
+		request.Set("state", state+"s")
+		resp := w.send("GET", authorizePath, request.Encode(), nil)
+		if q := mustQuery(t, resp); q.Get("error") != "invalid_request" || q.Has("state") {
+			t.Errorf("contract 50: redirect URI of %d bytes, state of %d: %v", c.redirect, c.state+1, q)
+		}
+		flow, err := token.SealFlow(w.Provider.Sealer, claims)
+		coretest.Must(t, err)
+		if n := len(web.HostedPath + "?flow=" + flow); n > web.MaxURL {
+			t.Errorf("contract 50: the address of the page has %d bytes", n)
+		}
 	}
 }
 
@@ -474,7 +500,7 @@ func FuzzReadRequest(f *testing.F) {
 	f.Add("response_type=code&scope=openid&code_challenge_method=S256&code_challenge=" + digest)
 	f.Add("scope=openid&scope=%zz&prompt=none+login&request=")
 	f.Fuzz(func(t *testing.T, text string) {
-		s, bad := readRequest(text)
+		s, bad := readRequest(text, redirect)
 		challenge, nonce, ok := strings.Cut(string(s.Request), ".")
 		if bad == nil && (!ok || len(nonce) > maxNonce || challenge != "" && len(challenge) != 43) {
 			t.Errorf("%q: %+v", text, s)

@@ -35,9 +35,8 @@ func (p *Provider) authorize(ctx context.Context, c *web.Call) (*web.Response, e
 	if err != nil {
 		return nil, err
 	}
-	start, bad := readRequest(text)
+	start, bad := readRequest(text, redirect)
 	if bad == nil {
-		start.Redirect = redirect
 		started, err := p.API.StartOpenID(ctx, c, i, &start)
 		switch {
 		case err == nil:
@@ -102,14 +101,21 @@ func (p *Provider) clientOf(ctx context.Context, id string) (*integration.Integr
 	return i, err
 }
 
-// maxNonce is the maximum length of a nonce, in bytes.
-const maxNonce = 256
+// Maximum lengths in bytes. OpenID clients put their own data into the state, so it may be longer than the
+// state of a start. With the redirect URI it is not longer than both may be at a start, so addresses and
+// cookies with the flow token are not longer either.
+const (
+	maxState  = 2048
+	maxReturn = 3072 // state and redirect URI
+	maxNonce  = 256
+)
 
 // Errors of an authorization request.
 var (
-	faultRedirect     = &fault{"invalid_request", "redirect_uri is not registered"}
-	faultParameter    = &fault{"invalid_request", "a parameter occurs twice or is badly encoded"}
-	faultState        = &fault{"invalid_request", "state has more than 1024 bytes or a control character"}
+	faultRedirect  = &fault{"invalid_request", "redirect_uri is not registered"}
+	faultParameter = &fault{"invalid_request", "a parameter occurs twice or is badly encoded"}
+	faultState     = &fault{"invalid_request", "state has more than 2048 bytes, more than 3072 with " +
+		"redirect_uri, or a control character"}
 	faultRequest      = &fault{"request_not_supported", "send the parameters themselves"}
 	faultRequestURI   = &fault{"request_uri_not_supported", "send the parameters themselves"}
 	faultRegistration = &fault{"registration_not_supported", "clients are integrations of this service"}
@@ -128,7 +134,8 @@ var (
 
 // readRequest reads the other parameters of an authorization request. It is pure. The state is also set if
 // another parameter is wrong.
-func readRequest(text string) (s api.OpenIDStart, bad *fault) {
+func readRequest(text, redirect string) (s api.OpenIDStart, bad *fault) {
+	s.Redirect = redirect
 	q, err := formdata.ReadOAuth(text, "response_type", "response_mode", "scope", "state", "nonce", "prompt",
 		"code_challenge", "code_challenge_method", "request", "request_uri", "registration", "ui_locales")
 	if err != nil {
@@ -137,7 +144,7 @@ func readRequest(text string) (s api.OpenIDStart, bad *fault) {
 	}
 	if q.Has("state") {
 		state := q.Get("state")
-		if !api.IsState(state) {
+		if !api.IsState(state, min(maxState, maxReturn-len(redirect))) {
 			return s, faultState
 		}
 		s.State = &state
