@@ -12,6 +12,7 @@ import (
 	"maps"
 	"math/big"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -62,7 +63,10 @@ func TestErrors_ReasonAndSetting(t *testing.T) {
 		"authorization_endpoint":"https://id.example/a","token_endpoint":"https://id.example/t"}`}
 	pushed := fetcher{status: 200, body: strings.Replace(provider.body, "{",
 		`{"pushed_authorization_request_endpoint":"https://id.example/p",`, 1)}
-	long := strings.Repeat("a", 1900)
+	long, many := strings.Repeat("a", 1900), settings{}
+	for n := range 10 {
+		many[string(rune('a'+n))] = long[:200]
+	}
 	id := settings{"issuer": "https://id.example", "client_id": "verge",
 		"proof": settings{"claim": []string{"over18"}, "equals": true, "age": 18}}
 	faces := settings{"profile": "plain", "url": "https://faces.example/"}
@@ -94,6 +98,14 @@ func TestErrors_ReasonAndSetting(t *testing.T) {
 		{"oidc", "", id, nil, fetcher{status: 404}, "status", ""},
 		{"oidc", acts, with(id, "claims", settings{"id_token": settings{long: nil}}), nil, provider,
 			"address_too_long", "claims"},
+		{"oidc", acts, with(id, "scope", slices.Repeat([]string{long[:200]}, 10)), nil, provider,
+			"address_too_long", "scope"},
+		{"oidc", acts, with(id, "acr_values", slices.Repeat([]string{long[:200]}, 10)), nil, provider,
+			"address_too_long", "acr_values"},
+		{"oidc", acts, with(with(id, "scope", long[:200]), "parameters", many), nil, provider,
+			"address_too_long", "parameters"},
+		{"oidc", acts, id, nil, fetcher{200, strings.Replace(provider.body, "example/a", "example/"+long, 1)},
+			"address_too_long", ""},
 		{"oidc", acts, with(id, "client_auth", "private_key_jwt"), nil, pushed, "not_signed",
 			"private_key_file"},
 		{"estimator", acts, faces, nil, fetcher{status: 401}, "status", "token_file"},

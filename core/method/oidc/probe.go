@@ -303,7 +303,7 @@ func (c *client) probeReturn(ctx context.Context, r *method.Report, meta metadat
 	for _, p := range c.proofs {
 		request, err := c.probeRequest(returnURL, p)
 		if err == nil {
-			_, err = addressOf(meta, request)
+			_, err = c.addressOf(meta, request)
 		}
 		if err != nil {
 			r.Bad("no login with the claim %s can begin: %v", strings.Join(p.claim, "."), err)

@@ -39,18 +39,35 @@ func (c *client) leave(ctx context.Context, s method.Session, e authRequest) (st
 		}
 		request = url.Values{"client_id": {c.clientID}, "request_uri": {reference}}
 	}
-	return addressOf(meta, request)
+	return c.addressOf(meta, request)
 }
 
 // addressOf returns the address of a request for the browser. It returns an error if the address is too long.
-func addressOf(meta metadata, request url.Values) (string, error) {
+func (c *client) addressOf(meta metadata, request url.Values) (string, error) {
 	address := withQuery(meta.authorization, request)
 	if len(address) > maxAddress {
-		return "", &method.SettingError{Reason: "address_too_long", Setting: "claims",
-			Err: fmt.Errorf("oidc: the address for the browser has %d bytes, more than %d; use fewer claims "+
-				"or parameters, or a provider that takes pushed requests", len(address), maxAddress)}
+		return "", &method.SettingError{Reason: "address_too_long", Setting: c.longest(meta, request),
+			Err: fmt.Errorf("oidc: the address for the browser has %d bytes, more than %d; use fewer "+
+				"claims, scopes or parameters, or a provider that takes pushed requests", len(address),
+				maxAddress)}
 	}
 	return address, nil
+}
+
+// longest returns the setting with the longest part of a request, or "" if the provider's address is longer.
+func (c *client) longest(meta metadata, request url.Values) (setting string) {
+	own := ""
+	for _, p := range c.parameters {
+		own += request.Get(p[0])
+	}
+	most := len(meta.authorization)
+	for _, part := range [][2]string{{"parameters", own}, {"claims", request.Get("claims")},
+		{"scope", request.Get("scope")}, {acrName, request.Get(acrName)}} {
+		if n := len(url.QueryEscape(part[1])); n > most {
+			setting, most = part[0], n
+		}
+	}
+	return setting
 }
 
 // request is the authorization request (OpenID Connect Core, 3.1.2.1).
