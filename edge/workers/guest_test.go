@@ -48,6 +48,10 @@ func TestGuest_Fails(t *testing.T) {
 				!strings.HasPrefix(a.header.Get("X-Request-Id"), "req_") {
 				t.Errorf("headers %v", a.header)
 			}
+			const busy = "Not available right now"
+			if a := s.wantPage(s.base, path, nil, 503, busy); a.header.Get("Retry-After") != "1" {
+				t.Errorf("the page has the header %v", a.header)
+			}
 			s.want(s.do("GET", s.base+"/", nil, nil), http.StatusOK, "")
 			log := site.Logs()
 			if !strings.Contains(log, "a guest has failed") || !strings.Contains(log, `"cause":"`+cause+`"`) {
@@ -59,6 +63,7 @@ func TestGuest_Fails(t *testing.T) {
 		s, _ := on(t, server, workerd.Config{})
 		s.want(s.do("GET", s.base+"/junk", nil, nil), http.StatusInternalServerError, "INTERNAL")
 		s.want(s.do("GET", s.base+"/empty", nil, nil), http.StatusInternalServerError, "INTERNAL")
+		s.wantPage(s.base, "/junk", nil, 500, "Not available right now")
 	})
 	t.Run("an unknown effect is rejected", func(t *testing.T) {
 		s, _ := on(t, server, workerd.Config{})

@@ -132,6 +132,39 @@ func (s *service) do(method, target string, header http.Header, body []byte) ans
 	return answer{resp.StatusCode, resp.Header, b}
 }
 
+// wantPage sends the GET of a browser, and checks the page that the handler returns (contract 22). The path
+// may be malformed.
+func (s *service) wantPage(base, path string, header http.Header, status int, title string) answer {
+	s.t.Helper()
+	to, err := url.Parse(base)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	to.Opaque = path // is sent unchanged
+	req := &http.Request{Method: "GET", URL: to, Header: header.Clone()}
+	if req.Header == nil {
+		req.Header = http.Header{}
+	}
+	req.Header.Set("Accept", "text/html,*/*;q=0.8")
+	resp, err := s.client.Do(req)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if resp.StatusCode != status || resp.Header.Get("Content-Type") != "text/html; charset=utf-8" ||
+		resp.Header.Get("Content-Language") != "en" || resp.Header.Get("X-Request-Id") == "" ||
+		!strings.Contains(string(body), "<h1>"+title+"</h1>") ||
+		strings.Contains(string(body), `class="button"`) != (status >= 500) {
+		s.t.Errorf("contract 22: %s: %d %v %s, want %d and a page", path, resp.StatusCode, resp.Header, body,
+			status)
+	}
+	return answer{resp.StatusCode, resp.Header, body}
+}
+
 func bearer(key string) http.Header { return http.Header{"Authorization": {"Bearer " + key}} }
 
 func (s *service) post(path, key string, body any) answer {

@@ -268,6 +268,7 @@ func TestHandler_Page(t *testing.T) {
 			t.Errorf("contract 22: %s: %d %v %s", c.name, a.status, a.header, a.body)
 		}
 	}
+	s.wantPage(s.base, "/verify%zz", nil, 400, "This request is not valid")
 }
 
 // Contract 48: the operator may have the log show a part of clients' addresses.
@@ -318,6 +319,9 @@ func TestPlainHTTPIsRejected(t *testing.T) {
 			s.want(a, c.status, c.code)
 			if a.text("correlation_id") != "mine" || !strings.HasPrefix(a.text("request_id"), "req_") {
 				t.Errorf("contract 4, 5: %s", a.body)
+			}
+			if c.status == 403 {
+				s.wantPage("http://"+c.host, "/verify", header, 403, "This request is not valid")
 			}
 		})
 	}
