@@ -164,6 +164,21 @@ func testDecryption(t *testing.T, site *workerd.Site, ec *ecdsa.PrivateKey, wide
 			t.Errorf("%s: status %d, %q", c.name, status, reply)
 		}
 	}
+	// A fault of the platform is not an error of the message.
+	for function, q := range map[string]abi.SignRequest{
+		"importKey":  {Key: "ec", Algorithm: "ECDH-ES", Message: point},
+		"deriveBits": {Key: "ec", Algorithm: "ECDH-ES", Message: point},
+		"decrypt":    {Key: "rsa", Algorithm: "RSA-OAEP-256", Message: sealed},
+	} {
+		site.BreakCrypto(function)
+		status, reply := site.Effect(abi.Decrypt, abi.Append.Sign(nil, q))
+		if status != abi.Unavailable || !strings.Contains(string(reply), "(NotSupportedError)") {
+			t.Errorf("without %s: status %d, %q", function, status, reply)
+		}
+		if status, reply := site.Effect(abi.Decrypt, abi.Append.Sign(nil, q)); status != abi.OK {
+			t.Errorf("with %s again: status %d, %q", function, status, reply)
+		}
+	}
 	for _, c := range [][2]string{{"rsa", "ECDH-ES"}, {"ed", "ECDH-ES"}, {"ec", "RSA-OAEP-256"}} {
 		status, reply := site.Effect(abi.Decrypt,
 			abi.Append.Sign(nil, abi.SignRequest{Key: c[0], Algorithm: c[1], Message: point}))

@@ -330,6 +330,13 @@ func (s *Site) BreakAlarm() {
 	s.post("break-alarm", nil)
 }
 
+// BreakCrypto makes the next call of that function of WebCrypto fail, as if the platform did not have the
+// algorithm.
+func (s *Site) BreakCrypto(function string) {
+	s.t.Helper()
+	s.post("break-crypto", []byte(function))
+}
+
 // MostJobs is the largest number of jobs that one alarm has run.
 func (s *Site) MostJobs() (n int) {
 	s.t.Helper()

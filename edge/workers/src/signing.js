@@ -27,6 +27,10 @@ const algorithms = {
   },
 };
 
+// foreign are the names of the errors for a message that was not encrypted for the key. Every other error is a
+// fault of the platform or of the configuration.
+const foreign = ["DataError", "OperationError"];
+
 const minRSA = 2048; // bits; signatures by a shorter key can be forged
 
 // signer returns the function that effects takes as sign. It does not reject. keys has
@@ -48,9 +52,9 @@ export function signer(keys) {
     }
     const failed = (why) => rejection(`the private key ${JSON.stringify(name)} ${why}`);
     // Some keys of another type fail at the import, and others only when they sign. The text of the error is
-    // not shown, because it might quote the key.
+    // not shown, because it might quote the key. Its name is one of the platform's.
     const verb = kind === abi.kind.sign ? "sign" : "decrypt";
-    const unfit = () => failed(`does not ${verb} with ${algorithm}, or is damaged`);
+    const unfit = (e) => failed(`does not ${verb} with ${algorithm}, or is damaged (${e?.name})`);
     if (!Object.hasOwn(algorithms[kind], algorithm)) return failed(`${verb}s by no such algorithm`);
     const how = algorithms[kind][algorithm], at = `${algorithm} ${name}`;
     let key = imported.get(at);
@@ -59,17 +63,17 @@ export function signer(keys) {
       if (der === null) return failed(`is no PKCS#8 in PEM; \`${howTo}\` writes that`);
       try {
         key = await crypto.subtle.importKey("pkcs8", der, how.key, false, [how.usage]);
-      } catch {
-        return unfit();
+      } catch (e) {
+        return unfit(e);
       }
       if (key.algorithm.modulusLength < minRSA) return failed(`has fewer than ${minRSA} bits`);
       imported.set(at, key); // not the promise, which would belong to this request
     }
     try {
       return { status: abi.status.ok, body: new Uint8Array(await how.use(key, message)) };
-    } catch {
-      if (kind === abi.kind.decrypt) return { status: abi.status.ok, body: abi.empty };
-      return unfit();
+    } catch (e) {
+      if (kind === abi.kind.decrypt && foreign.includes(e?.name)) return { status: abi.status.ok, body: abi.empty };
+      return unfit(e);
     }
   };
 }

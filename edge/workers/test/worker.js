@@ -218,6 +218,15 @@ function waitsOf(steps) {
   return may;
 }
 
+// breakCrypto makes the next call of that function of WebCrypto fail, as if the platform did not have the algorithm.
+function breakCrypto(name) {
+  const value = async () => {
+    delete crypto.subtle[name];
+    throw new DOMException("no such algorithm", "NotSupportedError");
+  };
+  Object.defineProperty(crypto.subtle, name, { configurable: true, value });
+}
+
 // placed returns the calls of the platform that get an object with these variables, or the error. workerd
 // implements no jurisdictions.
 function placed(variables) {
@@ -307,6 +316,7 @@ async function control(request, env, ctx) {
     case "measured": return Response.json(site.measured);
     case "counts": return Response.json(site.counts);
     case "break-alarm": site.broken = true; return new Response();
+    case "break-crypto": breakCrypto(abi.textOf(body)); return new Response();
     case "most-jobs": return Response.json(site.mostJobs);
     case "guest": return Response.json(site.engine.state());
   }
