@@ -70,7 +70,7 @@ var methodReasons = []string{
 	"passkey_method", "passkey_age", "passkey_stricter",
 
 	// rejections of oidc and estimator
-	"return_iss_differs", "return_iss_missing", "return_malformed", "return_state_unread",
+	"return_iss_differs", "return_iss_missing", "return_malformed",
 	"return_error", "status", "media_type", "too_large", "json", "discovery_member",
 	"discovery_issuer_differs", "jwks", "par_member", "par_required", "token_member",
 	"token_error", "at_hash",

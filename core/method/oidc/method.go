@@ -150,7 +150,7 @@ func (c *client) Act(ctx context.Context, s method.Session, step method.Step) (m
 func (c *client) back(ctx context.Context, s method.Session, step method.Step) (method.Decision, error) {
 	e, ok := readAuthRequest(step.State)
 	if !ok {
-		return method.Decision{}, foreign(badState)
+		return method.Decision{}, method.ErrOutdated
 	}
 	p, err := c.proofFor(s.MinimumAge)
 	if err != nil {

@@ -421,7 +421,7 @@ func TestForeignCodes(t *testing.T) {
 	as := func(version byte) []byte { return append([]byte{version}, mine.State[1:]...) }
 	for _, state := range [][]byte{nil, {}, mine.State[1:], append(mine.State, 0), as(9), as(2)} {
 		d, err = w.back(state, query)
-		wantRejection(t, "a state of another release", d, err, "return_state_unread")
+		wantRejection(t, "a state of another release", d, err, "outdated")
 	}
 }
 
