@@ -195,26 +195,28 @@ func (g *guest) finish(t *task) {
 // serve runs the entry of a request and writes its result to the outbox. An empty result means that there
 // is no result.
 func (g *guest) serve(t *task, message []byte) {
-	respond := func(body []byte) { g.put(t.id, 0, abi.Respond, body) }
-	malformed := func(err error) {
+	result, err := g.enter(t, message)
+	if err != nil {
 		g.log(abi.LogRecord{
 			Level:   8,
 			Message: "the host submitted what is no entry",
 			Attrs:   []abi.LogAttr{{Key: "error", Value: quoted(err.Error())}},
 		})
-		respond(nil)
 	}
+	g.put(t.id, 0, abi.Respond, result)
+}
+
+// enter runs an entry and returns its result. It returns an error if the message is malformed.
+func (g *guest) enter(t *task, message []byte) ([]byte, error) {
 	if len(message) == 0 {
-		malformed(errors.New("it is empty"))
-		return
+		return nil, errors.New("it is empty")
 	}
 	entry, body := abi.Entry(message[0]), message[1:]
 	switch entry {
 	case abi.Handle, abi.HandleAgain, abi.Admin:
 		req, err := abi.Read.Request(body)
 		if err != nil {
-			malformed(err)
-			return
+			return nil, err
 		}
 		req.Again = entry == abi.HandleAgain
 		handle := g.service.Handle
@@ -222,61 +224,63 @@ func (g *guest) serve(t *task, message []byte) {
 			handle = g.service.Admin
 		}
 		resp := handle(&t.ctx, req)
-		respond(abi.Append.Response(g.body(), resp))
+		return abi.Append.Response(g.body(), resp), nil
 	case abi.Ready:
 		err := g.service.Ready(&t.ctx)
 		if g.ring != nil {
 			err = readiness(g.ring.Ready(), err)
 		}
-		respond(abi.Append.Outcome(nil, abi.OutcomeOf(err)))
+		return outcome(err), nil
 	case abi.ClaimDue:
 		c, err := abi.Read.ClaimJobs(body)
 		if err != nil {
-			malformed(err)
-			return
+			return nil, err
 		}
 		jobs, next, err := g.service.Claim(&t.ctx, c.Partition, c.N)
-		respond(abi.Append.Jobs(nil, abi.Jobs{Jobs: jobs, Next: next, Outcome: abi.OutcomeOf(err)}))
+		return abi.Append.Jobs(nil, abi.Jobs{Jobs: jobs, Next: next, Outcome: abi.OutcomeOf(err)}), nil
 	case abi.Run, abi.Defer:
 		job, until, err := abi.Read.Job(body)
 		if err != nil {
-			malformed(err)
-			return
+			return nil, err
 		}
 		if entry == abi.Run {
-			err = g.service.Run(&t.ctx, job)
-		} else {
-			err = g.service.Defer(&t.ctx, job, until)
+			return outcome(g.service.Run(&t.ctx, job)), nil
 		}
-		respond(abi.Append.Outcome(nil, abi.OutcomeOf(err)))
+		return outcome(g.service.Defer(&t.ctx, job, until)), nil
 	case abi.RunDue:
 		next, err := g.service.RunDue(&t.ctx)
-		respond(abi.Append.Jobs(nil, abi.Jobs{Next: next, Outcome: abi.OutcomeOf(err)}))
+		return abi.Append.Jobs(nil, abi.Jobs{Next: next, Outcome: abi.OutcomeOf(err)}), nil
 	case abi.Apply:
 		g.tend(&t.ctx) // the site must be marked with the active key of the whole fleet
-		respond(abi.Append.Outcome(nil, abi.OutcomeOf(g.service.Apply(&t.ctx, body))))
+		return outcome(g.service.Apply(&t.ctx, body)), nil
 	case abi.RecordUsage:
 		totals, err := abi.Read.Totals(body)
 		if err != nil {
-			malformed(err)
-			return
+			return nil, err
 		}
-		respond(abi.Append.Outcome(nil, abi.OutcomeOf(g.service.Record(&t.ctx, totals))))
+		return outcome(g.service.Record(&t.ctx, totals)), nil
 	case abi.SelfTest:
-		random := make([]byte, 32)
-		rand.Read(random) // it never fails
-		// The clock is read before the effect, since a host compares it with its own at the submit.
-		self := abi.Self{Random: random, Now: time.Now(), Signed: abi.Failed}
-		switch _, err := effect.Signer(g.effect).Sign(&t.ctx, abi.TestKey, "ES256", []byte(abi.TestKey)); {
-		case err == nil:
-			self.Signed = abi.OK
-		case errors.Is(err, host.ErrNoSuchKey):
-			self.Signed = abi.NotFound
-		}
-		respond(abi.Append.Self(nil, self))
-	default:
-		malformed(fmt.Errorf("there is no entry %d", entry))
+		return g.selfTest(&t.ctx), nil
 	}
+	return nil, fmt.Errorf("there is no entry %d", entry)
+}
+
+// outcome returns the result of an entry that only succeeds or fails.
+func outcome(err error) []byte { return abi.Append.Outcome(nil, abi.OutcomeOf(err)) }
+
+// selfTest returns random bytes, the time, and whether the host signs.
+func (g *guest) selfTest(ctx context.Context) []byte {
+	random := make([]byte, 32)
+	rand.Read(random) // it never fails
+	// The clock is read before the effect, since a host compares it with its own at the submit.
+	self := abi.Self{Random: random, Now: time.Now(), Signed: abi.Failed}
+	switch _, err := effect.Signer(g.effect).Sign(ctx, abi.TestKey, "ES256", []byte(abi.TestKey)); {
+	case err == nil:
+		self.Signed = abi.OK
+	case errors.Is(err, host.ErrNoSuchKey):
+		self.Signed = abi.NotFound
+	}
+	return abi.Append.Self(nil, self)
 }
 
 // take returns the content of the outbox. It is valid until the next export is called.
