@@ -89,14 +89,7 @@ func (r *parts) section(id byte) error {
 		r.atMostOne()
 	case tableSection:
 		if r.atMostOne() > 0 {
-			r.want(0x70) // of functions
-			limited := r.Byte()
-			if r.number() > maxCount {
-				return fmt.Errorf("its table has room for more than %d functions", maxCount)
-			}
-			if limited&1 != 0 {
-				r.number()
-			}
+			r.table()
 		}
 	case exportSection:
 		r.each(func() {
@@ -114,20 +107,8 @@ func (r *parts) section(id byte) error {
 	case codeSection:
 		r.each(func() {
 			body := partsOf(r.bytes())
-			locals := 0
-			body.each(func() {
-				if n := body.number(); n > maxLocals {
-					locals = maxLocals + 1
-				} else {
-					locals = min(locals+n, maxLocals+1)
-				}
-				body.Byte()
-			})
-			if body.failed() {
+			if body.locals(); body.failed() {
 				r.Fail(body.Err())
-			}
-			if locals > maxLocals {
-				r.Fail(fmt.Errorf("a function of it has more than %d variables", maxLocals))
 			}
 		})
 	case dataSection:
@@ -145,6 +126,30 @@ func (r *parts) section(id byte) error {
 		return fmt.Errorf("it has a section %d, which no guest needs", id)
 	}
 	return r.Err()
+}
+
+// table reads the type of a table.
+func (r *parts) table() {
+	r.want(0x70) // of functions
+	limited := r.Byte()
+	if r.number() > maxCount {
+		r.Fail(fmt.Errorf("its table has room for more than %d functions", maxCount))
+	}
+	if limited&1 != 0 {
+		r.number()
+	}
+}
+
+// locals reads the variables of a function.
+func (r *parts) locals() {
+	locals := 0
+	r.each(func() {
+		locals = min(locals+min(r.number(), maxLocals+1), maxLocals+1)
+		r.Byte()
+	})
+	if locals > maxLocals {
+		r.Fail(fmt.Errorf("a function of it has more than %d variables", maxLocals))
+	}
 }
 
 // parts reads the contents of a section.
