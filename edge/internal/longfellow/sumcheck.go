@@ -83,30 +83,9 @@ func sumcheckEquations[E element[E]](f *field[E], c *circuit[E], public []E, pro
 		bound := boundTerms(f, l, &b, c.slots)
 		tables.give(out)
 
-		// claim is coefficient * claims[0] + alpha * coefficient * claims[1] + known + the pads so far.
 		eq := newEquation(e)
-		coefficient := f.one
 		known := claims.known[0].add(challenge.alpha.mul(claims.known[1]))
-		own := make([]E, padsOf(l))
-		for r, values := range from.rounds {
-			basis := f.basis(challenge.rounds[r%2][r/2])
-			// p(0) = pad + values[0], p(1) = claim - p(0), p(2) = pad + values[1]
-			coefficient = coefficient.mul(basis[1])
-			known = known.mul(basis[1])
-			for k := range own[:2*r] {
-				own[k] = own[k].mul(basis[1])
-			}
-			first := basis[0].sub(basis[1])
-			own[2*r] = first
-			own[2*r+1] = basis[2]
-			known = known.add(values[0].mul(first)).add(values[1].mul(basis[2]))
-		}
-		// minus bound * (pad0 + claim0) * (pad1 + claim1)
-		last := own[len(own)-3:]
-		last[0] = last[0].sub(bound.mul(from.claims[1]))
-		last[1] = last[1].sub(bound.mul(from.claims[0]))
-		last[2] = last[2].sub(bound)
-		known = known.sub(bound.mul(from.claims[0]).mul(from.claims[1]))
+		coefficient, known, own := layerEquation(f, challenge, from, known, bound, padsOf(l))
 		if claims.padded {
 			eq.add(claims.pads, coefficient)
 			eq.add(claims.pads+1, coefficient.mul(challenge.alpha))
@@ -140,6 +119,33 @@ func sumcheckEquations[E element[E]](f *field[E], c *circuit[E], public []E, pro
 	eq.known(known.sub(claims.known[0]).sub(ch.input.mul(claims.known[1])))
 	eq.add(claims.pads, zero.sub(f.one))
 	eq.add(claims.pads+1, zero.sub(ch.input))
+}
+
+// layerEquation returns the equation of a layer. Its own pads have the factors own. The pads of both claims
+// about its outputs have the factors coefficient and coefficient * alpha. claim is the known part of these
+// claims, and bound is the sum of the bound terms.
+func layerEquation[E element[E]](f *field[E], challenge *layerChallenges[E], from *sumcheckLayer[E],
+	claim, bound E, pads int) (coefficient, known E, own []E) {
+	coefficient, known, own = f.one, claim, make([]E, pads)
+	for r, values := range from.rounds {
+		basis := f.basis(challenge.rounds[r%2][r/2])
+		// p(0) = pad + values[0], p(1) = claim - p(0), p(2) = pad + values[1]
+		coefficient = coefficient.mul(basis[1])
+		known = known.mul(basis[1])
+		for k := range own[:2*r] {
+			own[k] = own[k].mul(basis[1])
+		}
+		first := basis[0].sub(basis[1])
+		own[2*r] = first
+		own[2*r+1] = basis[2]
+		known = known.add(values[0].mul(first)).add(values[1].mul(basis[2]))
+	}
+	// minus bound * (pad0 + claim0) * (pad1 + claim1)
+	last := own[pads-3:]
+	last[0] = last[0].sub(bound.mul(from.claims[1]))
+	last[1] = last[1].sub(bound.mul(from.claims[0]))
+	last[2] = last[2].sub(bound)
+	return coefficient, known.sub(bound.mul(from.claims[0]).mul(from.claims[1])), own
 }
 
 // withBeta returns the constants with beta instead of zero.
