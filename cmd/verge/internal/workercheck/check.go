@@ -561,34 +561,7 @@ func (c *checker) keys(at string, object map[string]json.RawMessage) {
 
 // site checks the publishers and integrations of all variables together.
 func (c *checker) site(methods method.Catalog, dev, known bool) {
-	all := map[string][]map[string]json.RawMessage{}
-	paths := map[string]string{} // publishers.3 is vars.VERGE_SITE_2.publishers.0
-	found := false
-	for _, name := range slices.Sorted(maps.Keys(c.file.Vars)) {
-		if !siteVariable.MatchString(name) {
-			continue
-		}
-		found = true
-		object := c.object(name)
-		for member, raw := range object {
-			at := "vars." + name + "." + member
-			if member != "publishers" && member != "integrations" {
-				c.add(at, "there is no such list: want publishers and integrations")
-				continue
-			}
-			var list []map[string]json.RawMessage
-			if json.Unmarshal(raw, &list) != nil {
-				c.add(at, "must be a list of objects")
-				continue
-			}
-			for i, entry := range list {
-				path := fmt.Sprintf("%s.%d", at, i)
-				c.webhookSecret(path, entry)
-				paths[fmt.Sprintf("%s.%d", member, len(all[member]))] = path
-				all[member] = append(all[member], entry)
-			}
-		}
-	}
+	all, paths, found := c.siteLists()
 	if !found || !known {
 		return
 	}
@@ -624,6 +597,40 @@ func (c *checker) site(methods method.Catalog, dev, known bool) {
 			}
 		}
 	}
+}
+
+// siteLists returns the publishers and integrations of all variables by the name of their list, and the place
+// of each: paths["publishers.3"] is "vars.VERGE_SITE_2.publishers.0". found reports whether there is a
+// variable.
+func (c *checker) siteLists() (
+	all map[string][]map[string]json.RawMessage, paths map[string]string, found bool) {
+	all, paths = map[string][]map[string]json.RawMessage{}, map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(c.file.Vars)) {
+		if !siteVariable.MatchString(name) {
+			continue
+		}
+		found = true
+		object := c.object(name)
+		for member, raw := range object {
+			at := "vars." + name + "." + member
+			if member != "publishers" && member != "integrations" {
+				c.add(at, "there is no such list: want publishers and integrations")
+				continue
+			}
+			var list []map[string]json.RawMessage
+			if json.Unmarshal(raw, &list) != nil {
+				c.add(at, "must be a list of objects")
+				continue
+			}
+			for i, entry := range list {
+				path := fmt.Sprintf("%s.%d", at, i)
+				c.webhookSecret(path, entry)
+				paths[fmt.Sprintf("%s.%d", member, len(all[member]))] = path
+				all[member] = append(all[member], entry)
+			}
+		}
+	}
+	return all, paths, found
 }
 
 // offLimits returns the reason why a Worker sends no events to a valid URL, or "". It is the rule of
