@@ -68,52 +68,29 @@ func decode(b []byte) (code []instr, err error) {
 	for len(r.Left) > 0 && err == nil {
 		at := r.Left
 		i := instr{op: r.Byte()}
-		switch op := i.op; {
-		case op == opBlock || op == opLoop || op == opIf:
+		switch i.op {
+		case opBlock, opLoop, opIf:
 			r.Int()
 			last++
 			i.label = last
 			open = append(open, last)
-		case op == opEnd:
+		case opEnd:
 			if len(open) == 0 {
 				return nil, fmt.Errorf("an end of nothing")
 			}
 			i.label = open[len(open)-1]
 			open = open[:len(open)-1]
-		case op == opBr || op == opBrIf:
+		case opBr, opBrIf:
 			i.label = branch(r.uint())
-		case op == opBrTable:
+		case opBrTable:
 			for n := r.uint(); n > 0 && !r.failed() && err == nil; n-- {
 				i.labels = append(i.labels, branch(r.uint()))
 			}
 			i.labels = append(i.labels, branch(r.uint())) // the default target
-		case op == opI32Const || op == opI64Const:
-			i.n = r.Int()
-		case op == 0x10 || op >= opLocalGet && op <= 0x24: // call; locals, globals
-			i.n = int64(r.uint())
-		case op == opCallIndirect || op >= 0x28 && op <= 0x3e: // loads and stores
-			r.uint()
-			r.uint()
-		case op == 0x3f || op == 0x40: // memory.size, memory.grow
-			r.Byte()
-		case op == 0x43: // f32.const
-			r.bytes(4)
-		case op == 0x44: // f64.const
-			r.bytes(8)
-		case op == 0xfc:
-			switch sub := r.uint(); {
-			case sub <= 7: // saturating truncation
-			case sub == 10: // memory.copy
-				r.bytes(2)
-			case sub == 11: // memory.fill
-				r.Byte()
-			default:
-				return nil, fmt.Errorf("unknown instruction 0xfc %d", sub)
-			}
-		case op <= 0x01 || op == opElse || op == opReturn || op == 0x1a || op == 0x1b ||
-			op >= opI32Eqz && op <= 0xc4:
 		default:
-			return nil, fmt.Errorf("unknown instruction %#x", op)
+			if err := i.operands(r); err != nil {
+				return nil, err
+			}
 		}
 		if r.failed() {
 			return nil, errTruncated
@@ -125,6 +102,40 @@ func decode(b []byte) (code []instr, err error) {
 		err = fmt.Errorf("%d blocks are not closed", len(open))
 	}
 	return code, err
+}
+
+// operands reads the operands of an instruction other than blocks and branches.
+func (i *instr) operands(r *reader) error {
+	switch op := i.op; {
+	case op == opI32Const || op == opI64Const:
+		i.n = r.Int()
+	case op == 0x10 || op >= opLocalGet && op <= 0x24: // call; locals, globals
+		i.n = int64(r.uint())
+	case op == opCallIndirect || op >= 0x28 && op <= 0x3e: // loads and stores
+		r.uint()
+		r.uint()
+	case op == 0x3f || op == 0x40: // memory.size, memory.grow
+		r.Byte()
+	case op == 0x43: // f32.const
+		r.bytes(4)
+	case op == 0x44: // f64.const
+		r.bytes(8)
+	case op == 0xfc:
+		switch sub := r.uint(); {
+		case sub <= 7: // saturating truncation
+		case sub == 10: // memory.copy
+			r.bytes(2)
+		case sub == 11: // memory.fill
+			r.Byte()
+		default:
+			return fmt.Errorf("unknown instruction 0xfc %d", sub)
+		}
+	case op <= 0x01 || op == opElse || op == opReturn || op == 0x1a || op == 0x1b ||
+		op >= opI32Eqz && op <= 0xc4:
+	default:
+		return fmt.Errorf("unknown instruction %#x", op)
+	}
+	return nil
 }
 
 // encode is the inverse of decode. It fails if a branch refers to a block that is not around it, or if a
