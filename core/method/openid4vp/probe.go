@@ -26,7 +26,32 @@ func Probe(ctx context.Context, c method.Config, h method.Host, returnURL string
 	if err := wrong.Err(); err != nil {
 		return r, err
 	}
-	p, o := s.profile, &openID{settings: s, host: h.For(c.Name)}
+	o := &openID{settings: s, host: h.For(c.Name)}
+	o.describe(&r, returnURL)
+	now := h.Now()
+	for _, a := range s.anchors {
+		look(&r, a.Certificate, "the trust anchor "+nameOf(a.Certificate), now)
+	}
+	for _, k := range s.keys {
+		r.Fact("issuer's key", k.ID)
+	}
+	if s.signer.exists() {
+		o.probeSigner(ctx, &r, s.signer, keyName, certificateName)
+		if client, err := o.certified(returnURL); err != nil {
+			r.Bad("%v", err)
+		} else {
+			r.Good("wallets know this service as %s", client)
+		}
+	}
+	if s.reader.exists() {
+		o.probeSigner(ctx, &r, s.reader, readerKeyName, readerCertificateName)
+	}
+	return r, nil
+}
+
+// describe adds the settings to a report, and an error if the link is too long for a code.
+func (o *openID) describe(r *method.Report, returnURL string) {
+	s, p := o.settings, o.settings.profile
 	r.Fact("profile", p.name)
 	document := p.doctype
 	if document == "" {
@@ -60,26 +85,6 @@ func Probe(ctx context.Context, c method.Config, h method.Host, returnURL string
 
 	r.Fact("zero-knowledge proofs", map[string]string{off: "not accepted",
 		accept: "accepted", require: "required"}[s.zeroKnowledge])
-
-	now := h.Now()
-	for _, a := range s.anchors {
-		look(&r, a.Certificate, "the trust anchor "+nameOf(a.Certificate), now)
-	}
-	for _, k := range s.keys {
-		r.Fact("issuer's key", k.ID)
-	}
-	if s.signer.exists() {
-		o.probeSigner(ctx, &r, s.signer, keyName, certificateName)
-		if client, err := o.certified(returnURL); err != nil {
-			r.Bad("%v", err)
-		} else {
-			r.Good("wallets know this service as %s", client)
-		}
-	}
-	if s.reader.exists() {
-		o.probeSigner(ctx, &r, s.reader, readerKeyName, readerCertificateName)
-	}
-	return r, nil
 }
 
 // longestCode returns the length of the longest link for another device. It depends on the age.
