@@ -96,7 +96,7 @@ func TestKey_RequestedRights(t *testing.T) {
 		t.Run("contract 12: "+c.name,
 			func(t *testing.T) { w.rejected(t, c.code, "POST", operate.ListKeys.Path, c.body) })
 	}
-	if keys, err := w.Operations.Directory.Keys(ctx); err != nil || len(keys) != 0 {
+	if keys, _, err := w.Operations.Directory.ListKeys(ctx, "", "", 100); err != nil || len(keys) != 0 {
 		t.Errorf("contract 12: a refused request has made %+v, %v", keys, err)
 	}
 }
@@ -122,7 +122,7 @@ func TestNoPublicKeyWithoutCallbackOrigins(t *testing.T) {
 		if e != nil && !strings.Contains(e.Message, "callback_origins") {
 			t.Errorf("contract 8: %q does not name the missing setting", e.Message)
 		}
-		if keys, err := w.Operations.Directory.Keys(ctx); err != nil || len(keys) != 0 {
+		if keys, _, err := w.Operations.Directory.ListKeys(ctx, "", "", 100); err != nil || len(keys) != 0 {
 			t.Errorf("contract 8: a refused request has made %+v, %v", keys, err)
 		}
 		w.rejected(t, web.NotFound, "POST", operate.ListKeys.Path,

@@ -519,11 +519,6 @@ func keyID(text string) string { return keyIDOf(itemName(text)) }
 
 func keyIDOf(item string) string { return "key_" + item[len(keyItems):][:16] }
 
-// Keys lists the records of all keys.
-func (d *Directory) Keys(ctx context.Context) ([]Key, error) {
-	return listAll[Key](ctx, d, keyItems)
-}
-
 // FindKey returns the record of a key by the key's id, bypassing the cache.
 func (d *Directory) FindKey(ctx context.Context, id string) (Key, error) {
 	_, k, _, err := d.findKey(ctx, id)

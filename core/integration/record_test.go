@@ -61,7 +61,7 @@ func TestRecord_StoreWriter(t *testing.T) {
 		if k, err := w.Key(ctx, SecretPrefix, text); !errors.Is(err, ErrNotFound) {
 			t.Errorf("contract 19: a planted key is %+v, %v", k, err)
 		}
-		if all, err := w.Keys(ctx); err != nil || len(all) != 0 {
+		if all, err := listAll[Key](ctx, w.Directory, keyItems); err != nil || len(all) != 0 {
 			t.Errorf("contract 19: a planted key is listed: %+v, %v", all, err)
 		}
 	})

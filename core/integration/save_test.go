@@ -380,12 +380,12 @@ func TestLostReplies(t *testing.T) {
 			_, _, err := w.CreateKey(ctx, "pub_a", "", nil)
 			coretest.Must(t, err)
 		}, func(t *testing.T, w *fixture) error {
-			all, err := w.Keys(ctx)
+			all, err := listAll[Key](ctx, w.Directory, keyItems)
 			coretest.Must(t, err)
 			_, err = w.RevokeKey(ctx, all[0].ID, w.entry(t, "x")...)
 			return err
 		}, func(t *testing.T, w *fixture) bool {
-			all, err := w.Keys(ctx)
+			all, err := listAll[Key](ctx, w.Directory, keyItems)
 			coretest.Must(t, err)
 			k, err := w.FindKey(ctx, all[0].ID)
 			return k.Revoked != nil && err == nil

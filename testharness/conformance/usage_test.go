@@ -74,7 +74,7 @@ func wantUsage(t *testing.T, h *testharness.Harness, i *testharness.Integration,
 
 func wantLastUse(t *testing.T, h *testharness.Harness, key string, day host.Day) {
 	t.Helper()
-	keys, err := h.Service.Directory().Keys(t.Context())
+	keys, _, err := h.Service.Directory().ListKeys(t.Context(), "", "", 100)
 	if err != nil {
 		t.Fatal(err)
 	}

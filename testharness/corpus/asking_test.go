@@ -124,7 +124,7 @@ func credentials(s *recording) {
 	}
 	revoked := s.key(s.shop.id, "", nil)
 	s.ask("start: a key", "POST", web.StartPath, bearer(revoked), s.startBody(nil))
-	keys, err := s.setup.Directory().Keys(context.Background())
+	keys, _, err := s.setup.Directory().ListKeys(context.Background(), "", "", 100)
 	check(err)
 	for _, k := range keys {
 		if k.Last4 == revoked[len(revoked)-4:] {

@@ -205,7 +205,7 @@ func TestCallers_Unauthorized(t *testing.T) {
 	revoked, revokedPK := w.key(t, "pub_a", "", nil), w.key(t, "pub_a", testUUID, nil)
 	unknown, unknownPK := w.newKey(t, integration.SecretPrefix), w.newKey(t, integration.PublicPrefix)
 	w.Clock.Advance(time.Hour)
-	keys, err := w.Directory.Keys(ctx)
+	keys, _, err := w.Directory.ListKeys(ctx, "", "", 100)
 	coretest.Must(t, err)
 	for _, k := range keys {
 		if k.Last4 == revoked[len(revoked)-4:] || k.Last4 == revokedPK[len(revokedPK)-4:] {
