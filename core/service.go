@@ -117,7 +117,7 @@ func New(config Config, h host.Host) (*Service, error) {
 		Reports: cfg.reports(), StartTest: s.api.StartTestSession}
 	guard := &operate.TokenGuard{Limiter: limiter, Limit: cfg.Limits.FailedOperatorsPerIP,
 		Operations: s.operations}
-	s.admin = &admin.Admin{Now: h.Now, Log: h.Log, Operations: s.operations, People: s.people, Guard: guard}
+	s.admin = &admin.Admin{Now: h.Now, Operations: s.operations, People: s.people, Guard: guard}
 	s.console = &console.Console{Operations: s.operations, Host: h, BaseURL: cfg.BaseURL,
 		Service: cfg.ServiceName, Directory: s.directory, Dev: cfg.Dev,
 		Access: &console.People{Registry: s.people, Directory: s.directory, Guard: guard,

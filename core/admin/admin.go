@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/url"
 	"time"
 
@@ -20,7 +19,6 @@ import (
 // Admin handles the requests of operators. All fields are required.
 type Admin struct {
 	Now func() time.Time
-	Log *slog.Logger
 
 	Operations *operate.Operations
 	People     *member.Registry // checks operator tokens

@@ -77,7 +77,7 @@ func newFixture(t testing.TB) *fixture {
 		BaseURL: "https://verify.verge.example", Partitions: 1, Directory: d, Lifecycle: l,
 		Methods: h.Opened(catalog)}
 	people := member.New(h.Host, member.Config{OperatorToken: operator})
-	w.Admin = &Admin{Now: h.Now, Log: h.Log, People: people,
+	w.Admin = &Admin{Now: h.Now, People: people,
 		Operations: &operate.Operations{Host: h.Host, BaseURL: "https://verify.verge.example",
 			Catalog: catalog, Partitions: partitions, Directory: d,
 			People: people, Lifecycle: l, StartTest: starts.StartTestSession,
