@@ -257,7 +257,7 @@ func (r *Registry) BeginSignIn() (Ceremony, error) {
 	if err != nil {
 		return Ceremony{}, err
 	}
-	options, err := webauthn.RequestOptions(*r.Passkeys, c.Bytes, nil)
+	options, err := webauthn.RequestOptions(*r.Passkeys, c.Bytes)
 	return Ceremony{options, form}, err
 }
 

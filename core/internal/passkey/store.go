@@ -56,7 +56,7 @@ func (s *Store) Creation(challenge []byte, name string) ([]byte, error) {
 
 // Request returns the options for a browser to use any passkey of the device.
 func (s *Store) Request(challenge []byte) ([]byte, error) {
-	return webauthn.RequestOptions(s.Party, challenge, nil)
+	return webauthn.RequestOptions(s.Party, challenge)
 }
 
 // New is a passkey that a browser has created and that is not stored yet.

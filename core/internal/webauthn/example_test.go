@@ -36,7 +36,7 @@ func Example() {
 	fmt.Println("made:", len(stored.ID) > 0, err)
 
 	challenge = bytes.Repeat([]byte{2}, 32)
-	options, err = webauthn.RequestOptions(rp, challenge, nil)
+	options, err = webauthn.RequestOptions(rp, challenge)
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -46,7 +46,7 @@ func options(t testing.TB) []byte {
 
 func requestOptions(t testing.TB) []byte {
 	t.Helper()
-	o, err := webauthn.RequestOptions(party(t), challenge, nil)
+	o, err := webauthn.RequestOptions(party(t), challenge)
 	if err != nil {
 		t.Fatal(err)
 	}

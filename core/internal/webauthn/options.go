@@ -83,9 +83,9 @@ func CreationOptions(rp RelyingParty, challenge []byte, user User, exclude [][]b
 	})
 }
 
-// RequestOptions returns the PublicKeyCredentialRequestOptionsJSON to request a passkey. allow lists the ids
-// of the accepted passkeys. If it is empty, the user chooses among all their passkeys of this relying party.
-func RequestOptions(rp RelyingParty, challenge []byte, allow [][]byte) ([]byte, error) {
+// RequestOptions returns the PublicKeyCredentialRequestOptionsJSON to request a passkey. The user
+// chooses among all their passkeys of this relying party.
+func RequestOptions(rp RelyingParty, challenge []byte) ([]byte, error) {
 	if err := usable(rp, challenge); err != nil {
 		return nil, err
 	}
@@ -95,7 +95,7 @@ func RequestOptions(rp RelyingParty, challenge []byte, allow [][]byte) ([]byte, 
 		ID           string       `json:"rpId"`
 		Allow        []descriptor `json:"allowCredentials"`
 		Verification string       `json:"userVerification"`
-	}{encode(challenge), timeout, rp.id, descriptors(allow), "required"})
+	}{encode(challenge), timeout, rp.id, descriptors(nil), "required"})
 }
 
 func usable(rp RelyingParty, challenge []byte) error {
