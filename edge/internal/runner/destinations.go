@@ -167,7 +167,7 @@ func (d *destinations) postpone(now time.Time, dest *destination, j host.Job) po
 }
 
 // start returns the jobs that may begin. The destinations take turns.
-func (d *destinations) start(now time.Time) []host.Job {
+func (d *destinations) start() []host.Job {
 	if d.closed {
 		return nil
 	}

@@ -393,7 +393,7 @@ func (r *Runner) admit(now time.Time, jobs []host.Job) {
 			over = append(over, d)
 		}
 	}
-	start := r.destinations.start(now)
+	start := r.destinations.start()
 	r.mu.Unlock()
 	r.postpone(over)
 	r.begin(now, start)
@@ -432,7 +432,7 @@ func (r *Runner) run(began time.Time, j host.Job) (next []host.Job) {
 	}
 	r.mu.Lock()
 	r.destinations.done(now, j.Destination, took)
-	next = r.destinations.start(now)
+	next = r.destinations.start()
 	tight := r.destinations.tight
 	r.mu.Unlock()
 	if tight {
