@@ -12,18 +12,18 @@ import (
 	"time"
 )
 
-// Handler is a slog.Handler. It writes lines of plain texts and numbers. Package slog writes all other lines:
-// those with other values, and those of loggers with attributes or groups of their own.
-type Handler struct {
+// handler writes lines of plain texts and numbers. Package slog writes all other lines: those with other
+// values, and those of loggers with attributes or groups of their own.
+type handler struct {
 	slog.Handler
 	out   *output
 	lines sync.Pool // of *[]byte
 }
 
 // New returns a handler that writes to w, from that level on.
-func New(w io.Writer, level slog.Leveler) *Handler {
+func New(w io.Writer, level slog.Leveler) slog.Handler {
 	out := &output{w: w}
-	return &Handler{Handler: slog.NewJSONHandler(out, &slog.HandlerOptions{Level: level}), out: out,
+	return &handler{Handler: slog.NewJSONHandler(out, &slog.HandlerOptions{Level: level}), out: out,
 		lines: sync.Pool{New: func() any { line := make([]byte, 0, 1024); return &line }}}
 }
 
@@ -40,7 +40,7 @@ func (o *output) Write(line []byte) (int, error) {
 }
 
 // Handle implements slog.Handler.
-func (h *Handler) Handle(ctx context.Context, r slog.Record) error {
+func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 	buf := h.lines.Get().(*[]byte)
 	defer h.lines.Put(buf)
 	line, ok := appendRecord((*buf)[:0], r)
