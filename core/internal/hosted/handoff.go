@@ -146,7 +146,7 @@ func (v *visit) introduction() page {
 		return v.unavailable(err)
 	}
 	return v.page(200, pages.View{Kind: pages.Phone, Number: v.phone.Number,
-		Choices: []pages.Choice{{Outcome: "begin"}},
+		Choices: []string{"begin"},
 		Extra:   []pages.Field{{Name: deviceParam, Value: device}}})
 }
 

@@ -211,12 +211,10 @@ func (v *visit) stepView(s token.StepClaims, text string, n pages.Notice,
 	shows := v.shows(m, s)
 	view := pages.View{Kind: pages.Method, Notice: n, Words: m.Kind, Title: m.TitleIn(v.lang),
 		MinimumAge: v.session.Integration.Minimum(), Camera: shows.Camera, Here: shows.Here,
-		Sandbox: shows.Sandbox, Extra: []pages.Field{v.attemptField()}}
+		Choices: append([]string(nil), shows.Choices...), Sandbox: shows.Sandbox,
+		Extra: []pages.Field{v.attemptField()}}
 	if shows.Waiting {
 		view.Kind = pages.Progress
-	}
-	for _, c := range shows.Choices {
-		view.Choices = append(view.Choices, pages.Choice{Outcome: c})
 	}
 	if text != "" {
 		view.Extra = append(view.Extra, pages.Field{Name: stepParam, Value: text})

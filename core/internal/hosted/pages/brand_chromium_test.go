@@ -43,7 +43,7 @@ func branded() map[string]pages.View {
 		SiteOrigin:   "https://oakember.example",
 		ExpiresAt:    noon.Add(8 * time.Minute),
 		Now:          noon,
-		Choices:      []pages.Choice{{Outcome: "begin"}, {Outcome: "cancel"}},
+		Choices:      []string{"begin", "cancel"},
 		Service: pages.Service{Name: "Age Check", HelpURL: "https://example.com/help",
 			PrivacyURL: "https://example.com/privacy"},
 		Publisher: pages.Publisher{Name: "Oak & Ember", Accent: "#1f5c4d", Logo: "/logo.png", LogoWidth: 96,

@@ -9,7 +9,7 @@ import (
 
 // brandedView has the brand of a publisher and of an operator.
 func brandedView(v *View) {
-	v.Kind, v.Choices = Method, []Choice{{Outcome: "begin"}}
+	v.Kind, v.Choices = Method, []string{"begin"}
 	v.Service = Service{"Age Check", "https://op.example/help", "https://op.example/privacy"}
 	v.Publisher = Publisher{Name: "Oak & Ember", Accent: "#1f5c4d", Logo: "/verify/logo/a.b.png",
 		LogoWidth: 96, LogoHeight: 48}

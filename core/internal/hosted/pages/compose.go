@@ -432,7 +432,7 @@ func composeForms(p *page, v View, t texts) error {
 	choices := v.Choices
 	if choices == nil {
 		if v.Kind == Progress {
-			choices = []Choice{{Outcome: "check"}}
+			choices = []string{"check"}
 		}
 	}
 	if len(choices) == 0 {
@@ -441,24 +441,22 @@ func composeForms(p *page, v View, t texts) error {
 	if !localPath(v.Action) {
 		return errors.New("the Action must be a path on this host")
 	}
-	for i, c := range choices {
-		label := c.Label
-		if label == "" && slices.Contains(knownOutcomes, c.Outcome) {
-			label = t("choice." + c.Outcome)
+	for i, outcome := range choices {
+		label := t("choice.continue")
+		if slices.Contains(knownOutcomes, outcome) {
+			label = t("choice." + outcome)
 			switch {
-			case c.Outcome != "begin":
+			case outcome != "begin":
 			case v.Kind == Phone:
 				label = t("phone.begin")
 			case v.Words == "oidc": // the browser leaves, so the button names the target
 				label = withTitle(t("choice.begin.oidc"), title(v.Title, v.Words, t))
 			}
-		} else if label == "" {
-			label = t("choice.continue")
 		}
 		p.forms = append(p.forms, form{
 			action:  v.Action,
-			outcome: c.Outcome,
-			fields:  append([]Field{{"flow", v.Flow}, {"outcome", c.Outcome}}, v.Extra...),
+			outcome: outcome,
+			fields:  append([]Field{{"flow", v.Flow}, {"outcome", outcome}}, v.Extra...),
 			label:   label,
 			primary: i == 0 && v.AgainURL == "", // a page that continues automatically has none
 		})

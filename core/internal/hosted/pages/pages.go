@@ -121,9 +121,10 @@ type View struct {
 	Flow  string
 	Extra []Field
 
-	// Choices are the page's buttons. Each is a separate form, and the first is the default action. Nil:
+	// Choices are the outcomes of the page's buttons. Each is a separate form, <form data-outcome="…">, and
+	// the first is the default action. The button of an unknown outcome has the text of continue. Nil:
 	// "check" on Progress, and none elsewhere.
-	Choices []Choice
+	Choices []string
 
 	// HopURL is the address that the page continues to automatically: an http(s) address on any host, which
 	// browsers use unchanged (weburl.IsHop). Required by Completed and Leaving.
@@ -221,17 +222,6 @@ type CredentialRequest struct {
 
 // Field is one hidden input.
 type Field struct{ Name, Value string }
-
-// Choice is one form, <form data-outcome="…" method="post" action="…">, that
-// posts the hidden inputs flow, outcome and Extra.
-type Choice struct {
-	Outcome string
-
-	// Label is the text of the button. Empty: the text that we have for the
-	// outcome (begin, check, continue, cancel, and the sandbox's approve,
-	// reject, fail_attempt, withdraw, unknown), else that of continue.
-	Label string
-}
 
 // Option is one method to choose, <form data-method="NAME" method="post">, which posts the hidden inputs flow
 // and method.

@@ -27,11 +27,11 @@ const againURL = "/verify?flow=a.b-c&errand=x"
 func addWallets(add func(string, func(*View))) {
 	add("wallet", func(v *View) {
 		v.Kind, v.Words, v.Level, v.MinimumAge = Method, "openid4vp", "L2", 18
-		v.Choices = []Choice{{Outcome: "begin"}}
+		v.Choices = []string{"begin"}
 	})
 	add("wallet, asked", func(v *View) {
 		v.Kind, v.Words, v.Level, v.MinimumAge = Method, "openid4vp", "L2", 18
-		v.AgainURL, v.AgainAfter, v.Choices = againURL, 3*time.Second, []Choice{{Outcome: "cancel"}}
+		v.AgainURL, v.AgainAfter, v.Choices = againURL, 3*time.Second, []string{"cancel"}
 		v.Open, v.Code = "av://?a=b", "av://?a=c"
 		v.Credential = &Credential{Action: "/verify/wallet", Requests: []CredentialRequest{
 			{"org-iso-mdoc", `{"a":"b\"<"}`}, {"openid4vp-v1-signed", `{"request":"a.b.c"}`}}}
@@ -143,26 +143,23 @@ func views() map[string]View {
 	add("branded", brandedView)
 	for _, level := range []string{"L1", "L2"} {
 		add("method "+level, func(v *View) {
-			v.Kind, v.Level, v.Choices = Method, level, []Choice{{Outcome: "begin"}, {Outcome: "cancel"}}
+			v.Kind, v.Level, v.Choices = Method, level, []string{"begin", "cancel"}
 		})
 	}
 	add("method that leaves", func(v *View) {
 		v.Kind, v.Words, v.Title, v.MinimumAge = Method, "oidc", "BankID", 18
-		v.Choices = []Choice{{Outcome: "begin"}}
+		v.Choices = []string{"begin"}
 	})
-	add("method, labels", func(v *View) {
-		v.Kind, v.Choices = Method, []Choice{{Outcome: "wallet", Label: "Wallet"}, {Outcome: "new"}}
+	add("method, unknown outcomes", func(v *View) {
+		v.Kind, v.Choices = Method, []string{"wallet", "new"}
 	})
 	add("sandbox", func(v *View) {
-		v.Kind, v.Sandbox = Method, true
-		for _, o := range sandboxOutcomes {
-			v.Choices = append(v.Choices, Choice{Outcome: o})
-		}
+		v.Kind, v.Sandbox, v.Choices = Method, true, sandboxOutcomes
 	})
 	for _, n := range []int{0, 1, 2} {
 		add(fmt.Sprint("attempts left ", n), func(v *View) {
 			v.Kind, v.Notice, v.Choices = Method, Notice{AttemptFailed: true, AttemptsLeft: n},
-				[]Choice{{Outcome: "begin"}}
+				[]string{"begin"}
 		})
 	}
 	addFailures(add)
@@ -194,7 +191,7 @@ func views() map[string]View {
 	})
 	add("box", func(v *View) {
 		v.Kind, v.AgainURL, v.AgainAfter, v.Choices = Method, againURL, 3*time.Second,
-			[]Choice{{Outcome: "cancel"}}
+			[]string{"cancel"}
 		v.Open, v.Code = "openid4vp://?client_id=a&response_uri=https://b.example/c.s", "https://b.example/c"
 		v.ShowCodeURL, v.Hand = "/verify?flow=a&show=code", true
 	})
@@ -463,10 +460,7 @@ func checkForms(t *testing.T, doc *html.Node, v View) {
 			t.Errorf("the form %q does not have exactly one submit button", outcome)
 		}
 	}
-	want := []string{}
-	for _, c := range v.Choices {
-		want = append(want, c.Outcome)
-	}
+	want := slices.Clone(v.Choices)
 	for _, m := range v.Methods {
 		if !m.Unavailable {
 			want = append(want, m.Name)
@@ -593,7 +587,7 @@ var sayings = []struct {
 	{"less than a minute", "left 30s", "en", []string{"Less than a minute left"}, nil},
 	{"one minute", "left 1m0s", "de", []string{"Noch etwa 1 Minute"}, []string{"Minuten"}},
 	{"no time known", "method, no site, no time", "en", nil, []string{"left"}},
-	{"a label given is the label shown", "method, labels", "en", []string{"Wallet", "Continue"}, nil},
+	{"an unknown outcome", "method, unknown outcomes", "en", []string{"Continue"}, nil},
 }
 
 // TestPagesSay searches for the words by page that users recognise.
@@ -765,7 +759,7 @@ func TestHostileTextStaysText(t *testing.T) {
 		v := views()["sandbox"]
 		v.Flow = s
 		v.Extra = []Field{{s, s}}
-		v.Choices = []Choice{{Outcome: s, Label: s}, {Outcome: "cancel", Label: s}}
+		v.Choices = []string{s, "cancel"}
 		v.RetryURL = "/verify?flow=" + url.QueryEscape(s)
 		v.FailureCode = s
 		return v

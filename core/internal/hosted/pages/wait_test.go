@@ -31,7 +31,7 @@ func addWaits(add func(name string, change func(*View))) {
 		v.Kind, v.AgainURL, v.AgainAfter, v.Number, v.Taken = PhoneWait, againURL, 3*time.Second, "42", true
 	})
 	add("phone asked", func(v *View) {
-		v.Kind, v.OnPhone, v.Number, v.Choices = Phone, true, "42", []Choice{{Outcome: "begin"}}
+		v.Kind, v.OnPhone, v.Number, v.Choices = Phone, true, "42", []string{"begin"}
 	})
 	add("box, answered", func(v *View) {
 		v.Kind, v.AgainURL, v.AgainAfter, v.Answered = Method, againURL, 3*time.Second, true
