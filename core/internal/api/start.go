@@ -184,9 +184,10 @@ func (c *call) begin(req startRequest, i *integration.Integration, r *replay) (*
 		return nil, err
 	}
 	c.about.Session = text
-	s := lifecycle.Session{ID: id, Text: text, Integration: i, User: req.user, State: req.state}
+	s := lifecycle.Session{ID: id, Text: text, Integration: i, User: req.user, State: req.state,
+		Untimed: !i.Webhook.Sends()}
 	name, initiation := c.initiate(s, req.language)
-	resp, rejection, err := c.startAnswer(req, id, text, initiation)
+	resp, rejection, err := c.startAnswer(req, s, initiation)
 	if err != nil {
 		return nil, err
 	}
@@ -232,23 +233,23 @@ func (c *call) initiate(s lifecycle.Session, language string) (name string, err 
 }
 
 // startAnswer returns the 200 or the 502.
-func (c *call) startAnswer(req startRequest, id session.ID, text string, initiation error) (
+func (c *call) startAnswer(req startRequest, s lifecycle.Session, initiation error) (
 	*web.Response, *web.Error, error) {
 	if initiation != nil {
-		return nil, initiationFailed(text), nil
+		return nil, initiationFailed(s.Text), nil
 	}
-	claims := token.FlowClaims{Session: text, Callback: []byte(req.callback), Language: req.language,
-		Expires: token.At(id.Expires()), OpenID: req.openID}
-	claims.SetState(req.state)
-	claims.SetUser(req.user)
+	claims := token.FlowClaims{Session: s.Text, Callback: []byte(req.callback), Language: req.language,
+		Expires: token.At(s.ID.Expires()), OpenID: req.openID, Untimed: s.Untimed}
+	claims.SetState(s.State)
+	claims.SetUser(s.User)
 	flow, err := token.SealFlow(c.Sealer, claims)
 	if err != nil {
 		return nil, nil, err
 	}
 	return web.JSONBytes(200, startResponse{
-		SessionID:   text,
+		SessionID:   s.Text,
 		RedirectURL: c.BaseURL + web.HostedPath + "?flow=" + flow, // base64url needs no escape
-		ExpiresAt:   timestamp.Text(id.Expires()),
+		ExpiresAt:   timestamp.Text(s.ID.Expires()),
 	}.marshal()), nil, nil
 }
 

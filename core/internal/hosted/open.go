@@ -76,7 +76,8 @@ func (h *Hosted) open(ctx context.Context, req *web.Request, flow string) (*visi
 		v.lang = languageOf(req)
 	}
 	v.session = lifecycle.Session{ID: id, Text: claims.Session,
-		User: claims.UserText(), State: claims.StateText(), OpenID: len(claims.OpenID) > 0}
+		User: claims.UserText(), State: claims.StateText(), OpenID: len(claims.OpenID) > 0,
+		Untimed: claims.Untimed}
 	err = v.loadIntegration()
 	switch {
 	case errors.Is(err, integration.ErrNotFound):

@@ -45,6 +45,7 @@ type Session struct {
 	Integration *integration.Integration
 	User, State *string // as given at start; nil: not given
 	OpenID      bool    // started by a client of the OpenID provider
+	Untimed     bool    // started without a timer, because its integration sent no events then
 }
 
 // Load returns the record of a session, and its version for the next compare-and-set. A record that no
@@ -115,8 +116,14 @@ func (l *Lifecycle) Begin(ctx context.Context, s Session, failed *session.Step, 
 			return err
 		}
 	}
-	if len(tx.Puts)+len(tx.Schedule) == 0 {
+	started := func() {
 		l.countUsage(s, host.OutcomeStarted)
+		if !sends && initiated {
+			l.countUsage(s, host.OutcomeUntimed)
+		}
+	}
+	if len(tx.Puts)+len(tx.Schedule) == 0 {
+		started()
 		return nil
 	}
 	if err := l.identify(&tx); err != nil {
@@ -130,7 +137,7 @@ func (l *Lifecycle) Begin(ctx context.Context, s Session, failed *session.Step, 
 		return err
 	}
 	l.announce(tx)
-	l.countUsage(s, host.OutcomeStarted)
+	started()
 	if !initiated {
 		l.countUsage(s, host.OutcomeUnknown)
 		l.logEnd(ctx, s, r, *failed)
@@ -246,8 +253,9 @@ func (l *Lifecycle) fire(ctx context.Context, s Session, step Step, held []kv.He
 		case err == nil:
 			l.announce(tx)
 			if next.Terminal() {
-				l.Count(countOf(next.State))
-				l.countUsage(s, outcomeOf(next))
+				if next.State != session.Expired {
+					l.countEnd(s, next)
+				}
 				l.logEnd(ctx, s, next, step.What)
 			} else {
 				l.LogStep(ctx, s, step.What, nil)
@@ -380,14 +388,17 @@ func (l *Lifecycle) put(ctx context.Context, s Session, r session.Record, versio
 func (l *Lifecycle) Expire(ctx context.Context, s Session, job host.Job) error {
 	held := []kv.Held{{TaskID: job.Task.ID, Lease: job.Task.Lease}}
 	r, ended, err := l.fire(ctx, s, Step{Trigger: session.TimeUp, Attempt: anyAttempt}, held)
-	if ended || errors.Is(err, errLeaseLost) {
-		return nil // the commit that ended the session removed the timer too
-	}
-	if err != nil {
+	switch {
+	case ended: // the commit removed the timer too
+		l.countEnd(s, r)
+		return nil
+	case errors.Is(err, errLeaseLost):
+		return nil
+	case err != nil:
 		return err
 	}
 	// The timer still exists. Either it fired early, by the faster clock of another instance, or the session
-	// has ended without it.
+	// has ended without it, such as by reconcile.
 	tx := kv.Tx{Partition: job.Partition, Held: held}
 	if r.Terminal() {
 		tx.Cancel = []string{job.Task.ID}
@@ -398,18 +409,21 @@ func (l *Lifecycle) Expire(ctx context.Context, s Session, job host.Job) error {
 		return err
 	}
 	err = kv.CommitSurely(ctx, l.KV, tx)
-	if kv.IsConflict(err) {
-		err = nil
+	switch {
+	case kv.IsConflict(err):
+		return nil
+	case err != nil:
+		return err
+	case r.State == session.Expired:
+		l.countEnd(s, r)
 	}
-	if err == nil {
-		l.announce(tx)
-	}
-	return err
+	l.announce(tx)
+	return nil
 }
 
 // addOutcome adds to tx that record r replaces that version. If r is final, it also adds the event and the
-// entry in the list of finished sessions, and removes the timer. method is the one that ended the session;
-// "": the last one of the record's steps did.
+// entry in the list of finished sessions, and removes the timer, except for an expired session that still
+// needs it (countEnd). method is the one that ended the session; "": the last one of the record's steps did.
 func (l *Lifecycle) addOutcome(tx *kv.Tx, s Session, r session.Record, version, method string) error {
 	key := s.ID.Key()
 	value, err := token.SignRecord(l.Sealer, key.String(), r.Marshal())
@@ -431,7 +445,9 @@ func (l *Lifecycle) addOutcome(tx *kv.Tx, s Session, r session.Record, version, 
 		return err
 	}
 	tx.Puts = append(tx.Puts, entry)
-	tx.Cancel = append(tx.Cancel, s.ID.TimerID())
+	if r.State != session.Expired || len(tx.Held) > 0 {
+		tx.Cancel = append(tx.Cancel, s.ID.TimerID())
+	}
 	if s.Integration.Webhook.Sends() {
 		return l.addEvent(tx, s, r, l.Now())
 	}
@@ -515,15 +531,18 @@ func outcomeOf(r session.Record) string {
 	return host.OutcomeUnknown
 }
 
-// countUsage counts an outcome of the integration. It is called only after this instance's own commit has
-// decided the outcome, so that each outcome counts once across all instances.
+// countEnd counts the end of a session. It is called only after this instance's own commit has decided the
+// outcome, so that each outcome counts once across all instances. Expirations are an exception, because
+// reconcile cannot know whether a session has a timer: they count when the timer is removed. Without a timer,
+// the instance that started the session counts the expiry if no other end was counted (contract 44).
+func (l *Lifecycle) countEnd(s Session, r session.Record) {
+	l.Count(countOf(r.State))
+	l.countUsage(s, outcomeOf(r))
+	if s.Untimed {
+		l.countUsage(s, host.OutcomeUntimedEnded)
+	}
+}
+
 func (l *Lifecycle) countUsage(s Session, outcome string) {
 	l.CountUsage(host.UsageEvent{Integration: s.ID.Integration, Outcome: outcome})
-	if !s.Integration.Webhook.Sends() { // without a timer
-		untimed := host.OutcomeUntimedEnded
-		if outcome == host.OutcomeStarted {
-			untimed = host.OutcomeUntimed
-		}
-		l.CountUsage(host.UsageEvent{Integration: s.ID.Integration, Outcome: untimed})
-	}
 }

@@ -56,8 +56,7 @@ func TestUsage_StartCountsOnce(t *testing.T) {
 			[]string{host.OutcomeStarted, host.OutcomeUntimed}},
 		{"a provider that cannot begin, without a webhook", integration.Webhook{Off: true}, false,
 			nil, nil, nil,
-			[]string{host.OutcomeStarted, host.OutcomeUntimed, host.OutcomeUnknown,
-				host.OutcomeUntimedEnded}},
+			[]string{host.OutcomeStarted, host.OutcomeUnknown}},
 		{"with a commit", withWebhook, true, nil, nil, nil, []string{host.OutcomeStarted}},
 		{"a provider that cannot begin", withWebhook, false, nil, nil, nil,
 			[]string{host.OutcomeStarted, host.OutcomeUnknown}},
@@ -111,15 +110,55 @@ func TestUsage_ExpirationCountsOnce(t *testing.T) {
 	coretest.Must(t, w.Expire(ctx, s, job))
 	w.wantUsage(t, host.OutcomeStarted, host.OutcomeExpired)
 
-	// A late trigger finds the session expired, even if no timer waits for it.
-	w = newFixture(t)
-	s = w.session(t, integration.Webhook{Off: true})
-	w.Clock.Advance(session.Life + time.Second)
-	for range 2 {
-		_, err := w.Fire(ctx, s, Step{Trigger: session.Succeeded})
-		coretest.Must(t, err)
+}
+
+// A session counts once, even if its integration's webhook is switched on or off meanwhile. A session without
+// a timer expires in the counter of its instance, which has the untimed sessions that did not end.
+func TestUsage_WebhookSwitched(t *testing.T) {
+	off, on := integration.Webhook{Off: true}, withWebhook
+	const completed, expired, untimed = host.OutcomeCompleted, host.OutcomeExpired, host.OutcomeUntimed
+	for _, c := range []struct {
+		name     string
+		from, to integration.Webhook
+		life     time.Duration // time at which a trigger comes
+		trigger  session.Trigger
+		want     []string
+	}{
+		{"on", on, on, 0, session.Succeeded, []string{completed}},
+		{"off", off, off, 0, session.Succeeded, []string{untimed, completed, host.OutcomeUntimedEnded}},
+		{"switched on", off, on, 0, session.Succeeded,
+			[]string{untimed, completed, host.OutcomeUntimedEnded}},
+		{"switched off", on, off, 0, session.Succeeded, []string{completed}},
+		{"on, late", on, on, session.Life, session.Succeeded, []string{expired}},
+		{"off, late", off, off, session.Life, session.Succeeded, []string{untimed}},
+		{"switched on, reconciled", off, on, session.Life, session.TimeUp, []string{untimed}},
+		{"switched off, reconciled", on, off, session.Life, session.TimeUp, []string{expired}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newFixture(t)
+			s := w.session(t, c.from)
+			coretest.Must(t, w.Begin(ctx, s, nil, nil, nil))
+			s.Integration.Webhook = c.to
+			w.Clock.Advance(c.life)
+			for range 2 {
+				var err error
+				if c.trigger == session.TimeUp {
+					_, err = w.Outcome(ctx, Session{ID: s.ID, Text: s.Text, Integration: s.Integration})
+				} else {
+					_, err = w.Fire(ctx, s, Step{Trigger: c.trigger})
+				}
+				coretest.Must(t, err)
+			}
+			tasks, _, err := w.Memory.Claim(ctx, "p3", w.Clock.Now().Add(time.Minute), time.Minute, 10)
+			coretest.Must(t, err)
+			for _, task := range tasks {
+				if task.ID == s.ID.TimerID() {
+					coretest.Must(t, w.Expire(ctx, s, host.Job{Partition: "p3", Task: task}))
+				}
+			}
+			w.wantUsage(t, append(c.want, host.OutcomeStarted)...)
+		})
 	}
-	w.wantUsage(t, host.OutcomeExpired, host.OutcomeUntimedEnded)
 }
 
 // If several instances end a session concurrently, one of them counts it.

@@ -34,6 +34,9 @@ type FlowClaims struct {
 	// OpenID has the PKCE challenge (S256) and the nonce of an OpenID authorization request (contract 50),
 	// separated by a dot. Callback is then its redirect URI. Empty: the session was started by the API.
 	OpenID []byte `json:"oi,omitempty"`
+
+	// Untimed reports that the session has no timer, for usage (contract 44).
+	Untimed bool `json:"nt,omitempty"`
 }
 
 // marshal returns the same bytes as encoding/json, but faster: every start needs it.
@@ -59,6 +62,9 @@ func (c FlowClaims) marshal() []byte {
 	w.Number("exp", int64(c.Expires))
 	if len(c.OpenID) > 0 {
 		w.Base64("oi", c.OpenID)
+	}
+	if c.Untimed {
+		w.Bool("nt", true)
 	}
 	return w.End()
 }

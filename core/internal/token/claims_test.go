@@ -16,7 +16,7 @@ func FuzzFlowClaims(f *testing.F) {
 	f.Fuzz(func(t *testing.T, session string, callback, state []byte, hasState bool,
 		user []byte, hasUser bool, language string, expires int64) {
 		c := FlowClaims{session, callback, state, hasState, user, hasUser, language, Time(expires),
-			user}
+			user, hasUser}
 		want, err := json.Marshal(c)
 		if err != nil {
 			t.Fatal(err)
