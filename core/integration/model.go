@@ -65,6 +65,10 @@ type Integration struct {
 	// AlertURL receives an alert if deliveries fail for an hour (contract 61). "": no alerts.
 	AlertURL string `json:"alert_url,omitempty"`
 
+	// AlertSince is the time at which AlertURL was set: before, deliveries were not tracked. It is for the
+	// store alone; the Directory sets it, and Shown leaves it out. nil: unknown, or no alerts.
+	AlertSince *time.Time `json:"alert_since,omitempty"`
+
 	// Staged is a change of the webhook that has not been tested yet (contract 25). Until it replaces Webhook
 	// (Directory.Promote), events go to Webhook and are signed with its secret.
 	Staged *Webhook `json:"staged,omitempty"`
@@ -221,9 +225,9 @@ type Webhook struct {
 // Sends reports whether lifecycle events are made.
 func (w Webhook) Sends() bool { return !w.Off && (w.URL != "" || w.Hidden) }
 
-// Shown returns i as others may see it: without what is sealed.
+// Shown returns i as others may see it: without the fields for the store alone.
 func (i Integration) Shown() Integration {
-	i.Webhook.Sealed = ""
+	i.Webhook.Sealed, i.AlertSince = "", nil
 	if i.Staged != nil {
 		staged := *i.Staged
 		staged.Sealed = ""

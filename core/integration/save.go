@@ -182,7 +182,7 @@ func (d *Directory) Promote(ctx context.Context, v Versioned[Integration], extra
 	}
 	next := *i
 	next.Webhook, next.Staged = Webhook{URL: i.Staged.URL}, nil
-	if next, err = d.sealed(next, nil, Secrets{Set: &secret}); err != nil {
+	if next, err = d.sealed(next, i, Secrets{Set: &secret}); err != nil {
 		return "", err
 	}
 	return d.save(ctx, v.Version, extra, record{integrationItems + i.ID, next},

@@ -30,13 +30,19 @@ type secretClaims struct {
 }
 
 // sealed returns i in its stored form: with the secrets in s, or else the secrets of old, sealed with the
-// active key. old may be nil. The fields Sealed of i are ignored.
+// active key. old may be nil. The fields Sealed and AlertSince of i are ignored.
 func (d *Directory) sealed(i Integration, old *Integration, s Secrets) (Integration, error) {
 	if old == nil {
 		old = &Integration{ID: i.ID}
 	}
 	if s.Staged != nil && i.Staged == nil {
 		return i, fmt.Errorf("integration %s: there is a staged secret but no staged webhook", i.ID)
+	}
+	switch i.AlertSince = nil; {
+	case i.AlertURL != "" && old.AlertURL != "":
+		i.AlertSince = old.AlertSince
+	case i.AlertURL != "":
+		i.AlertSince = d.instant()
 	}
 	i, s = d.followed(i, old, s)
 	url := i.Webhook.URL

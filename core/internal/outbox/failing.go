@@ -26,14 +26,20 @@ const (
 )
 
 // failingOf returns the record of an integration and its version. The record of the first partition counts,
-// because the alert is a task of the same commit. A missing record is the zero value.
-func (o *Outbox) failingOf(ctx context.Context, id string) (f failing, version string, err error) {
-	item, err := o.KV.Get(ctx, kv.Key{Partition: o.Partitions[0], Name: failingPrefix + id})
+// because the alert is a task of the same commit. A missing record is the zero value. A failure from before
+// the alert URL was set does not count, because a delivery may have ended it untracked.
+func (o *Outbox) failingOf(
+	ctx context.Context, i *integration.Integration,
+) (f failing, version string, err error) {
+	item, err := o.KV.Get(ctx, kv.Key{Partition: o.Partitions[0], Name: failingPrefix + i.ID})
 	if errors.Is(err, kv.ErrNotFound) {
 		return f, "", nil
 	}
 	if err == nil {
 		err = json.Unmarshal(item.Value, &f)
+	}
+	if i.AlertSince != nil && f.Since < i.AlertSince.UnixMilli() {
+		f.Since = 0
 	}
 	return f, item.Tx, err
 }
@@ -47,7 +53,7 @@ func (o *Outbox) Failing(
 	if i.AlertURL == "" {
 		return since, alerted, nil
 	}
-	f, _, err := o.failingOf(ctx, i.ID)
+	f, _, err := o.failingOf(ctx, i)
 	if err == nil && f.Since != 0 {
 		since = time.UnixMilli(f.Since).UTC()
 		if f.Alerted != 0 {
@@ -73,7 +79,7 @@ func (o *Outbox) track(ctx context.Context, e event, delivered bool, now time.Ti
 func (o *Outbox) trackIn(
 	ctx context.Context, i *integration.Integration, delivered bool, now time.Time,
 ) error {
-	f, version, err := o.failingOf(ctx, i.ID)
+	f, version, err := o.failingOf(ctx, i)
 	if err != nil {
 		return err
 	}

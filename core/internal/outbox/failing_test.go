@@ -150,6 +150,40 @@ func TestAlert_OnceADay(t *testing.T) {
 	}
 }
 
+// While there is no alert URL, deliveries are not tracked. Setting one begins a new hour, but no new day.
+func TestAlert_URLSetAgain(t *testing.T) {
+	a := newAlerting(t)
+	begin := a.Clock.Now()
+	fail := func(d time.Duration) {
+		t.Helper()
+		a.schedule(t)
+		a.pass(t, d)
+		a.pass(t, time.Millisecond) // the alert itself
+	}
+	set := func(url string) {
+		t.Helper()
+		v, err := a.Directory.ReadIntegration(ctx, testUUID)
+		coretest.Must(t, err)
+		v.Value.AlertURL = url
+		coretest.Must(t, a.Directory.PutIntegration(ctx, v.Value, ""))
+	}
+	fail(0)
+	fail(time.Hour)
+	a.wantFailing(t, begin, 0, 60, 1)
+	set("https://alerts.publisher.example/other") // the failure continues
+	a.wantFailing(t, begin, 0, 60, 1)
+	set("")
+	a.Clock.Advance(10 * time.Hour)
+	set(alertURL)
+	a.wantFailing(t, begin, -1, -1, 1)
+	fail(time.Minute)
+	a.wantFailing(t, begin, 11*60+1, 60, 1)
+	fail(2 * time.Hour)
+	a.wantFailing(t, begin, 11*60+1, 60, 1) // the day of the alert is not over
+	fail(12 * time.Hour)
+	a.wantFailing(t, begin, 11*60+1, 25*60+1, 2)
+}
+
 // The event has no session and is signed like every event, and it is in the log of deliveries.
 func TestAlert_Event(t *testing.T) {
 	a := newAlerting(t)
