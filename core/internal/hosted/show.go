@@ -408,7 +408,7 @@ func (v *visit) page(status int, view pages.View) page {
 	view.Now, view.ExpiresAt = v.now, v.session.ID.Expires()
 	view.SiteOrigin, _ = weburl.Site(string(v.claims.Callback))
 	// After a success, an error would contradict the client's result.
-	if v.session.OpenID && view.Kind != pages.Used && view.Kind != pages.Elsewhere {
+	if v.session.OpenID && v.record.State != session.Completed && view.Kind != pages.Elsewhere {
 		view.BackURL = openid.Denied(v.BaseURL, &v.claims)
 	}
 	view.Publisher = v.publisher
