@@ -218,10 +218,10 @@ type Method interface {
 	Show(s Session, state []byte) View
 
 	// Act decides what a step of the user means. An error means that nothing is known and nothing is
-	// decided. ErrStep says that the page has no such form. A kind that sends no user to another site returns
-	// ErrStep for a Step.Back, and the user begins again: another kind had the method's name before. ErrStep
-	// with a *Rejection says that a return belongs to another request. After any other error the user may try
-	// again.
+	// decided. ErrStep says that the page has no such form, and the user begins again: another kind may have
+	// had the method's name before. A kind that sends no user to another site returns it for a Step.Back.
+	// ErrStep with a *Rejection says that a form or return belongs to another request. After any other error
+	// the user may try again.
 	Act(ctx context.Context, s Session, step Step) (Decision, error)
 }
 

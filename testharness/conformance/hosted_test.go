@@ -553,8 +553,8 @@ func TestForeignPosts(t *testing.T) {
 		for _, outcome := range []string{"", "APPROVE", "completed", "approve ", "check"} {
 			f.Set("outcome", outcome)
 			r := h.Do("POST", web.HostedPath, headers("Content-Type", formType), []byte(f.Encode()))
-			if r.Status < 400 {
-				t.Errorf("%q: %d", outcome, r.Status)
+			if to := r.Header.Get("Location"); r.Status != 303 || !strings.HasSuffix(to, "&show=outdated") {
+				t.Errorf("%q: %d to %s", outcome, r.Status, to)
 			}
 		}
 	})

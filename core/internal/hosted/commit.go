@@ -22,7 +22,7 @@ import (
 func (v *visit) choose(name string) page {
 	m, ok := v.offered(name)
 	if !ok {
-		return v.damaged()
+		return v.seeOther(v.url(shownParam, shownOutdated))
 	}
 	if err := m.Begin(v.ctx, v.sessionFor(m)); err != nil {
 		step := lifecycle.WhyFailed(m.Name, err)
@@ -41,7 +41,7 @@ func (v *visit) submit(form url.Values, file []byte) page {
 	}
 	text := form.Get(stepParam)
 	if file != nil && !v.shows(m, s).Camera {
-		return v.damaged()
+		return v.seeOther(v.againURL(m, shownOutdated))
 	}
 	defer v.giveBack()
 	d, err := v.ask(m, s, method.Step{Form: form, File: file, State: s.State})
@@ -55,6 +55,8 @@ func (v *visit) submit(form url.Values, file []byte) page {
 		return v.seeOther(v.url(stepParam, text))
 	case errors.As(err, &wrong):
 		return v.stepPage(s, text, pages.Notice{BadFile: string(wrong.Rule)}).with(400)
+	case isOtherKind(err):
+		return v.seeOther(v.againURL(m, shownOutdated))
 	case errors.Is(err, method.ErrStep):
 		return v.damaged()
 	case kv.Failed(err):
@@ -96,7 +98,7 @@ func (v *visit) returned(m method.Opened, s token.StepClaims, step method.Step, 
 	case kv.Failed(err):
 		return v.unavailable(err)
 	}
-	if errors.Is(err, method.ErrStep) && method.ReasonOf(err) == "" { // the kind sends no user there
+	if isOtherKind(err) {
 		err = method.ErrOutdated
 	}
 	v.failed(m, err)
@@ -108,6 +110,10 @@ func (v *visit) returned(m method.Opened, s token.StepClaims, step method.Step, 
 	}
 	return v.discard(s, v.againURL(m, shownOutdated))
 }
+
+// isOtherKind reports whether a method has no such step at all. It was of another kind when the page was
+// shown or the user left, or the form is forged. The user begins again (contract 34).
+func isOtherKind(err error) bool { return errors.Is(err, method.ErrStep) && method.ReasonOf(err) == "" }
 
 // discard ends a pending response whose verdict no longer counts (contract 34).
 func (v *visit) discard(s token.StepClaims, to string) page {

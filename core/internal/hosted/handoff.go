@@ -55,7 +55,7 @@ func (v *visit) handOff(form url.Values) page {
 	}
 	shows := v.shows(m, s)
 	if v.phone != nil || shows.Here || !m.Receives() && !v.offersHandOff(m, shows) {
-		return v.damaged()
+		return v.seeOther(v.againURL(m, shownOutdated))
 	}
 	s.Method, s.State, s.Issued = m.Name, nil, token.At(v.now)
 	return v.waitFor(s, v.waitURL(m, form.Get(stepParam)), func() (token.Pending, error) {

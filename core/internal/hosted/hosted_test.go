@@ -522,13 +522,20 @@ func TestResultToken_OnlyAfterApproval(t *testing.T) {
 		t.Errorf("method.Act: an error decides something, or more is kept than the step: %d, %d commits, %+v",
 			resp.Status, w.commits, r)
 	}
-	// This is an error of the browser or an attack. It is not an internal error and is not logged.
+	// The method was of another kind when the page was shown, or this is an attack. It is not an internal
+	// error and is not logged.
 	w.provider.err = fmt.Errorf("%w: cause", method.ErrStep)
 	w.Logged.Reset()
 	resp = w.post(flow, nil)
-	if resp.Status != 400 || w.commits != 1 || bytes.Contains(resp.Body, []byte("cause")) ||
-		w.Logged.Len() > 0 {
-		t.Errorf("contract 5, 400: a form that no page has: %d, %d commits, log %s",
+	if to := resp.Header.Get("Location"); resp.Status != 303 || !strings.HasSuffix(to, "&show=outdated") ||
+		w.commits != 1 || w.Logged.Len() > 0 {
+		t.Errorf("contract 34: a form that no page has: %d to %s, %d commits, log %s",
+			resp.Status, to, w.commits, &w.Logged)
+	}
+	w.provider.err = fmt.Errorf("%w: %w", method.ErrStep, &method.Rejection{Reason: "cause"})
+	if resp = w.post(flow, nil); resp.Status != 400 || w.commits != 1 || w.Logged.Len() > 0 ||
+		bytes.Contains(resp.Body, []byte("cause")) {
+		t.Errorf("contract 5, 400: a form of another request: %d, %d commits, log %s",
 			resp.Status, w.commits, &w.Logged)
 	}
 }

@@ -570,9 +570,9 @@ func TestChoosing(t *testing.T) {
 			[]byte(`data-method="second"`)) || bytes.Contains(page.Body, []byte("cause")) {
 		t.Errorf("contract 33: a method that cannot begin: a %s page", kind(page))
 	}
-	if page = choose("third"); page.Status != 400 || w.commits != 1 {
-		t.Errorf("a method that is not offered: %d; %d commits, want that of the step before alone",
-			page.Status, w.commits)
+	if page = choose("third"); kind(page) != "choose" || w.commits != 1 {
+		t.Errorf("a method that is not offered: a %s page; %d commits, want that of the step before alone",
+			kind(page), w.commits)
 	}
 	bank.down = nil
 	page = choose("bank")
@@ -644,6 +644,51 @@ func TestStep_MethodNoLongerOffered(t *testing.T) {
 			r.Attempts != 0 || !strings.Contains(w.Logged.String(), "reason=outdated") {
 			t.Errorf("%s: a %s page, steps %+v\n%s", name, kind(page), steps, w.Logged.String())
 		}
+	}
+}
+
+// A form that was shown before a method changed leads to the present page, where the user continues.
+func TestForm_MethodChanged(t *testing.T) {
+	replace := func(w *fixture, name string, m method.Method) {
+		maps.Copy(w.Methods, w.Host.Opened(testhost.Catalog(testhost.Kind(name, m, false))))
+	}
+	for name, c := range map[string]struct {
+		offers []string
+		change func(*fixture)
+		form   []string
+		want   string
+	}{
+		"a sandbox becomes another kind": {[]string{"scripted"},
+			func(w *fixture) { replace(w, "scripted", &gullible{}) }, []string{"outcome", "approve"},
+			"method"},
+		"a method is added": {[]string{"scripted"}, func(w *fixture) {
+			v, err := w.Directory.ReadIntegration(ctx, testUUID)
+			coretest.Must(t, err)
+			v.Value.Methods = []string{"scripted", "bank"}
+			coretest.Must(t, w.Directory.PutIntegration(ctx, v.Value, ""))
+		}, []string{"outcome", "approve"}, "choose"},
+		"a phone is no longer offered": {[]string{"bank"},
+			func(w *fixture) { replace(w, "bank", &gullible{}) }, []string{"hand", "open"}, "method"},
+		"a choice is removed": {[]string{"scripted", "bank"}, func(w *fixture) { delete(w.Methods, "bank") },
+			[]string{"method", "bank"}, "method"},
+	} {
+		t.Run("contract 34: "+name, func(t *testing.T) {
+			w, _, _ := bankFixture(t, c.offers...)
+			w.provider.decision.Verdict = method.Approved
+			b := w.browser(t)
+			_, flow := w.flow(t, nil)
+			page := b.open("/verify?" + here(flow))
+			c.change(w)
+			resp := b.submit(flow, page, c.form...)
+			if resp.Status != 303 {
+				t.Fatalf("%d", resp.Status)
+			}
+			page = b.open(resp.Header.Get("Location"))
+			r := (&pkFixture{fixture: w, t: t}).record(flow)
+			if kind(page) != c.want || r.Terminal() || r.Attempts != 0 {
+				t.Errorf("a %s page; the record is %+v", kind(page), r)
+			}
+		})
 	}
 }
 
@@ -776,7 +821,7 @@ func TestPicture_Posted(t *testing.T) {
 			nil},
 		{"a boundary that is not there", "multipart/form-data; boundary=y", "picture", 400, "damaged", "",
 			nil},
-		{"a picture for a method that takes none", "", "picture", 400, "damaged", "", &gullible{}},
+		{"a picture for a method that takes none", "", "picture", 303, "", "", &gullible{}},
 	} {
 		t.Run("contract 37: "+c.rule, func(t *testing.T) {
 			w, cam := newFixture(t), &camera{}
@@ -796,7 +841,7 @@ func TestPicture_Posted(t *testing.T) {
 			contentType := cmp.Or(c.contentType, "multipart/form-data; boundary="+boundary)
 			resp := w.ActFile(ctx, call(&web.Request{Method: "POST", Path: web.FilePath,
 				Header: web.Header{"Content-Type": {contentType}}, Body: []byte(body(page, flow, c.file))}))
-			if resp.Status != c.status || len(cam.files) == 1 != (c.status == 303) {
+			if resp.Status != c.status || len(cam.files) == 1 != (c.status == 303 && c.method == nil) {
 				t.Errorf("%d, and %d pictures were checked", resp.Status, len(cam.files))
 			}
 			if c.kind != "" && (kind(resp) != c.kind || !bytes.Contains(resp.Body, []byte(c.says))) {

@@ -150,9 +150,6 @@ func (v *visit) stepOf(form url.Values, attempt int) (token.StepClaims, error) {
 		}
 		return s, err
 	}
-	if len(v.offers) > 1 || isBound(v.offers[0]) {
-		return token.StepClaims{}, host.ErrNotAuthentic
-	}
 	return token.StepClaims{Attempt: attempt}, nil
 }
 
@@ -174,12 +171,13 @@ func (v *visit) formStep(form url.Values) (m method.Opened, s token.StepClaims, 
 	if attempt != v.record.Attempts || s.Attempt != v.record.Attempts {
 		return m, s, reject(v.seeOther(v.url()))
 	}
-	// The operator may have changed the integration's methods since the page was shown. A step without a
-	// handle is the sandbox's, and the proof of a real method would then belong to no browser.
+	// The operator may have changed the methods since the page was shown. A step without a handle is the
+	// sandbox's, and the proof of a real method would then belong to no browser. A form without a step is of
+	// the sandbox as the only method.
 	switch m, ok = v.offered(s.Method); {
 	case !ok && s.Method != "":
 		return m, s, reject(v.gone(s.Method))
-	case !ok || isBound(m) && s.Handle == "":
+	case !ok, s.Handle == "" && (isBound(m) || s.Method == "" && len(v.offers) > 1):
 		return m, s, reject(v.seeOther(v.url()))
 	}
 	return m, s, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/url"
 	"slices"
 
@@ -177,19 +178,22 @@ func origin(s method.Session) (string, error) {
 	return u.Scheme + "://" + host, nil
 }
 
+var errForeign = fmt.Errorf("openid4vp: a response to another request: %w, %w", method.ErrStep,
+	rejected("protocol"))
+
 // fromBrowser decides by a wallet's response that comes through the browser: {"protocol", "data"}. A response
-// that does not verify fails the attempt, since the user's own browser has sent it. method.ErrStep means that
-// the response is for another request than the page's.
+// that does not verify fails the attempt, since the user's own browser has sent it. method.ErrStep with a
+// *method.Rejection means that the response is for another request than the page's.
 func (o *openID) fromBrowser(
 	ctx context.Context, s method.Session, q pendingRequest, text string,
 ) (method.Decision, error) {
 	answer, err := strictjson.ReadForeign([]byte(text))
 	if err != nil {
-		return method.Decision{}, method.ErrStep
+		return method.Decision{}, errForeign
 	}
 	protocol, _ := answer.Value("protocol").Text()
 	if !slices.Contains(o.settings.browser, protocol) {
-		return method.Decision{}, method.ErrStep
+		return method.Decision{}, errForeign
 	}
 	from, err := origin(s)
 	if err != nil {

@@ -300,13 +300,17 @@ func TestToken_WrongPlace(t *testing.T) {
 		{"a result token as step", flow, done},
 		{"a step as flow token", step, step},
 		{"a result token as flow token", done, step},
-		{"no step", flow, ""},
 	} {
 		form.Fields.Set("flow", c.flow)
 		form.Fields.Set("provider", c.step)
 		if p := page.SubmitForm(form); p.Status != 400 || p.Kind != "damaged" {
 			t.Errorf("contract 15: %s: a %s page (%d)", c.rule, p.Kind, p.Status)
 		}
+	}
+	form.Fields.Set("flow", flow)
+	form.Fields.Set("provider", "")
+	if p := page.SubmitForm(form); p.Kind != "method" || p.Status != 200 {
+		t.Errorf("contract 34: no step: a %s page (%d)", p.Kind, p.Status)
 	}
 	if r := s.Validate(step); r.Status == 200 {
 		t.Error("contract 15: a step is validated")

@@ -249,14 +249,14 @@ func TestHandOff_InvalidForms(t *testing.T) {
 	page := s.Open(s.startL2().RedirectURL)
 	f := page.Form("begin")
 	f.Add("hand", "open")
-	if p := page.SubmitForm(f); p.Status != 400 || p.Kind != "damaged" {
+	if p := page.SubmitForm(f); p.Kind != "method" || p.Code != "" {
 		t.Errorf("contract 40: a bank: a %s page (%d)", p.Kind, p.Status)
 	}
 	s.Offer(s.Publisher.L1, "sandbox")
 	page = s.Open(s.Start(nil).RedirectURL)
 	f = page.Form("approve")
 	f.Add("hand", "open")
-	if p := page.SubmitForm(f); p.Status != 400 || p.Kind != "damaged" {
+	if p := page.SubmitForm(f); p.Kind != "method" || p.Code != "" {
 		t.Errorf("contract 40: the sandbox: a %s page (%d)", p.Kind, p.Status)
 	}
 	s.Offer(s.Publisher.L1, "camera")
@@ -274,14 +274,15 @@ func TestHandOff_InvalidForms(t *testing.T) {
 	f = phone.StepForm("camera", nil)
 	f.EncType, f.Action = "", "/verify"
 	f.Add("hand", "open")
-	if p := phone.SubmitForm(f); p.Status != 400 || p.Kind != "damaged" {
+	if p := phone.SubmitForm(f); p.Kind != "method" || p.Code != "" {
 		t.Errorf("contract 40: a phone hands off: a %s page (%d)", p.Kind, p.Status)
 	}
 	// A phone cannot choose another method either.
 	f = h.asks.Form("begin")
 	f.Fields.Del("device")
 	f.Add("method", "bank")
-	if p := phone.SubmitForm(f); p.Status != 400 {
+	if p := phone.SubmitForm(f); p.Kind != "method" ||
+		!strings.Contains(string(p.Body), `data-step="camera"`) {
 		t.Errorf("contract 40: a phone chooses: a %s page (%d)", p.Kind, p.Status)
 	}
 }
