@@ -8,8 +8,8 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// KV returns the store for this instance. It rejects every write while Ready returns an error. It is a
-// kv.Meter if the store is one.
+// KV returns the store for this instance. It rejects every write while Ready returns an error, and
+// while the ring is stale. It is a kv.Meter if the store is one.
 func (r *Ring) KV() kv.KV {
 	g := guard{KV: r.cfg.KV, ring: r}
 	if m, ok := r.cfg.KV.(kv.Meter); ok {
@@ -32,7 +32,7 @@ func (g guard) rejection() error {
 	if err := g.ring.Ready(); err != nil {
 		return fmt.Errorf("%w: %w", kv.ErrUnavailable, err)
 	}
-	return nil
+	return g.ring.stale()
 }
 
 // Commit implements kv.KV.

@@ -37,6 +37,10 @@ type Config struct {
 	// Awaited is called when a token names a key that this instance lacks, so that the file is read again.
 	// Nil: no call.
 	Awaited func()
+
+	// Stale, if not nil, reports that the ring was compared with the store so long ago that it may have
+	// missed a key that is active by now. The ring then seals nothing, and its KV rejects every write.
+	Stale func() bool
 }
 
 // Ring is the key ring of one instance of a fleet. It implements host.Sealer and may be used concurrently.
@@ -393,8 +397,20 @@ func (r *Ring) awaited(err error, id string) error {
 	return fmt.Errorf("%w: key %s", host.ErrKeyAwaited, id)
 }
 
+// stale returns an error if the ring may have missed a key.
+func (r *Ring) stale() error {
+	if r.cfg.Stale == nil || !r.cfg.Stale() {
+		return nil
+	}
+	return fmt.Errorf("%w: the key ring was not compared with the store's set of keys for too long",
+		kv.ErrUnavailable)
+}
+
 // Seal implements host.Sealer.
 func (r *Ring) Seal(purpose string, claims []byte) ([]byte, error) {
+	if err := r.stale(); err != nil {
+		return nil, err
+	}
 	return r.state.Load().ring.Seal(purpose, claims)
 }
 
@@ -409,6 +425,9 @@ func (r *Ring) Open(purpose string, sealed []byte) (claims []byte, until time.Ti
 
 // MAC implements host.Sealer.
 func (r *Ring) MAC(purpose string, message []byte) ([]byte, error) {
+	if err := r.stale(); err != nil {
+		return nil, err
+	}
 	return r.state.Load().ring.MAC(purpose, message)
 }
 

@@ -10,6 +10,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/verge-id/verge/core/host"
@@ -24,6 +25,14 @@ const lookEach = 3 * time.Second
 
 // rereadMost is the minimum time before the next check if a token names an awaited key.
 const rereadMost = 500 * time.Millisecond
+
+// staleAfter is the time after the last comparison with the store when the ring seals nothing. A key that was
+// announced since is active for less than that. So other instances accept all data that was sealed with the
+// previous key: the time is less than the one until the new key is alone, even with the difference of clocks.
+const staleAfter = time.Minute
+
+// meetTime is the maximum time of a comparison that only reads.
+const meetTime = 5 * time.Second
 
 // Config configures a Live.
 type Config struct {
@@ -55,6 +64,11 @@ type Live struct {
 	cfg     Config
 	awaited chan struct{}
 
+	// met is when the ring was last compared with the store, in milliseconds since 1970. 0: Run was not
+	// called. The service's own clock does not count, and neither does the monotonic one, which can stop
+	// while the machine sleeps.
+	met atomic.Int64
+
 	mu        sync.Mutex
 	last      []byte // the file's content when it was last used
 	lastError string // the last reported error
@@ -82,6 +96,7 @@ func Open(ctx context.Context, cfg Config) (*Live, error) {
 		Name:    cfg.Name,
 		Keyring: cfg.Keyring,
 		Awaited: l.await,
+		Stale:   l.stale,
 	})
 	if err != nil {
 		return nil, err
@@ -111,6 +126,8 @@ func (l *Live) await() {
 // Run follows the file and the store until ctx is done. If the file is missing, readable by others or
 // damaged, Run logs that and continues with the current keys.
 func (l *Live) Run(ctx context.Context) {
+	l.met.Store(time.Now().UnixMilli())
+	go l.follow(ctx)
 	for {
 		select {
 		case <-ctx.Done():
@@ -125,6 +142,30 @@ func (l *Live) Run(ctx context.Context) {
 		case <-time.After(rereadMost):
 		}
 	}
+}
+
+// follow compares the ring with the store until ctx is done, even while a look takes long. It may wait for
+// the file, or sign all records with a new key.
+func (l *Live) follow(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(lookEach):
+		}
+		began := time.Now()
+		meeting, cancel := context.WithTimeout(ctx, meetTime)
+		if l.Meet(meeting) == nil {
+			l.met.Store(began.UnixMilli())
+		}
+		cancel()
+	}
+}
+
+// stale reports whether the last comparison with the store is too old to seal.
+func (l *Live) stale() bool {
+	met := l.met.Load()
+	return met != 0 && time.Since(time.UnixMilli(met)).Abs() >= staleAfter
 }
 
 // Look reads the file again and compares the ring with the store, as Run does every few seconds. It logs

@@ -9,12 +9,14 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/keyring"
+	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/kvadapters/memory"
 )
 
@@ -336,5 +338,90 @@ func TestLive_SlowFile(t *testing.T) {
 		}
 		stop()
 		time.Sleep(takes) // a read that has begun ends
+	})
+}
+
+// Contract 16: an instance notices the key of other instances even while it waits for its own file.
+func TestLive_FileHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kr, store := generate(t), memory.New(memory.Config{Now: time.Now})
+		l, err := start(t, store, kr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		l.file.takes = time.Hour
+		go l.Run(ctx)
+		settle()
+		if err := kr.Rotate(rand.Reader, time.Now(), 0); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := start(t, store, kr); err != nil {
+			t.Fatal(err)
+		}
+		settle()
+		if _, err := l.Seal("flow", []byte("{}")); err != nil || l.Lags() == nil {
+			t.Errorf("before the new key's time: %v, %v", err, l.Lags())
+		}
+		time.Sleep(time.Minute)
+		if l.Ready() == nil {
+			t.Error("the instance is ready without the active key")
+		}
+		stop()
+		time.Sleep(time.Hour) // the look that waits ends
+	})
+}
+
+// unreachable is a store that fails on request.
+type unreachable struct {
+	kv.KV
+	now atomic.Bool
+}
+
+func (u *unreachable) Get(ctx context.Context, k kv.Key) (kv.Item, error) {
+	if u.now.Load() {
+		return kv.Item{}, kv.ErrUnavailable
+	}
+	return u.KV.Get(ctx, k)
+}
+
+// Contract 16: an instance that cannot see the set of keys for a minute seals nothing. It is ready again with
+// the next comparison. Readiness regardless of the store does not change.
+func TestLive_Stale(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &unreachable{KV: memory.New(memory.Config{Now: time.Now})}
+		l, err := Open(t.Context(), Config{Name: "verify.example", Keyring: generate(t),
+			Host: host.Host{KV: store, Now: time.Now, Random: rand.Reader,
+				Log: slog.New(slog.DiscardHandler)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		check := func(after time.Duration, seals bool) {
+			t.Helper()
+			time.Sleep(after)
+			synctest.Wait()
+			_, sealErr := l.Seal("flow", []byte("{}"))
+			_, macErr := l.MAC("session-id", []byte("{}"))
+			commitErr := l.KV().Commit(t.Context(), kv.Tx{ID: rand.Text(), Partition: "p0"})
+			for _, err := range []error{sealErr, macErr, commitErr} {
+				if (err == nil) != seals || err != nil && !kv.Failed(err) {
+					t.Errorf("%v", err)
+				}
+			}
+			if err := l.Ready(); err != nil {
+				t.Error(err)
+			}
+		}
+		check(time.Hour, true) // the program compares the ring itself
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		go l.Run(ctx)
+		check(time.Hour, true)
+		store.now.Store(true)
+		check(staleAfter-lookEach-time.Second, true)
+		check(lookEach+2*time.Second, false)
+		store.now.Store(false)
+		check(lookEach, true)
 	})
 }
