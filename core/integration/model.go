@@ -302,7 +302,7 @@ func (i Integration) Problems(methods method.Catalog, dev bool) problem.List {
 		if w.Off {
 			wrong.Add("webhook_url", "webhook has a url and is switched off; choose one")
 		}
-		if bad := weburl.CheckWebhook(w.URL, dev); bad != "" {
+		if bad := checkReceiver(w.URL, dev); bad != "" {
 			wrong.Add("webhook_url", "webhook url: %s", bad)
 		}
 	}
@@ -312,7 +312,7 @@ func (i Integration) Problems(methods method.Catalog, dev bool) problem.List {
 				"without staging that")
 		}
 		if w.URL != "" {
-			if bad := weburl.CheckWebhook(w.URL, dev); bad != "" {
+			if bad := checkReceiver(w.URL, dev); bad != "" {
 				wrong.Add("webhook_url", "the staged webhook url: %s", bad)
 			}
 		}

@@ -3,10 +3,14 @@ package integration
 import (
 	"encoding/json"
 	"fmt"
+	"net/netip"
+	"net/url"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
+
+	"code.dny.dev/ssrf"
 
 	"github.com/verge-id/verge/core/internal/audit"
 	"github.com/verge-id/verge/core/internal/weburl"
@@ -172,9 +176,31 @@ func (i Integration) checkAlert(_ method.Catalog, dev bool, wrong *problem.List)
 	if i.AlertURL == "" {
 		return
 	}
-	if bad := weburl.CheckWebhook(i.AlertURL, dev); bad != "" {
+	if bad := checkReceiver(i.AlertURL, dev); bad != "" {
 		wrong.Add("alert_url", "alert_url: %s", bad)
 	}
+}
+
+// public has the ranges of addresses that the registries reserve, as the guard of package egress has them.
+var public = ssrf.New()
+
+// checkReceiver returns the fault of an address for events, or "". An address that the guard would reject is
+// one, except loopback in dev. A name is checked when a connection is made (contract 28).
+func checkReceiver(raw string, dev bool) string {
+	if bad := weburl.CheckWebhook(raw, dev); bad != "" {
+		return bad
+	}
+	u, err := url.Parse(raw)
+	if err != nil {
+		return err.Error()
+	}
+	name := strings.ToLower(u.Hostname())
+	addr, err := netip.ParseAddr(name)
+	loopback := addr.IsLoopback() || name == "localhost" || strings.HasSuffix(name, ".localhost")
+	if loopback && !dev || !loopback && err == nil && public.SafeAddr(addr) != nil {
+		return "The URL's host must be public; events cannot reach private, loopback and reserved addresses."
+	}
+	return ""
 }
 
 // checkMethods adds the problems of the methods that i names.

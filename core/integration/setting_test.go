@@ -93,7 +93,7 @@ func TestChanges_RedirectURIs(t *testing.T) {
 func TestAlertURL(t *testing.T) {
 	for url, want := range map[string]string{
 		"": "", "https://a.example/alerts?key=s3cret": "", "http://a.example": "alert_url",
-		"https://user@a.example": "alert_url", "a.example": "alert_url",
+		"https://user@a.example": "alert_url", "a.example": "alert_url", "https://10.0.0.7/": "alert_url",
 	} {
 		i := New(testUUID, "pub_a")
 		i.Method, i.AlertURL = "sandbox", url
