@@ -383,10 +383,22 @@ func TestPage_TimeLeft(t *testing.T) {
 	} {
 		w.Clock.Advance(start.Add(c.after).Sub(w.Clock.Now()))
 		for _, more := range []string{"", "&show=cancelled", "&show=attempt"} {
-			if p := w.get(here(flow) + more); !bytes.Contains(p.Body, []byte(c.says)) {
+			p := w.get(here(flow) + more)
+			if !bytes.Contains(p.Body, []byte(c.says)) {
 				t.Errorf("after %v the page%s does not contain %q", c.after, more, c.says)
 			}
+			reload, err := strconv.Atoi(p.Header.Get("Refresh"))
+			if late := c.after + time.Duration(reload)*time.Second - session.Life; err != nil ||
+				late <= method.StepTime || late > 20*time.Second {
+				t.Errorf("contract 22: after %v the page%s is loaded again %v after the end", c.after, more,
+					late)
+			}
 		}
+	}
+	w.provider.err = errors.New("no response")
+	if p := w.post(flow, nil); p.Status != 503 || kind(p) != "method" || p.Header.Has("Refresh") {
+		t.Errorf("contract 22: %d, a %s page, is loaded again without its form: %q", p.Status, kind(p),
+			p.Header.Get("Refresh"))
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/url"
+	"strconv"
 	"time"
 
 	"github.com/verge-id/verge/core/host"
@@ -390,6 +391,7 @@ type page struct {
 	view    pages.View
 	to      string   // the address, instead of a page
 	cookies []string // Set-Cookie lines
+	reload  string   // the header Refresh; "": none
 }
 
 // with returns the page with that status instead of 200.
@@ -415,7 +417,7 @@ func (v *visit) page(status int, view pages.View) page {
 	view.Sandbox = view.Sandbox || v.onlySandbox()
 	view.Dev = v.Dev
 	view.OnPhone = v.phone != nil
-	return page{status: status, view: view}
+	return page{status: status, view: view, reload: v.reload(&view)}
 }
 
 // damaged returns the page for a form that this service has not created.
@@ -448,6 +450,20 @@ func plain(status int, kind pages.Kind, req *web.Request) page {
 	return page{status: status, view: pages.View{Kind: kind, Lang: languageOf(req)}}
 }
 
+// lateFor is how long after the end of a session a browser loads an open page again. The response to a form
+// that was sent in time arrives earlier, so the browser does not drop it.
+const lateFor = 15 * time.Second
+
+// reload returns the seconds after which a browser loads the page again, since the session is over. It
+// returns "" if the page shows no remaining time or loads itself anyway. A response to a form has no address
+// that can be loaded.
+func (v *visit) reload(view *pages.View) string {
+	if v.req.Method == "POST" || !view.ShowsTime() || view.AgainURL != "" {
+		return ""
+	}
+	return strconv.Itoa(int((v.session.ID.Expires().Sub(v.now) + lateFor) / time.Second))
+}
+
 // respond renders a page of this service.
 func (h *Hosted) respond(p page) *web.Response {
 	p.view.Service = h.Service
@@ -465,6 +481,9 @@ func (p page) response() *web.Response {
 	}
 	if p.status == 503 {
 		resp.Header.Set("Retry-After", "2")
+	}
+	if p.reload != "" {
+		resp.Header.Set("Refresh", p.reload)
 	}
 	if len(p.cookies) > 0 {
 		resp.Header["Set-Cookie"] = p.cookies

@@ -95,6 +95,9 @@ type form struct {
 // hopeful are the pages from which the session can still be completed.
 var hopeful = []Kind{Method, Progress, Asked, Choose, Cancelled, PhoneWait, Phone}
 
+// ShowsTime reports whether the page shows the remaining time of its session.
+func (v *View) ShowsTime() bool { return slices.Contains(hopeful, v.Kind) }
+
 // restartable are the pages that end the flow. Only the site can start a new session.
 var restartable = []Kind{Failed, Expired, Damaged, NotAllowed, TooLarge, NotAForm}
 
@@ -251,7 +254,7 @@ func composeFrame(p *page, v View, t texts) {
 	if v.Sandbox || v.Dev {
 		p.sandbox = t("sandbox.banner")
 	}
-	if slices.Contains(hopeful, v.Kind) {
+	if v.ShowsTime() {
 		p.left = timeLeft(v.ExpiresAt, v.Now, t)
 	}
 	if slices.Contains(restartable, v.Kind) && v.RetryURL == "" && !v.Confirmed {
