@@ -139,7 +139,7 @@ func (c *devCmd) Run(ctx context.Context, p *program) (err error) {
 	pl.storeOpen = logs.empty               // not before, since the log may be another process's
 	in, err := assemble(ctx, pl)
 	if err != nil {
-		return c.otherOwner(p, err)
+		return p.unlessStopped(ctx, c.otherOwner(p, err))
 	}
 	now := p.Now().UTC().Truncate(time.Second)
 	err = removeReady(p.FS, readyFiles)
@@ -147,7 +147,7 @@ func (c *devCmd) Run(ctx context.Context, p *program) (err error) {
 		err = seeds.plant(ctx, in.Directory(), site, now, log)
 	}
 	if err != nil {
-		return errors.Join(err, in.Close())
+		return p.unlessStopped(ctx, errors.Join(err, in.Close()))
 	}
 	shop := newDemoServer(demo.New(demo.Config{
 		BaseURL: ready.BaseURL, DemoURL: ready.DemoURL,

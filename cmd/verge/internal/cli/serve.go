@@ -107,10 +107,10 @@ func (c *serveCmd) Run(ctx context.Context, p *program) error {
 	defer pl.closeListeners()
 	in, err := assemble(ctx, pl)
 	if err != nil {
-		return pl.misplaced(err)
+		return p.unlessStopped(ctx, pl.misplaced(err))
 	}
 	if err := pl.apply(ctx, in.Directory()); err != nil {
-		return errors.Join(err, in.Close())
+		return p.unlessStopped(ctx, errors.Join(err, in.Close()))
 	}
 	pl.logWarnings(pl.Warnings)
 	go pl.warnDaily(ctx, time.After)

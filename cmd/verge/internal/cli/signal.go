@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
@@ -24,6 +25,16 @@ func untilSignal(parent context.Context) (ctx context.Context, release func()) {
 		signal.Stop(signals)
 		cancel()
 	}
+}
+
+// unlessStopped returns the error of a server's start. It returns nil if a signal has ended the start, since
+// that is no failure.
+func (p *program) unlessStopped(ctx context.Context, err error) error {
+	if ctx.Err() == nil {
+		return err
+	}
+	fmt.Fprintf(p.stderr, "verge: stopped while starting: %v\n", err)
+	return nil
 }
 
 // hangUps returns the SIGHUPs that a server receives. For a server, SIGHUP means "read the files again",

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -154,6 +156,38 @@ func TestSecondSignal(t *testing.T) {
 	wait.For(in.ended)
 	if code := in.cmd.ProcessState.ExitCode(); code != exitFailed {
 		t.Errorf("exit code %d says that the process drained, but the second signal cut it off", code)
+	}
+}
+
+// TestSignal_DuringStart ends a server that waits for its store.
+func TestSignal_DuringStart(t *testing.T) {
+	t.Parallel()
+	for name, args := range map[string][]string{
+		"serve": {"--config", "/verge.toml", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0",
+			"--ops-listen", "127.0.0.1:0"},
+		"dev": {"--addr", "127.0.0.1:0", "--demo-addr", "127.0.0.1:0", "--data", "/data"},
+	} {
+		silent, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer silent.Close()
+		kv := "redis://" + silent.Addr().String()
+		p := serveFiles(t, map[string]string{
+			"/verge.toml": configFor("dev", kv, "https://shop.example.com/hooks", "HOOK")})
+		var errs bytes.Buffer
+		p.stderr = &errs
+		ctx, signal := context.WithCancel(t.Context())
+		exit := make(chan int, 1)
+		go func() { exit <- run(ctx, append([]string{name, "--kv", kv}, args...), p) }()
+		if _, err := silent.Accept(); err != nil {
+			t.Fatal(err)
+		}
+		signal()
+		if code := wait.For(exit); code != exitOK ||
+			!strings.Contains(errs.String(), "stopped while starting") {
+			t.Errorf("%s: exit code %d: %s", name, code, &errs)
+		}
 	}
 }
 
