@@ -277,7 +277,11 @@ func stoppedAt(app *kong.Application, c *kong.Context) (at *kong.Node, word stri
 	return at, word
 }
 
-// flagsLike suggests flags with a similar name, or else the commands that have this flag.
+// mostHints is the maximum number of other commands with a flag that an error lists. A flag that more
+// commands have, such as --json, does not show which command was meant.
+const mostHints = 3
+
+// flagsLike suggests flags with a similar name, or else the few commands that have this flag.
 func flagsLike(app *kong.Application, c *kong.Context, word string) (hints []string) {
 	name := strings.TrimLeft(word, "-")
 	var meant []string
@@ -296,6 +300,9 @@ func flagsLike(app *kong.Application, c *kong.Context, word string) (hints []str
 				hints = append(hints, "`"+leaf.FullPath()+"` has "+word)
 			}
 		}
+	}
+	if len(hints) > mostHints {
+		return nil
 	}
 	return hints
 }
