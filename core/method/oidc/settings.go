@@ -189,10 +189,13 @@ func readSettings(c method.Config) (s settings, wrong problem.List) {
 	r := &reader{o: o, wrong: &wrong, known: known}
 	s.dev = c.Dev
 	s.issuer = r.text("issuer")
-	r.required("issuer", s.issuer, weburl.IsEndpoint(s.issuer, c.Dev) && !strings.Contains(s.issuer, "?"),
-		cmp.Or(weburl.CheckEndpoint(s.issuer, c.Dev), "it must be the https address of the provider "+
-			"without a query, "+
-			"as the provider's documents spell it"))
+	wrongURL := ""
+	if s.issuer != "" {
+		wrongURL = weburl.CheckEndpoint(s.issuer, c.Dev)
+	}
+	r.required("issuer", s.issuer, wrongURL == "" && !strings.Contains(s.issuer, "?"),
+		cmp.Or(wrongURL, "it must be the https address of the provider without a query, as the "+
+			"provider's documents spell it"))
 	if issuer, is := strings.CutSuffix(s.issuer, wellKnown); is {
 		r.add("issuer", "this is the address of the provider's document; the issuer is probably %s", issuer)
 	}

@@ -171,6 +171,8 @@ func TestMethodsOfAConfiguration(t *testing.T) {
 			"methods.bank.oidc.isuer: there is no such setting; these are: "},
 		{in(aBank, `issuer = "https://bank.example"`, `issuer = "http://bank.example"`),
 			"methods.bank.oidc.issuer: The URL must use https."},
+		{in(aBank, `issuer = "https://bank.example"`, ``),
+			"methods.bank.oidc.issuer: it must be the https address of the provider"},
 		{in(aBank, `issuer = "https://bank.example"`, `preset = "bankid"`),
 			"methods.bank.oidc.preset: unknown preset; the presets are: idura-age"},
 		{in(aBank, `client_id = "verge"`, ``), "methods.bank.oidc.client_id: the name of this client"},
