@@ -20,6 +20,7 @@ import (
 	"github.com/verge-id/verge/core/internal/session"
 	"github.com/verge-id/verge/core/internal/testhost"
 	"github.com/verge-id/verge/core/internal/token"
+	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/web"
 )
@@ -437,7 +438,7 @@ func TestCompleted_OtherBrowser(t *testing.T) {
 func TestCompleted_FormOfOtherTab(t *testing.T) {
 	w, _, _ := bankFixture(t, "bank")
 	w.Methods = w.Host.Opened(testhost.Catalog(testhost.Kind("bank", w.provider, false)))
-	_, flow := w.flow(t, nil)
+	id, flow := w.flow(t, nil)
 	b := w.browser(t)
 	page := b.open("/verify?" + here(flow))
 	theirs := b.open("/verify?" + here(flow)) // the same page in another browser has another step
@@ -465,6 +466,13 @@ func TestCompleted_FormOfOtherTab(t *testing.T) {
 			t.Errorf("contract 34: %s: a %s page, want %s; asked %d times", rule, got, c.want,
 				w.provider.acts)
 		}
+	}
+	mark := id.UsedKey()
+	coretest.Must(t, w.Store.Commit(ctx, kv.Tx{ID: "used", Partition: mark.Partition,
+		Puts: []kv.Put{{Name: mark.Name, Value: []byte("{}")}}}))
+	back := b.open("/verify?" + here(flow))
+	if back.Status != 409 || kind(back) != "used" || hop(t, back) != nil {
+		t.Errorf("contract 34: back at the link after its use: %d, a %s page", back.Status, kind(back))
 	}
 }
 

@@ -85,7 +85,7 @@ func (v *visit) ended(step string, leaves bool) page {
 		case err != nil:
 			return v.unavailable(err)
 		case !proven:
-			return v.page(200, pages.View{Kind: pages.Elsewhere, Confirmed: true})
+			return v.elsewhere()
 		case leaves:
 			return v.completed(nil)
 		}
@@ -101,6 +101,16 @@ func (v *visit) ended(step string, leaves bool) page {
 		return v.page(200, pages.View{Kind: pages.Failed, FailureCode: v.record.FailureCode})
 	}
 	return v.page(410, pages.View{Kind: pages.Expired})
+}
+
+// elsewhere returns the page for a browser that has not proven the result of a completed session. It may be
+// the browser that did, at a page before the proof. So it also shows that the result was used.
+func (v *visit) elsewhere() page {
+	_, err := v.Results.Claims(v.ctx, v.session, v.record, v.version, v.now)
+	if errors.Is(err, result.ErrUsed) {
+		return v.page(409, pages.View{Kind: pages.Used})
+	}
+	return v.page(200, pages.View{Kind: pages.Elsewhere, Confirmed: true})
 }
 
 // completed returns the hop page to the callback. If the result has been used or has expired, it returns a
