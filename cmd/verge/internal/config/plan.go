@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/verge-id/verge/cmd/verge/internal/certs"
@@ -293,6 +294,11 @@ func (c *File) checkProxies(pl *Plan, ps *problems) {
 			continue
 		}
 		pl.Server.TrustedProxies = append(pl.Server.TrustedProxies, prefix.Masked())
+	}
+	if https := strings.HasPrefix(c.BaseURL, "https://"); https && len(c.TrustedProxies) == 0 &&
+		c.TLS.Cert == "" && !c.TLS.ACME {
+		pl.warn("trusted_proxies: not set. Without [tls], a proxy terminates TLS, so all users have its " +
+			"address and share the rate limits of one; name the proxy")
 	}
 	pl.Server.ProxyHeader = c.ProxyHeader
 	switch c.LogLevel {
