@@ -23,7 +23,8 @@ import (
 // keyset.Settle, so that every instance has a key before it becomes active.
 const lookEach = 3 * time.Second
 
-// rereadMost is the minimum time before the next check if a token names an awaited key.
+// rereadMost is the minimum time before the next check if a token names an awaited key, and before the next
+// comparison of a stale ring.
 const rereadMost = 500 * time.Millisecond
 
 // staleAfter is the time after the last comparison with the store when the ring seals nothing. A key that was
@@ -63,6 +64,7 @@ type Live struct {
 	*keyset.Ring
 	cfg     Config
 	awaited chan struct{}
+	late    chan struct{} // requests an early comparison with the store
 
 	// met is when the ring was last compared with the store, in milliseconds since 1970. 0: Run was not
 	// called. The service's own clock does not count, and neither does the monotonic one, which can stop
@@ -89,7 +91,7 @@ type slowFile struct {
 // Open returns the ring after comparing it with the store. It fails if the ring does not belong to the
 // store, or lacks a key that the other instances use. The error contains the ring's origin.
 func Open(ctx context.Context, cfg Config) (*Live, error) {
-	l := &Live{cfg: cfg, awaited: make(chan struct{}, 1)}
+	l := &Live{cfg: cfg, awaited: make(chan struct{}, 1), late: make(chan struct{}, 1)}
 	var err error
 	l.Ring, err = keyset.New(keyset.Config{
 		Host:    cfg.Host,
@@ -116,9 +118,12 @@ func Open(ctx context.Context, cfg Config) (*Live, error) {
 }
 
 // await requests an early check of the file.
-func (l *Live) await() {
+func (l *Live) await() { request(l.awaited) }
+
+// request sends on a channel that has room for one request, unless it has one.
+func request(c chan struct{}) {
 	select {
-	case l.awaited <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
@@ -127,7 +132,9 @@ func (l *Live) await() {
 // damaged, Run logs that and continues with the current keys.
 func (l *Live) Run(ctx context.Context) {
 	l.met.Store(time.Now().UnixMilli())
-	go l.follow(ctx)
+	var following sync.WaitGroup
+	following.Go(func() { l.follow(ctx) })
+	defer following.Wait()
 	for {
 		select {
 		case <-ctx.Done():
@@ -152,6 +159,7 @@ func (l *Live) follow(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-time.After(lookEach):
+		case <-l.late:
 		}
 		began := time.Now()
 		meeting, cancel := context.WithTimeout(ctx, meetTime)
@@ -159,13 +167,23 @@ func (l *Live) follow(ctx context.Context) {
 			l.met.Store(began.UnixMilli())
 		}
 		cancel()
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(rereadMost):
+		}
 	}
 }
 
-// stale reports whether the last comparison with the store is too old to seal.
+// stale reports whether the last comparison with the store is too old to seal. If it is, the next one begins
+// immediately.
 func (l *Live) stale() bool {
 	met := l.met.Load()
-	return met != 0 && time.Since(time.UnixMilli(met)).Abs() >= staleAfter
+	if met == 0 || time.Since(time.UnixMilli(met)).Abs() < staleAfter {
+		return false
+	}
+	request(l.late)
+	return true
 }
 
 // Look reads the file again and compares the ring with the store, as Run does every few seconds. It logs
