@@ -120,7 +120,7 @@ func TestOpenIDProvider(t *testing.T) {
 	}
 }
 
-// TestOpenIDProvider_LongState: the longest state comes back, also with a long redirect URI (contract 50).
+// TestOpenIDProvider_LongState: the longest state comes back, even with a long redirect URI (contract 50).
 func TestOpenIDProvider_LongState(t *testing.T) {
 	h := newProvider(t)
 	long := redirectURI + strings.Repeat("x", 1024-len(redirectURI))

@@ -165,7 +165,7 @@ func TestCallbackHop(t *testing.T) {
 		first := w.get(here(flow))
 		to := hop(t, first)
 		if first.Status != 200 || to == nil || !strings.HasPrefix(to.String(), callback+"&") {
-			t.Fatalf("contract 22: %d goes on to %s", first.Status, to)
+			t.Fatalf("contract 22: %d leads to %s", first.Status, to)
 		}
 		q := to.Query()
 		if q.Get("result_token") == "" || q.Get("session_id") == "" || q.Has("state") != (given != nil) ||

@@ -188,7 +188,7 @@ func TestPendingRequest_LeaveAndReturn(t *testing.T) {
 	_, flow := w.flow(t, &state)
 	page := b.leaves(flow)
 	if kind(page) != "leaving" || hop(t, page).String() != bankURL+"&state="+handleOf("1") || w.commits != 0 {
-		t.Fatalf("contract 22: a %s page that goes on to %v, after %d commits",
+		t.Fatalf("contract 22: a %s page that leads to %v, after %d commits",
 			kind(page), hop(t, page), w.commits)
 	}
 	if page.Header.Get("Referrer-Policy") != "no-referrer" {
@@ -204,7 +204,7 @@ func TestPendingRequest_LeaveAndReturn(t *testing.T) {
 	}
 	done := b.open(resp.Header.Get("Location"))
 	if to := hop(t, done); kind(done) != "completed" || to == nil || to.Query().Get("state") != "order-7" {
-		t.Errorf("contract 22: a %s page that goes on to %v", kind(done), to)
+		t.Errorf("contract 22: a %s page that leads to %v", kind(done), to)
 	}
 	if again := b.open(returnURL("1")); again.Status != 303 || bank.returned != 1 || w.commits != 1 {
 		t.Errorf("contract 35: loaded again: %d, the bank was asked %d times", again.Status, bank.returned)
@@ -425,7 +425,7 @@ func TestCompleted_OtherBrowser(t *testing.T) {
 		page := other.open(at)
 		if kind(page) != "elsewhere" || hop(t, page) != nil ||
 			bytes.Contains(page.Body, []byte(token.ResultPrefix)) {
-			t.Errorf("contract 34: another browser gets a %s page that goes on to %v", kind(page),
+			t.Errorf("contract 34: another browser gets a %s page that leads to %v", kind(page),
 				hop(t, page))
 		}
 		if page := prover.open(at); kind(page) != "completed" || hop(t, page) == nil {

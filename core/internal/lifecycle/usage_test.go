@@ -112,7 +112,7 @@ func TestUsage_ExpirationCountsOnce(t *testing.T) {
 
 }
 
-// A session counts once, even if its integration's webhook is switched on or off meanwhile. A session without
+// A session counts once, even if its integration's webhook is switched on or off during it. A session without
 // a timer expires in the counter of its instance, which has the untimed sessions that did not end.
 func TestUsage_WebhookSwitched(t *testing.T) {
 	off, on := integration.Webhook{Off: true}, withWebhook

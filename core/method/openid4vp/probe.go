@@ -158,7 +158,7 @@ func look(r *method.Report, c *x509.Certificate, what string, now time.Time) {
 	from, until := c.NotBefore.UTC().Format(time.DateOnly), c.NotAfter.UTC().Format(time.DateOnly)
 	switch {
 	case now.Before(c.NotBefore):
-		r.Bad("%s is valid only from %s; look at this machine's clock, or get another one", what, from)
+		r.Bad("%s is valid only from %s; check this machine's clock, or get another one", what, from)
 	case now.After(c.NotAfter):
 		r.Bad("%s has expired on %s; get a new one", what, until)
 	case now.Add(soon).After(c.NotAfter):

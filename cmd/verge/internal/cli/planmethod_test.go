@@ -226,9 +226,6 @@ func TestMethodsOfAConfiguration(t *testing.T) {
 		{in(aWallet, `certificate_file = "/certificate.pem"`, ``),
 			"methods.wallet.openid4vp.certificate_file: it is missing"},
 		{in(aWallet, `private_key_file = "/ec.pem"`, ``), "methods.wallet.openid4vp.private_key_file: it is missing"},
-		{in(aWallet, `"/ec.pem"`, `"/rsa.pem"`),
-			"methods.wallet.openid4vp.private_key_file: the method signs with ES256: "},
-		{in(aWallet, `profile = "mdl"`, `profile = "av"`), `methods.wallet.openid4vp.profile: "av" is not known; use one of`},
 	} {
 		t.Run(c.says, func(t *testing.T) {
 			t.Parallel()
@@ -237,8 +234,8 @@ func TestMethodsOfAConfiguration(t *testing.T) {
 	}
 }
 
-// TestMethodsOfAConfiguration_WalletKeys: keys and certificates belong together (contract 39).
-func TestMethodsOfAConfiguration_WalletKeys(t *testing.T) {
+// TestMethodsOfAConfiguration_Wallet: keys and certificates belong together (contract 39).
+func TestMethodsOfAConfiguration_Wallet(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ methods, says string }{
 		{strings.Replace(aWallet, `"/certificate.pem"`, `"/other-key.pem"`, 1),
@@ -246,6 +243,10 @@ func TestMethodsOfAConfiguration_WalletKeys(t *testing.T) {
 		{strings.Replace(aWallet, `"/certificate.pem"`, `"/other-host.pem"`, 1),
 			"methods.wallet.openid4vp.certificate_file: " +
 				`openid4vp: the certificate is for ["verge.example"] and not for the host of base_url`},
+		{strings.Replace(aWallet, `"/ec.pem"`, `"/rsa.pem"`, 1),
+			"methods.wallet.openid4vp.private_key_file: the method signs with ES256: "},
+		{strings.Replace(aWallet, `profile = "mdl"`, `profile = "av"`, 1),
+			`methods.wallet.openid4vp.profile: "av" is not known; use one of`},
 		{aWallet + "reader_key_file = \"/ec.pem\"\nreader_certificate_file = \"/other-key.pem\"\n",
 			"methods.wallet.openid4vp.reader_key_file: it is not the key of the first certificate in reader"},
 	} {
