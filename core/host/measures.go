@@ -90,7 +90,7 @@ var methodReasons = []string{
 	"deviation_out_of_range", "face_unknown", "liveness_unknown",
 
 	// rejections of openid4vp, and of the documents that it reads
-	"answer_form", "answer_state", "not_encrypted", "vp_token",
+	"answer_form", "answer_state", "answer_protocol", "not_encrypted", "vp_token",
 	"vp_token_credential", "vp_token_presentations", "vp_token_encoding", "jwe_payload",
 	"response_encoding", "cross_device", "unverified", "trust_lists", "wallet_error_invalid_request",
 	"wallet_error_invalid_scope", "wallet_error_invalid_client", "wallet_error_unauthorized_client",

@@ -200,7 +200,7 @@ var suites = []struct {
 		"TestWalletMatrix", "TestWalletRevocation", "TestBrowserProtocols", "TestDocumentFaults",
 		"TestFetchedRequests"}},
 	{"method: courier", []string{"TestMethod_Courier"}},
-	{"OpenID provider", []string{"TestOpenIDProvider", "TestOpenIDProvider_Denied"}},
+	{"OpenID provider", []string{"TestOpenIDProvider", "TestOpenIDProvider_LongState", "TestOpenIDProvider_Denied"}},
 	{"passkeys", []string{"TestPasskeys", "TestPasskeysOfOperators"}},
 	{"webhooks", []string{"TestEventGolden", "TestEventsAreDescribed", "TestSignatureHeaders", "TestSchedule",
 		"TestDeadEvents", "TestReadiness", "TestWebhooksOff"}},

@@ -179,7 +179,7 @@ func origin(s method.Session) (string, error) {
 }
 
 var errForeign = fmt.Errorf("openid4vp: a response to another request: %w, %w", method.ErrStep,
-	rejected("protocol"))
+	rejected("answer_protocol"))
 
 // fromBrowser decides by a wallet's response that comes through the browser: {"protocol", "data"}. A response
 // that does not verify fails the attempt, since the user's own browser has sent it. method.ErrStep with a
