@@ -471,7 +471,7 @@ func TestRaces(t *testing.T) {
 				}
 				event := map[session.State]string{session.Completed: webhook.TypeCompleted,
 					session.Failed: webhook.TypeFailed, session.Expired: webhook.TypeExpired}[final.State]
-				for _, e := range w.wantEvents(t, false, webhook.TypeStarted, event) {
+				for _, e := range w.wantEvents(t, final.State == session.Expired, webhook.TypeStarted, event) {
 					if e.Type == webhook.TypeFailed && e.Data.Failure.Code != final.FailureCode {
 						t.Errorf("the event says %s, the outcome %s", e.Data.Failure.Code, final.FailureCode)
 					}

@@ -232,13 +232,14 @@ func (c *devCmd) site(pl *plan, seeds seedFile, methods method.Catalog, ready re
 	integration.Site, error) {
 	site := seeds.site(methods, ready.Integrations, ready.WebhookURL, ready.DemoURL,
 		ready.BaseURL) // the page /docs sends a request
-	if err := site.Validate(methods, true); err != nil {
+	first := integration.Site{Publishers: site.Publishers, Integrations: site.Integrations[:1]}
+	if err := first.Validate(methods, true); err != nil { // all integrations have the flags' values
 		return site, usagef("--webhook-url: %w", err)
 	}
 	for n := range site.Integrations {
 		site.Integrations[n].RedirectURIs = c.RedirectURI
 	}
-	if err := site.Validate(methods, true); err != nil {
+	if err := first.Validate(methods, true); err != nil {
 		return site, usagef("--redirect-uri: %w", err)
 	}
 	if err := egress.New(pl.Egress).Check(ready.WebhookURL); err != nil {

@@ -16,17 +16,22 @@ import (
 func (c *File) checkSite(sys *System, pl *Plan, ps *problems) {
 	pl.Site = c.site(sys, ps)
 	c.warnOfClients(pl)
-	for _, i := range pl.Site.Integrations {
-		about := fmt.Sprintf("integration %q: events cannot reach its ", i.ID)
-		pl.checkReach("", i.WebhookURL, about+"webhook_url", ps)
-		pl.checkReach("", i.AlertURL, about+"alert_url", ps)
-	}
 	judged := pl.Core
 	if len(judged.Methods) == 0 {
 		judged.Test = true // judge reports the missing methods, so they are not reported for each integration
 	}
 	methods, _ := judged.Catalog()
-	ps.addLines("", pl.Site.Validate(methods, pl.Core.Dev))
+	wrong := pl.Site.Problems(methods, pl.Core.Dev, nil)
+	for _, p := range wrong {
+		ps.add("%s", p.Text)
+	}
+	for n, i := range pl.Site.Integrations {
+		for _, u := range [][2]string{{"webhook_url", i.WebhookURL}, {"alert_url", i.AlertURL}} {
+			if !wrong.Has(fmt.Sprintf("integrations.%d.%s", n, u[0])) {
+				pl.checkReach("", u[1], fmt.Sprintf("integration %q: events cannot reach its %s", i.ID, u[0]), ps)
+			}
+		}
+	}
 }
 
 // ReadSite returns the publishers and integrations of a file, whose other settings are not used.
