@@ -471,7 +471,8 @@ func TestRaces(t *testing.T) {
 				}
 				event := map[session.State]string{session.Completed: webhook.TypeCompleted,
 					session.Failed: webhook.TypeFailed, session.Expired: webhook.TypeExpired}[final.State]
-				for _, e := range w.wantEvents(t, final.State == session.Expired, webhook.TypeStarted, event) {
+				timer := final.State == session.Expired
+				for _, e := range w.wantEvents(t, timer, webhook.TypeStarted, event) {
 					if e.Type == webhook.TypeFailed && e.Data.Failure.Code != final.FailureCode {
 						t.Errorf("the event says %s, the outcome %s", e.Data.Failure.Code, final.FailureCode)
 					}

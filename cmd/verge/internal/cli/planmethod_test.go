@@ -367,7 +367,8 @@ func TestMethodsOfAnIntegration(t *testing.T) {
 		{`methods = []`, `method is ""; this service has: bank, camera`},
 		{`methods = "bank"`, "integrations.methods must be a list; each value is a text in quotes"},
 		{bothMethods + "\nalert_url = \"https://10.0.0.7/\"",
-			"alert_url: The URL's host must be public; events cannot reach private, loopback and reserved addresses."},
+			"alert_url: The URL's host must be public; events cannot reach private, loopback and " +
+				"reserved addresses"},
 		{bothMethods + "\nminimum_age = 26",
 			"minimum_age is 26 and challenge_age is 25; an estimate by \"camera\""},
 		{bothMethods + "\nminimum_age = 19", `minimum_age is 19, and "bank" proves no age above 18; lower minimum_age`},

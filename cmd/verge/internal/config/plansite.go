@@ -28,7 +28,8 @@ func (c *File) checkSite(sys *System, pl *Plan, ps *problems) {
 	for n, i := range pl.Site.Integrations {
 		for _, u := range [][2]string{{"webhook_url", i.WebhookURL}, {"alert_url", i.AlertURL}} {
 			if !wrong.Has(fmt.Sprintf("integrations.%d.%s", n, u[0])) {
-				pl.checkReach("", u[1], fmt.Sprintf("integration %q: events cannot reach its %s", i.ID, u[0]), ps)
+				about := fmt.Sprintf("integration %q: events cannot reach its %s", i.ID, u[0])
+				pl.checkReach("", u[1], about, ps)
 			}
 		}
 	}
