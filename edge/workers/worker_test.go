@@ -287,8 +287,10 @@ func TestClientLog_Modes(t *testing.T) {
 
 // A custom domain of the platform passes on both protocols.
 func TestPlainHTTPIsRejected(t *testing.T) {
-	parent := t
-	deployed := map[string]service{}
+	deployed := map[string]*service{}
+	for _, base := range []string{"https://verge.example", "http://verge.localhost"} {
+		deployed[base], _ = deploy(t, newInbox(t), func(w *workerd.Worker) { w.Config.BaseURL = base })
+	}
 	for name, c := range map[string]struct {
 		base, host, proto string
 		status            int
@@ -306,13 +308,7 @@ func TestPlainHTTPIsRejected(t *testing.T) {
 			"NOT_FOUND"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, ok := deployed[c.base]
-			if !ok {
-				one, _ := deploy(parent, newInbox(parent), func(w *workerd.Worker) {
-					w.Config.BaseURL = c.base
-				})
-				s, deployed[c.base] = *one, *one
-			}
+			s := *deployed[c.base]
 			s.t = t
 			header := http.Header{workerd.Proto: {c.proto}, "X-Correlation-Id": {"mine"}}
 			a := s.do("GET", "http://"+c.host+"/nowhere", header, nil)
