@@ -133,40 +133,34 @@ func request(c chan struct{}) {
 func (l *Live) Run(ctx context.Context) {
 	l.met.Store(time.Now().UnixMilli())
 	var following sync.WaitGroup
-	following.Go(func() { l.follow(ctx) })
+	// A look can take long: it may wait for the file, or sign all records with a new key.
+	following.Go(func() { repeat(ctx, l.late, l.meet) })
 	defer following.Wait()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(lookEach):
-		case <-l.awaited:
-		}
+	repeat(ctx, l.awaited, func(ctx context.Context) {
 		l.look(ctx, false) // it logs its error
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(rereadMost):
-		}
+	})
+}
+
+// meet compares the ring with the store, and notes when.
+func (l *Live) meet(ctx context.Context) {
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, meetTime)
+	defer cancel()
+	if l.Meet(ctx) == nil {
+		l.met.Store(began.UnixMilli())
 	}
 }
 
-// follow compares the ring with the store until ctx is done, even while a look takes long. It may wait for
-// the file, or sign all records with a new key.
-func (l *Live) follow(ctx context.Context) {
+// repeat calls do at each interval, and earlier on request, until ctx is done.
+func repeat(ctx context.Context, requested <-chan struct{}, do func(context.Context)) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(lookEach):
-		case <-l.late:
+		case <-requested:
 		}
-		began := time.Now()
-		meeting, cancel := context.WithTimeout(ctx, meetTime)
-		if l.Meet(meeting) == nil {
-			l.met.Store(began.UnixMilli())
-		}
-		cancel()
+		do(ctx)
 		select {
 		case <-ctx.Done():
 			return

@@ -180,7 +180,12 @@ func TestSignal_DuringStart(t *testing.T) {
 		ctx, signal := context.WithCancel(t.Context())
 		exit := make(chan int, 1)
 		go func() { exit <- run(ctx, append([]string{name, "--kv", kv}, args...), p) }()
-		if _, err := silent.Accept(); err != nil {
+		connected := make(chan error, 1)
+		go func() {
+			_, err := silent.Accept()
+			connected <- err
+		}()
+		if err := wait.For(connected); err != nil {
 			t.Fatal(err)
 		}
 		signal()
