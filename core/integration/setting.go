@@ -194,9 +194,8 @@ func checkReceiver(raw string, dev bool) string {
 	if err != nil {
 		return err.Error()
 	}
-	name := strings.ToLower(u.Hostname())
-	addr, err := netip.ParseAddr(name)
-	loopback := addr.IsLoopback() || name == "localhost" || strings.HasSuffix(name, ".localhost")
+	addr, err := netip.ParseAddr(u.Hostname())
+	loopback := weburl.IsLoopback(raw)
 	if loopback && !dev || !loopback && err == nil && public.SafeAddr(addr) != nil {
 		return "The URL's host must be public; events cannot reach private, loopback and reserved addresses."
 	}

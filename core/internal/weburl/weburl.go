@@ -94,6 +94,12 @@ func CheckWebhook(s string, dev bool) (problem string) {
 	return problem
 }
 
+// IsLoopback reports whether the host of a URL names this machine by its form alone.
+func IsLoopback(raw string) bool {
+	base, problem := readURL(raw)
+	return problem == "" && base.loopback()
+}
+
 // Site returns the origin of a URL for a link on a page, and its host to show. Both are empty if a person
 // should not be sent to the site. A host may have letters, marks, digits and the punctuation of names. Other
 // characters can make it read as another host.
