@@ -19,7 +19,7 @@ const securityLife = 180 * 24 * time.Hour
 // maxContact limits the bytes of Config.SecurityContact.
 const maxContact = 500
 
-// checkContact adds what is wrong with the address for people who have found a weakness. "" is none.
+// checkContact checks the address for people who have found a weakness. "" is none.
 func checkContact(contact string, wrong *problem.List) {
 	mailbox, isMail := strings.CutPrefix(contact, "mailto:")
 	local, host, _ := strings.Cut(mailbox, "@")

@@ -39,7 +39,7 @@ type Call struct {
 	Stream       io.Reader // the body, of any length, not read yet
 	ID           string    // of the request, for the log
 	Operator     string    // the id of the token that asks (operate.Actor)
-	Changed      string    // Answer says here what it has made or put to use; "" is nothing
+	Changed      string    // Answer stores the created or activated object here; "": none
 }
 
 // stream answers the requests for an endpoint.
@@ -77,8 +77,8 @@ func (s *Service) stream(endpoint AdminEndpoint) server.Stream {
 
 // authorize returns the holder of the request's operator token if they may do op; "" is no operation.
 // Otherwise it returns the rejection. The engine judges every token, because it counts the wrong ones. The
-// token of the configuration is let in whatever the engine answers, except that too many wrong tokens came
-// from the address: an operator must be able to replace a module that does not answer.
+// token of the configuration is accepted with every response of the engine, except if too many wrong tokens
+// came from the address: an operator must be able to replace a module that does not respond.
 func (s *Service) authorize(
 	ctx context.Context, req *web.Request, op operate.Operation,
 ) (operate.Actor, *web.Response) {
@@ -149,7 +149,7 @@ func notThatMethod(endpoint AdminEndpoint) *web.Error {
 		Message: "This path does not take that method."}
 }
 
-// reject tells the caller and the request's line in the log (contract 48).
+// reject returns the rejection, and adds its code to the request's line in the log (contract 48).
 func reject(ctx context.Context, req *web.Request, id string, e *web.Error) *web.Response {
 	server.About(ctx, host.RequestInfo{Code: string(e.Code)})
 	return withIDs(e.Response(id, web.CorrelationID(req.Header)), req, id)

@@ -6,13 +6,13 @@
 // that ends on SIGTERM; see the example. Publishers and integrations are put into the store by Apply of
 // [Service.Engine], as JSON (integration.Site). API keys are made by CreateKey of [Service.Directory].
 //
-// # What to hand in
+// # Configuration
 //
 // The store is a kv.KV, from package kvadapters or your own. So a program links only the store that it
 // uses. The core runs in this process unless Config.Engine says otherwise. Package wasmhost runs it
 // as a WebAssembly module. A program that does not import that package links no WebAssembly runtime.
 //
-// # What is promised
+// # Guarantees
 //
 //   - Open serves nothing. It returns an error if the configuration is not safe, if the key ring does
 //     not belong to the store, or if fewer partitions are configured than the store's sessions use.
@@ -83,7 +83,7 @@ type Config struct {
 	// Store keeps all state.
 	Store Store
 
-	// Engine opens what runs the core. Nil: this process does, natively.
+	// Engine opens the engine that runs the core. Nil: the native one.
 	Engine func(ctx context.Context, s Setup) (engine.Engine, error)
 
 	// Keyring seals sessions and tokens. Every instance on the store has the same.
@@ -159,12 +159,12 @@ type Config struct {
 	Random io.Reader        // nil: crypto/rand
 }
 
-// Store is a KV with what Open has to know about it. If KV is a HealthNotifier or a Signaler, Open
+// Store is a KV with the facts about it that Open needs. If KV is a HealthNotifier or a Signaler, Open
 // uses it as such.
 type Store struct {
 	KV kv.KV
 
-	// Shared says that other processes may use the store, too. Then the service looks for their tasks and
+	// Shared means that other processes may use the store, too. Then the service looks for their tasks and
 	// exchanges signals with them. It also coalesces concurrent reads of the configuration, because each
 	// read costs a round trip.
 	Shared bool
@@ -305,7 +305,7 @@ func (s *Service) open(ctx context.Context) error {
 		Log:      slog.New(core.AuditLog(c.Log.Handler(), c.Random)),
 		Observer: observer{c.Server.Metrics, s},
 	}
-	methods, _ := c.Core.Catalog() // New reports what is wrong with it
+	methods, _ := c.Core.Catalog() // New returns its error
 	s.openProofs(methods)
 	if s.native, err = core.New(c.Core, s.host); err != nil {
 		return err

@@ -51,7 +51,7 @@ func (s *Service) TrustLists(ctx context.Context) ([]operate.TrustList, error) {
 	return s.native.TrustLists().All(ctx)
 }
 
-// RefreshTrustLists makes Serve fetch all trusted lists now, for a program that knows that one has changed.
+// RefreshTrustLists makes Serve fetch all trusted lists now, for a program that has learned of a change.
 func (s *Service) RefreshTrustLists() { s.lists.Ask() }
 
 // readFile reads at most limit bytes of a file.

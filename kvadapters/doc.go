@@ -15,7 +15,7 @@
 //	several processes, and PostgreSQL runs already       postgres
 //	a failover must never lose that a token was used     postgres with a synchronous replica
 //
-// # What each promises
+// # Guarantees of each store
 //
 //	             memory            bolt               redis               postgres
 //	processes    one               one: the file      any number          any number

@@ -37,7 +37,7 @@ import (
 // Epoch is the start time of every harness's clock.
 var Epoch = time.Date(2026, 11, 20, 22, 10, 0, 0, time.UTC)
 
-// Options change what New makes. The zero value works, and so does nil.
+// Options are the options of New. The zero value works, and so does nil.
 type Options struct {
 	// Production applies production's rules: callbacks and BaseURL are https,
 	// and sessions start only on integrations that are Ready (see MakeReady).
@@ -99,12 +99,12 @@ type Options struct {
 }
 
 // Harness is one running service. Its methods may be called concurrently,
-// except Advance and Settle. A method that cannot do what it says fails the test.
+// except Advance and Settle. A method that cannot do its work fails the test.
 type Harness struct {
 	BaseURL string // of the service, without a slash at the end
 
 	Publisher *Publisher // whose keys Start, Validate and Reconcile use
-	Other     *Publisher // another publisher, who must not even learn that those sessions exist
+	Other     *Publisher // another publisher, for which those sessions must not exist
 
 	Sink *Sink
 

@@ -28,16 +28,16 @@ type Remote interface {
 	SetKeyring(ring keyring.File)
 	RecordUsage() error
 	Logs() string    // one JSON object a line
-	Metrics() string // what the core has counted, as /metrics says it
+	Metrics() string // the core's counters, in the format of /metrics
 }
 
 // RemoteConfig is the configuration of a Remote.
 type RemoteConfig struct {
 	Core    core.Config // an empty BaseURL is the remote's own
 	KV      kv.KV       // nil: the remote's own
-	Now     time.Time   // what its clock shows
+	Now     time.Time   // the time of its clock
 	Keyring keyring.File
-	Host    string            // what the key ring's tokens are bound to
+	Host    string            // the host to which the key ring's tokens are bound
 	Keys    map[string][]byte // as in Options
 
 	WebhookTimeout time.Duration

@@ -15,8 +15,8 @@ import (
 )
 
 // Sink receives webhooks. By default it behaves like a correct publisher: it returns 204 for a request that
-// verifies and 401 for any other. Next and Always make it misbehave. It records every request, whatever its
-// response.
+// verifies and 401 for any other. Next and Always make it misbehave. It records every request, also a
+// rejected one.
 type Sink struct {
 	URL string // each integration's destination is a path below it
 
@@ -157,7 +157,7 @@ func (s *Sink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d := Delivery{Path: r.URL.Path, Header: r.Header, Body: body, At: s.now()}
 	s.mu.Lock()
 	d.Err = webhook.Verify(s.secrets[r.URL.Path], r.Header, body, d.At, 0)
-	json.Unmarshal(body, &d.Event) // what is none stays zero
+	json.Unmarshal(body, &d.Event) // without JSON, Event stays zero
 	s.got = append(s.got, d)
 	reply := s.standing
 	if len(s.next) > 0 {

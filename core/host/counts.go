@@ -32,7 +32,7 @@ var counts = []string{
 func CountNames() []string { return slices.Clone(counts) }
 
 // CountName returns the name under which an event is counted: the event's own name if the list has it,
-// otherwise "other". A module that is newer than its host may count what the host does not know. A
+// otherwise "other". A module that is newer than its host may count events that the host does not know. A
 // hostile one counts anything.
 func CountName(event string) string { return among(counts, event) }
 

@@ -155,7 +155,7 @@ const MACSize = 20
 // Sealer keeps the keys. Natively it is token.Ring. A WASM guest gets the same ring as an import, so
 // that it holds no keys.
 //
-// Purposes are separate: what was made for one never opens for another.
+// Purposes are separate: a token for one purpose never opens for another.
 type Sealer interface {
 	// Seal returns claims, a JSON object, as a sealed token.
 	Seal(purpose string, claims []byte) ([]byte, error)

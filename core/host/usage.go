@@ -82,7 +82,7 @@ type DayTotal struct {
 	Counts      Counts
 }
 
-// KeyUse says that a key was used on a day.
+// KeyUse means that a key was used on a day.
 type KeyUse struct {
 	Key string
 	Day Day

@@ -34,7 +34,7 @@ func indexKey(name string, k Key) kv.Put {
 func indexed(name string) kv.Put { return kv.Put{Name: name, Value: []byte("1")} }
 
 // Index adds the items of the index that are missing, because an earlier release wrote their records. It
-// reads every integration, every key and the whole index once, and writes only what is missing.
+// reads every integration, every key and the whole index once, and writes only missing items.
 func (d *Directory) Index(ctx context.Context) error {
 	return errors.Join(
 		index(ctx, d, integrationItems, integrationIndex,
@@ -83,7 +83,7 @@ func index[T any](ctx context.Context, d *Directory, records, index string,
 	return nil
 }
 
-// ErrCursor says that a list cannot continue behind what was given as its cursor.
+// ErrCursor is the error for a cursor that is not of this list.
 var ErrCursor = errors.New("integration: this is not a cursor of the list")
 
 // ListPublishers returns up to n publishers in the order of their ids, beginning behind the id after ("" for

@@ -37,7 +37,7 @@ type Integration struct {
 	PublisherID  string  `json:"publisher_id"`
 	Name         string  `json:"name"`
 	Level        string  `json:"level"`         // L1 or L2
-	ChallengeAge int     `json:"challenge_age"` // years, 1 to 99; what an estimate must reach
+	ChallengeAge int     `json:"challenge_age"` // years, 1 to 99; the least age of an estimate
 	Method       string  `json:"method"`        // the first that the page offers
 	Webhook      Webhook `json:"webhook"`
 
@@ -48,7 +48,7 @@ type Integration struct {
 	// MethodSettings are settings for single methods, by name. They only make the method's own stricter.
 	MethodSettings map[string]json.RawMessage `json:"method_settings,omitempty"`
 
-	MinimumAge int `json:"minimum_age,omitempty"` // what a proof of age must prove; 0: see Minimum
+	MinimumAge int `json:"minimum_age,omitempty"` // the age that a proof must prove; 0: see Minimum
 	Attempts   int `json:"attempts,omitempty"`    // failed ones that a user has; 0: the service's setting
 
 	// CallbackOrigins limits callback_url. BrowserOrigins says from which pages a public key may be
@@ -217,7 +217,7 @@ type Webhook struct {
 	// Sealed is the signing secret and the URL, sealed together with the integration's id. It is for the
 	// store alone; Shown leaves it out.
 	Sealed string `json:"sealed,omitempty"`
-	// Hidden says that the URL is only in Sealed. It is set in the store. Elsewhere it is set only
+	// Hidden means that the URL is only in Sealed. It is set in the store. Elsewhere it is set only
 	// while Sealed does not open.
 	Hidden bool `json:"hidden,omitempty"`
 }

@@ -22,7 +22,7 @@ const (
 // Actions of a Difference.
 const (
 	actionCreate  = "create"
-	actionChange  = "change" // also what the site names again after it was archived
+	actionChange  = "change" // also of an archived record that the site contains again
 	actionArchive = "archive"
 )
 
@@ -34,7 +34,7 @@ type Difference struct {
 	Action    string         `json:"action"`
 	Changes   []audit.Change `json:"changes,omitempty"`
 
-	// Removed says that an earlier Site named it and this one does not. If it is kept and is marked
+	// Removed means that an earlier Site named it and this one does not. If it is kept and is marked
 	// already, there are no Changes.
 	Removed bool `json:"-"`
 }
@@ -71,7 +71,7 @@ func (t *target) settled() bool { return t.Removed && len(t.Changes) == 0 }
 
 // mode is how a site is put into the store.
 type mode struct {
-	managed bool // the site manages what it names
+	managed bool // the site manages its records
 	removed Removal
 }
 
@@ -109,7 +109,7 @@ type step struct {
 	told  bool                                   // it has an entry in the audit
 }
 
-// steps returns what differs between the site and the store.
+// steps returns the differences between the site and the store.
 func (d *Directory) steps(ctx context.Context, s Site, m mode) ([]step, error) {
 	publishers, integrations := map[string]*SitePublisher{}, map[string]*SiteIntegration{}
 	var publisherIDs, integrationIDs []string

@@ -84,7 +84,7 @@ func (d *Directory) LastTest(ctx context.Context, i *Integration) (at time.Time,
 }
 
 // beforeLife is how long the webhook that a staged change replaced still counts as ready: as long as an
-// instance may use what it has read, and the difference of the clocks.
+// instance may use a read record, plus the difference of the clocks.
 const beforeLife = cacheLife + host.ClockMargin
 
 // RecordReadiness stores the result of a test of i with that secret. The items in extra are written in the
@@ -141,7 +141,7 @@ func (d *Directory) succeed(ctx context.Context, i *Integration, secret string) 
 	return r, err
 }
 
-// fingerprint returns what Readiness stores of a URL and a secret.
+// fingerprint returns the form in which Readiness stores a URL and a secret.
 func (d *Directory) fingerprint(url, secret string) (string, error) {
 	if token.RecordsUnsigned(d.sealer, d.now()) {
 		return plainFingerprint(url, secret), nil // an earlier release must be able to read it

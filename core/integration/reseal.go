@@ -55,7 +55,7 @@ func (d *Directory) reseal(ctx context.Context, prefixes []string) error {
 }
 
 // Resign signs items of other partitions again as Reseal does: those whose names begin with the prefix.
-// accept returns token.ErrRecord for what must not be signed.
+// accept returns token.ErrRecord for an item that must not be signed.
 func Resign(ctx context.Context, h host.Host, prefix kv.Key, accept func(kv.Item) error) error {
 	d := &Directory{kv: h.KV, sealer: h.Sealer, random: h.Random}
 	mac, err := d.sealer.MAC(token.Secret, nil)

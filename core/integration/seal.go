@@ -145,7 +145,7 @@ func (d *Directory) WebhookSecret(i *Integration) (string, error) {
 	return d.secretOf(i, i.Webhook, false)
 }
 
-// errNotStaged says that an integration has no staged change of its webhook.
+// errNotStaged means that an integration has no staged change of its webhook.
 var errNotStaged = errors.New("integration: no change of the webhook is staged")
 
 // StagedSecret opens the secret of the integration's staged change.
@@ -177,7 +177,7 @@ func (d *Directory) revealURL(i *Integration) {
 	}
 }
 
-// open opens what i holds sealed of its webhook, or of the staged one.
+// open opens the sealed text of i's webhook, or of its staged webhook.
 func (d *Directory) open(i *Integration, text string, staged bool) (c secretClaims, err error) {
 	sealed, ok := token.DecodeText("", text)
 	if !ok || len(sealed) == 0 {
@@ -201,7 +201,7 @@ func (d *Directory) open(i *Integration, text string, staged bool) (c secretClai
 // openedSecret is the prefix of the cache key of an opened secret; the sealed text follows.
 const openedSecret = "opened "
 
-// unseal opens what text holds sealed, and keeps it as long as a read is kept. Each delivery asks for it.
+// unseal opens a sealed text, and caches it as long as a record. Each delivery needs it.
 func (d *Directory) unseal(id, text string, sealed []byte) (c secretClaims, err error) {
 	now := d.now()
 	if kept, ok := d.cache.Get(openedSecret + text); ok && fresh(kept.checked, now) {

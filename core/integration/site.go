@@ -171,8 +171,8 @@ func (d *Directory) Put(ctx context.Context, s Site, removed Removal,
 	return d.put(ctx, s, mode{managed: true, removed: removed}, run)
 }
 
-// Seed makes or changes what a valid Site names, as Put does, and leaves it to be changed by everybody. It
-// archives nothing and writes no audit.
+// Seed creates or changes the records of a valid Site, as Put does, but anyone with the right may change them
+// later. It archives nothing and writes no audit.
 func (d *Directory) Seed(ctx context.Context, s Site, run func(writes []func() error) error) error {
 	return d.put(ctx, s, mode{}, run)
 }
@@ -197,7 +197,7 @@ func (d *Directory) put(ctx context.Context, s Site, m mode, run func(writes []f
 		return err
 	}
 	return errors.Join(
-		d.reseal(ctx, resigned), // also what the site does not name
+		d.reseal(ctx, resigned), // also records that the site does not contain
 		d.Index(ctx),
 	)
 }
@@ -224,8 +224,8 @@ func oneByOne(writes []func() error) error {
 // holds secrets, so the item must not help anyone to guess them.
 const siteMark = "c/site"
 
-// siteFormat begins what the mark is made of. It changes when a release does more with a site, so that the
-// release does it once with the site that an earlier one applied.
+// siteFormat is the beginning of the mark's input. It changes when a release does more with a site, so that
+// the release does it once with the site that an earlier one applied.
 const siteFormat = "site that keeps\x00"
 
 // Apply puts s into the store as Put does, one write after the other. It does nothing if the same Site was

@@ -8,9 +8,9 @@ import (
 )
 
 // Holds reports whether a decision that was kept still counts for a session (contract 34): the method is of
-// the same kind, its settings have the same fingerprint, and it trusts what the proof led to. An approval
-// must be enough for the session's present settings. Any other verdict counts unless they ask for less now.
-// After an error nothing is known.
+// the same kind, its settings have the same fingerprint, and it trusts the anchor or issuer of the proof. An
+// approval must be enough for the session's present settings. Any other verdict counts unless they ask for
+// less now. After an error nothing is known.
 func (o Opened) Holds(ctx context.Context, s Session, d Decision) (bool, error) {
 	b, now := d.Basis, o.basis(s)
 	if d.Verdict == Approved {
@@ -28,8 +28,8 @@ func (o Opened) Holds(ctx context.Context, s Session, d Decision) (bool, error) 
 	return o.trusts(ctx, b.Trust)
 }
 
-// Stands reports whether the method would still judge by a basis, whatever a session asks for. After an error
-// nothing is known.
+// Stands reports whether the method would still judge by a basis, without comparing it with the settings of a
+// session. After an error nothing is known.
 func (o Opened) Stands(ctx context.Context, b verdict.Basis) (bool, error) {
 	if !o.isBehind(b) {
 		return false, nil

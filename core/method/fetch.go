@@ -31,7 +31,7 @@ type running struct {
 // fails the attempt.
 type Claim func(ctx context.Context) error
 
-// ErrTooMany says that the session has sent as many pictures as it may.
+// ErrTooMany means that the session has sent as many pictures as it may.
 var ErrTooMany = errors.New("method: the session has sent as many pictures as it may")
 
 // begin gives a step its time. claim may be nil.
@@ -51,7 +51,7 @@ func (h Host) FetchOnce(ctx context.Context, req host.FetchRequest) (host.FetchR
 			step.err = step.claim(ctx)
 			step.claim = nil
 		}
-		if step.err != nil { // Opened.Act returns it, whatever the method makes of this one
+		if step.err != nil { // Opened.Act returns it, even if the method drops this error
 			return host.FetchResponse{}, &host.FetchError{Reason: host.FetchTimeout, Err: step.err}
 		}
 	}
@@ -81,8 +81,8 @@ func (f fetchFor) Fetch(ctx context.Context, req host.FetchRequest) (host.FetchR
 	began := f.now()
 	resp, err := f.Fetcher.Fetch(ctx, req)
 	step.left -= min(max(f.now().Sub(began), 0), req.Timeout)
-	// A 5xx counts as no response: the provider is away, whatever its body contains. A probe is no step: its
-	// operator sees the status.
+	// A 5xx counts as no response: the provider is not available, even if there is a body. A probe is no
+	// step: its operator sees the status.
 	if err == nil && resp.Status >= 500 {
 		return host.FetchResponse{}, &host.FetchError{Reason: host.FetchUnavailable,
 			Err: fmt.Errorf("status %d", resp.Status)}

@@ -48,11 +48,12 @@ type Kind struct {
 	Level   string // the highest level that it can prove: L1 or L2
 	Sandbox bool   // it verifies no user, so it runs in dev and test mode only
 
-	// Estimates says that it compares an estimate with the challenge age, and proves no exact age.
+	// Estimates means that it compares an estimate with the challenge age, and proves no exact age.
 	Estimates bool
 
-	// Secrets and Keys are what Config.Secrets and Config.Keys may have. A configuration names a file for
-	// each: client_secret_file. It may name an environment variable for a secret instead: client_secret_env.
+	// Secrets and Keys are the names that Config.Secrets and Config.Keys may have. A configuration names a
+	// file for each: client_secret_file. It may name an environment variable for a secret instead:
+	// client_secret_env.
 	Secrets, Keys []string
 
 	// Files are members of the settings that are public files, such as certificates. A configuration names
@@ -69,15 +70,15 @@ type Kind struct {
 	// occurs at most once, and Act sees no others.
 	Returns []string
 
-	// Check reports what is wrong with a method's settings. Problems name the members of the settings.
+	// Check returns the errors of a method's settings. Problems name the members of the settings.
 	Check func(c Config) problem.List
 
 	// Overrides declares the settings that an integration may make stricter. The console's form has a field
 	// for each. The Config has passed Check. Nil: an integration has nothing to set.
 	Overrides func(c Config) []Override
 
-	// Narrow reports what is wrong with an integration's values of Overrides. They may only be stricter
-	// than the method's own. It is nil if and only if Overrides is.
+	// Narrow returns the errors of an integration's values of Overrides, which may only be stricter than the
+	// method's own. It is nil if and only if Overrides is.
 	Narrow func(c Config, integration json.RawMessage) problem.List
 
 	// Oldest returns the highest age that a method can prove, so that an integration that requires a higher
@@ -133,7 +134,7 @@ type Config struct {
 	Dev bool `json:"-"`
 }
 
-// TitleIn returns what users read in a language. Empty: the words for its kind.
+// TitleIn returns the title in a language. Empty: the words for its kind.
 func (c Config) TitleIn(lang string) string {
 	const english = "en"
 	return cmp.Or(c.Titles[lang], c.Title, c.Titles[english])
@@ -156,7 +157,7 @@ type Host struct {
 	// network that the operator has allowed.
 	Fetch host.Fetcher
 
-	// Measure takes what happens with methods, for metrics (host.Observer). Methods call it only for
+	// Measure records events of methods, for metrics (host.Observer). Methods call it only for
 	// host.MethodUnchecked. For adds the method's name. Nil discards it.
 	Measure func(host.Measurement)
 
@@ -209,7 +210,7 @@ const SameDevice = ".s"
 // twice may cause two concurrent calls of Act. Requests that must not be sent twice then use Host.FetchOnce.
 type Method interface {
 	// Begin prepares the first step. If the session has no other method, the core calls it at the start, and
-	// else when the user chooses this one. An error says that the method is not available now; its text goes
+	// else when the user chooses this one. An error means that the method is not available now; its text goes
 	// to the log.
 	Begin(ctx context.Context, s Session) error
 
@@ -217,9 +218,9 @@ type Method interface {
 	// the step before, or nil on the first step.
 	Show(s Session, state []byte) View
 
-	// Act decides what a step of the user means. An error means that nothing is known and nothing is
-	// decided. ErrStep says that the page has no such form, and the user begins again: another kind may have
-	// had the method's name before. A kind that sends no user to another site returns it for a Step.Back.
+	// Act decides on a step of the user. An error means that nothing is known and nothing is decided. ErrStep
+	// means that the page has no such form, and the user begins again: another kind may have had the method's
+	// name before. A kind that sends no user to another site returns it for a Step.Back.
 	// ErrStep with a *Rejection says that a form or return belongs to another request. After any other error
 	// the user may try again.
 	Act(ctx context.Context, s Session, step Step) (Decision, error)
@@ -289,10 +290,10 @@ const (
 	MaxKept = 16 << 10 // of the part that Receive returns
 )
 
-// MaxCode is the maximum length of a View's Code in bytes, which is what fits into a QR code.
+// MaxCode is the maximum length of a View's Code in bytes, the capacity of a QR code.
 const MaxCode = 2953
 
-// ErrStep says that the method's page offers no such form at this point.
+// ErrStep means that the method's page offers no such form at this point.
 var ErrStep = errors.New("method: no such step")
 
 // ErrOutdated means that the basis of a verdict no longer holds, such as its settings or its trust anchor, or
@@ -303,7 +304,7 @@ var ErrOutdated error = &Rejection{Reason: "outdated"}
 // ErrMediaType means that a response has another media type than the method reads. It is an ErrStep.
 var ErrMediaType = fmt.Errorf("%w: a type that the method does not read", ErrStep)
 
-// ErrFile says that Step.File is missing, or is no picture that the method takes. It is an ErrStep. Methods
+// ErrFile means that Step.File is missing, or is no picture that the method takes. It is an ErrStep. Methods
 // return a FileError, which has the rule that the file breaks.
 var ErrFile = fmt.Errorf("%w: no picture that can be used", ErrStep)
 
@@ -341,7 +342,7 @@ type View struct {
 
 	// For a page while a response is pending. It loads itself again after Poll, which is 3 s if it is 0.
 	Open string // address that opens an app on this device; "": none
-	Code string // what another device needs to respond; "": nothing. The page omits it above MaxCode
+	Code string // for another device that responds; "": none. The page omits it above MaxCode
 	Poll time.Duration
 
 	// Outdated means that another release has written the state, and no response to its request can be
@@ -464,7 +465,7 @@ type Reason string
 
 // Reasons. A page has words for each.
 const (
-	Below   Reason = "below"    // the estimate is below what it must reach
+	Below   Reason = "below"    // the estimate is below the required age
 	Unsure  Reason = "unsure"   // the estimate is too uncertain
 	NotLive Reason = "not_live" // the picture is not of a live person
 	NoFace  Reason = "no_face"  // no face, or more than one, is in the picture

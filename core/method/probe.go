@@ -25,8 +25,7 @@ type fact struct {
 	Value string `json:"value"`
 }
 
-// Finding is one thing that was tried or compared. Its text is plain English: what was found and, if it is
-// not good, what to do.
+// Finding is the result of one check. Its text is plain English, with the fix if the result is not good.
 type Finding struct {
 	Good    bool   `json:"good"`
 	Warning bool   `json:"warning,omitempty"` // the finding is good, but users may get no result

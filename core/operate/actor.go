@@ -116,14 +116,15 @@ var (
 	operatorUse      = allow("operator.use", "Used an operator token", allOperators, nil)
 	operatorRejected = allow("operator.refused", "Sent a wrong operator token", allOperators, nil)
 
-	// The core's host carries these out. It asks Operations.Authorize first, and tells with
-	// Operations.TellDone what it has changed.
+	// The core's host carries these out. It calls Operations.Authorize first, and Operations.TellDone
+	// after a change.
 	ModuleRead     = allow("module.read", "", allOperators, nil)
 	ModuleActivate = allow("module.activate", "Replaced the module", operatorsOnly, nil)
 	BackupMake     = allow("backup.make", "Created a backup", operatorsOnly, nil)
 )
 
-// May reports whether a has the right at all, to its own publisher if it has one. Pages hide what it may not.
+// May reports whether a has the right at all, to its own publisher if it has one. Pages hide forms without
+// the right.
 func (a Actor) May(r Right) bool {
 	of := rightsOf[r.operation()]
 	if a.Operator() {

@@ -265,7 +265,7 @@ func (u *Undelivered) of(ctx context.Context, o *Operations, publisher string) (
 	return &u.Publishers[len(u.Publishers)-1], nil
 }
 
-// add adds what an integration of the publisher has.
+// add adds the counts of one of the publisher's integrations.
 func (p *PublisherUndelivered) add(c outbox.Undelivered, name string) {
 	p.Waiting += c.Waiting
 	p.Dead += c.Dead

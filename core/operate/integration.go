@@ -171,7 +171,7 @@ func (o *Operations) ArchiveIntegration(ctx context.Context, who Actor, id, vers
 		})
 }
 
-// alter changes the integration that has that version; "" is whatever version it has.
+// alter changes the integration that has that version; "" means any version.
 func (o *Operations) alter(ctx context.Context, who Actor, op Operation, id, version string,
 	apply func(*integration.Integration) (integration.Secrets, error)) (Integration, error) {
 	return overtaking(version, func() (Integration, error) {

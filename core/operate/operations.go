@@ -24,11 +24,11 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// Operations carries out what operators and members ask for. All fields are needed.
+// Operations carries out the operations of operators and members. All fields are needed.
 type Operations struct {
 	host.Host
 
-	Dev     bool // allows what integration.Integration.Validate allows in dev
+	Dev     bool // allows the values that integration.Integration.Validate allows in dev
 	BaseURL string
 
 	ServiceName string // no publisher may have it
@@ -173,8 +173,7 @@ func find[T any](
 // maxRaces limits how often one change is made again after others came first.
 const maxRaces = 8
 
-// overtaking makes a change again that others have overtaken, for a caller who takes whatever version there
-// is.
+// overtaking repeats a change after a concurrent change, for a caller who accepts any version.
 func overtaking[T any](version string, change func() (T, error)) (now T, err error) {
 	for range maxRaces {
 		if now, err = change(); version != "" || !errors.Is(err, web.PreconditionFailed) {

@@ -16,8 +16,8 @@ const (
 	statusNotReady = "NOT_READY"
 )
 
-// mostOfAnswer is how many bytes of a receiver's answer a ProbeReport has. It is less than what a test event
-// shows, because the console keeps the whole report in one item until its page is shown.
+// mostOfAnswer is the maximum number of bytes of a receiver's response in a ProbeReport. A test event shows
+// more, because the console keeps the whole report in one item until its page is shown.
 const mostOfAnswer = 1024
 
 // TestWebhook sends the probes of the signed webhook test like events, and records the result (contract 29).

@@ -16,7 +16,7 @@ import (
 // auditPartition is where audit entries are kept.
 const auditPartition = integration.Partition
 
-// Audit lists who changed what, the latest first: of one publisher, or of all if publisher is "".
+// Audit lists changes with their actors, the latest first: of one publisher, or of all if publisher is "".
 func (o *Operations) Audit(ctx context.Context, who Actor, publisher string, c Cursor) (
 	Page[AuditEntry], error) {
 	if err := who.may(auditRead, publisher); err != nil {

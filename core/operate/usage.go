@@ -11,8 +11,7 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// Usage returns what happened on each day from one day to another, both included. "" is 29 days ago, and
-// today.
+// Usage returns the counts of each day from one day to another, both included. "" is 29 days ago, and today.
 func (o *Operations) Usage(ctx context.Context, who Actor, integration, from, to string) (
 	[]usage.Day, error) {
 	if _, err := o.integration(ctx, who, usageRead, integration); err != nil {
@@ -175,7 +174,7 @@ func (o *Operations) countUndelivered(
 	return nil
 }
 
-// countOne counts an event that has not arrived. more says that others of its state were not counted.
+// countOne counts an event that has not arrived. more means that others of its state were not counted.
 func (o *Overview) countOne(e outbox.Delivery, name string, more bool) {
 	n := slices.IndexFunc(o.Undelivered, func(u IntegrationUndelivered) bool {
 		return u.Integration == e.Integration

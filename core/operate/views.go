@@ -54,7 +54,7 @@ type Failing struct {
 	Alerted *time.Time `json:"alerted_at,omitempty"` // when the latest alert was created
 }
 
-// SecretAlone reports whether what is staged is another secret for the present URL. The receiver there has to
+// SecretAlone reports whether only another secret for the present URL is staged. The receiver there has to
 // accept both secrets until the staged one is in use.
 func (i Integration) SecretAlone() bool { return i.Staged != nil && i.Staged.URL == i.Webhook.URL }
 
@@ -158,7 +158,7 @@ type Exchange struct {
 	Body          string            `json:"body,omitempty"`   // of the response, at most 4 KiB
 	Cut           bool              `json:"body_cut,omitempty"`
 	Delivered     bool              `json:"delivered"` // an event would be, with that answer
-	Words         string            `json:"words"`     // what the answer means, and what to do about it
+	Words         string            `json:"words"`     // the meaning of the response, and the fix
 	TookMS        int64             `json:"took_ms"`
 }
 
@@ -169,11 +169,11 @@ type TestReport struct {
 	URL     string        `json:"url"`               // the receiver
 	Probes  []ProbeReport `json:"probes"`            // the probes that were sent
 	Reasons []string      `json:"reasons,omitempty"` // why probes failed
-	// Promoted says that the staged webhook was tested and has taken its place.
+	// Promoted means that the staged webhook was tested and has taken its place.
 	Promoted bool `json:"promoted,omitempty"`
 }
 
-// ProbeReport is one probe, what came back, and whether that was right.
+// ProbeReport is one probe with its response and result.
 type ProbeReport struct {
 	Name          string            `json:"name"`
 	Want          string            `json:"want"`

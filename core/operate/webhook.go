@@ -7,7 +7,7 @@ import (
 	"github.com/verge-id/verge/core/integration"
 )
 
-// applyWebhook puts what in has into the webhook of i. secret is the one to seal, nil for the present one.
+// applyWebhook applies in to the webhook of i. secret is the one to seal, nil for the present one.
 // made is the same if it was made here. A webhook with a new address that has had no secret gets one.
 func (o *Operations) applyWebhook(i *integration.Integration, in *WebhookInput, isNew bool, wrong *invalid) (
 	secret *string, made string, err error) {
@@ -98,11 +98,11 @@ func (o *Operations) StageWebhook(ctx context.Context, who Actor, id, version st
 	return Changed{v, made}, err
 }
 
-// noSecret is said of a webhook whose secret does not open.
+// noSecret is the error of a webhook whose secret does not open.
 const noSecret = "The integration has no webhook secret, or one that this key ring does not open: " +
 	"set it again."
 
-// DropStaged forgets what was staged.
+// DropStaged removes the staged webhook.
 func (o *Operations) DropStaged(ctx context.Context, who Actor, id, version string) (Integration, error) {
 	return o.alter(ctx, who, webhookChange, id, version,
 		func(i *integration.Integration) (integration.Secrets, error) {

@@ -29,7 +29,7 @@ func Blocks(file []byte, what string) (blocks []*pem.Block, err error) {
 	for range begins {
 		block, rest := pem.Decode(file)
 		if block == nil {
-			// pem.Decode passes over what is damaged, so it runs out of blocks before it has seen all begin.
+			// pem.Decode skips damaged blocks, so it runs out of blocks before it has seen all begin.
 			return nil, fmt.Errorf("one of its PEM blocks is damaged; %d can be read", len(blocks))
 		}
 		blocks, file = append(blocks, block), rest

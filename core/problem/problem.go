@@ -42,7 +42,7 @@ func (l *List) AddWithin(prefix string, part List) {
 	}
 }
 
-// Has reports whether a problem is about the member or about what holds it: integrations.0 holds
+// Has reports whether a problem is about the member or one that contains it: integrations.0 contains
 // integrations.0.name.
 func (l List) Has(member string) bool {
 	return slices.ContainsFunc(l, func(p Problem) bool { return strings.HasPrefix(member+".", p.Member+".") })

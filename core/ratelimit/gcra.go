@@ -26,7 +26,7 @@ func (l Limit) MarshalJSON() ([]byte, error) {
 	return strconv.AppendInt(nil, int64(l.Count), 10), nil
 }
 
-// UnmarshalJSON reads what MarshalJSON writes.
+// UnmarshalJSON reads the output of MarshalJSON.
 func (l *Limit) UnmarshalJSON(b []byte) error {
 	var count int
 	err := json.Unmarshal(b, &count)

@@ -46,7 +46,7 @@ func (m metered) Spend(ctx context.Context, now time.Time, charges []kv.Charge) 
 // Rule is one limit for a request.
 type Rule struct {
 	Name   string // of the policy, as headers show it: lower-case letters, digits, hyphens
-	Key    string // what is counted: an address as clientKey returns it, or a key's id; never a secret
+	Key    string // the counter: an address as clientKey returns it, or a key's id; never a secret
 	client bool   // Key is an address, which must not be in the store in clear
 	hidden bool   // headers do not show it
 	Limit  Limit

@@ -6,8 +6,8 @@ import "strings"
 //
 // Only a name that is exactly ours may count: browsers keep the prefix __Host- for the host itself, and every
 // other name can be set by any host of the same domain. So a pair loses the space and tab around it (RFC
-// 6265, 4.2.1) and nothing else: not what Unicode calls white space, which browsers take for a part of a
-// name. A name that occurs more than once has no value, even if the values are equal: the order does not show
+// 6265, 4.2.1) and nothing else: not Unicode's other white space, which browsers treat as a part of a name.
+// A name that occurs more than once has no value, even if the values are equal: the order does not show
 // which cookie is ours.
 func (h Header) Cookies(prefix string) map[string]string {
 	values, seen := map[string]string{}, map[string]bool{}

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Route is one row of a table of routes: which requests it serves, what logs
-// and metrics call it, how large a body may be, and what serves it.
+// Route is one row of a table of routes: the requests, their label in logs
+// and metrics, the limits of body and URL, and the handler.
 //
 // A pattern is a path that may have one placeholder:
 //
@@ -15,13 +15,13 @@ import (
 //	/sessions/{session}    text without a slash
 //	/keys/{id}/revoke      the same, with more behind it
 //	/assets/{}             the same, without a name
-//	/docs/{...}            whatever comes behind /docs/, and /docs itself
+//	/docs/{...}            /docs and every path below
 //	/sessions/{session...} the same, with a name
 //	{...}                  every path
 //
 // Text at the end of a pattern is not empty: a path with a slash at its end is
-// another path. A log shows what stands for a placeholder only where the
-// placeholder has a name, and then only if it has the form of an id.
+// another path. A log shows the text at a placeholder only if the
+// placeholder has a name and the text has the form of an id.
 type Route struct {
 	// Methods are those that the route serves, in the order in which Allow
 	// names them. A route without methods serves nothing: it gives a label to
@@ -41,8 +41,8 @@ type Route struct {
 	// MaxURL is the maximum number of bytes of path and query together. Zero: MaxURL, the constant.
 	MaxURL int
 
-	// Whole says that a request is carried out to its end, even if the caller does not wait for it. It is for
-	// what must be sent once: who clicks twice leaves the first request.
+	// Whole means that a request is carried out to its end, even if the caller does not wait for it. It is
+	// for a step that must be sent once: a browser drops the first request if its user clicks twice.
 	Whole bool
 
 	// Waits means that a host may hold a request that prefers to wait (RFC 7240) while the response is 304,
@@ -161,7 +161,7 @@ func Placeholder(pattern string) (before, name, after string) {
 	return before, strings.TrimSuffix(name, "..."), after
 }
 
-// LargerThan says that a body is too large for a route with this limit.
+// LargerThan means that a body is too large for a route with this limit.
 func LargerThan(limit int) string {
 	return "The body is larger than " + strconv.Itoa(limit>>10) + " KiB."
 }

@@ -28,7 +28,7 @@
 // testdata/signature_vectors.json. For each request that file names the step at which a receiver must
 // reject it.
 //
-// # What a receiver can rely on
+// # Guarantees for a receiver
 //
 // An event is posted once, unless an attempt fails, for example by a lost response, a time-out, or a crash on
 // either side. Then it is posted again, so deduplicate by IdempotencyKey. Every attempt of an event has the
@@ -45,7 +45,7 @@
 //
 // Later releases may add fields to events under the same SchemaVersion. Ignore unknown fields.
 //
-// # What it does not do
+// # Limits
 //
 // Verify keeps no record of requests. If the same request is sent again within the tolerance, it
 // verifies again. Deduplication makes that harmless.

@@ -136,7 +136,7 @@ func NewID(random io.Reader) string {
 	return "evt_" + id
 }
 
-// Started says that a session was durably created and accepted for provider initiation. It does not
+// Started means that a session was durably created and accepted for provider initiation. It does not
 // promise that a browser ever got there.
 func Started(h Head, expiresAt time.Time) Event {
 	return h.event(TypeStarted, Data{Status: StatusStarted, ExpiresAt: written(expiresAt)})
@@ -153,7 +153,7 @@ func Completed(h Head, level string, challengeAge int, user, state *string) Even
 	})
 }
 
-// Failed says that a session finally failed. message is FailureMessage(code) unless there is a better
+// Failed means that a session finally failed. message is FailureMessage(code) unless there is a better
 // one. user and state are as in Completed.
 func Failed(h Head, code, message string, user, state *string) Event {
 	return h.event(TypeFailed, Data{
@@ -164,12 +164,12 @@ func Failed(h Head, code, message string, user, state *string) Event {
 	})
 }
 
-// Expired says that a session ended without an outcome.
+// Expired means that a session ended without an outcome.
 func Expired(h Head, expiresAt time.Time) Event {
 	return h.event(TypeExpired, Data{Status: StatusExpired, ExpiresAt: written(expiresAt)})
 }
 
-// Failing says that no event of an integration was delivered since that time. h has no session.
+// Failing means that no event of an integration was delivered since that time. h has no session.
 func Failing(h Head, since time.Time) Event {
 	e := h.event(TypeFailing, Data{Status: StatusFailing, Since: written(since)})
 	e.IdempotencyKey = e.IntegrationID + ":" + TypeFailing + ":" + e.CreatedAt

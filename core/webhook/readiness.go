@@ -140,7 +140,7 @@ func alterEnd(s, a, b string) string {
 }
 
 // Judge returns whether the receiver is ready. If it is not, it also returns one sentence for each probe that
-// failed: its name, the result, and what to correct. A probe fails if it has no result or any wrong one.
+// failed: its name, the result, and the fix. A probe fails if it has no result or any wrong one.
 //
 // If several probes had no response for the same reason, one sentence lists them all. It has no advice for
 // the receiver, which may never have received them. If the good probe had no response, the probes that were

@@ -20,7 +20,7 @@ const (
 	WASM   = "wasm"
 )
 
-// ErrNoUsage says that the core keeps no usage, because it is a module of an earlier release.
+// ErrNoUsage means that the core keeps no usage, because it is a module of an earlier release.
 var ErrNoUsage = errors.New("engine: this module keeps no usage")
 
 // Engine runs the core. Its methods may be called concurrently.

@@ -237,7 +237,7 @@ func (s *Store) confirm(ctx context.Context, pipe redis.Pipeliner, base string) 
 }
 
 // confirmed returns the reply to a commit after the wait for replicas. A conflict waits as well: its item may
-// be what the caller wrote with a first try, or the record of an earlier response.
+// be from the caller's own first try, or the record of an earlier response.
 func (s *Store) confirmed(r request, reply any, err error, c confirmation) (any, error) {
 	if err != nil {
 		return reply, err

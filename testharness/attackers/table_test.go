@@ -158,7 +158,7 @@ func (f foothold) sentences() string {
 // document returns ATTACKERS.md.
 func document() []byte {
 	var b bytes.Buffer
-	b.WriteString(`# What one foothold is worth
+	b.WriteString(`# Attackers by foothold
 
 This file is generated from the tables of this package by ` + "`go generate`: edit those. " +
 		"A test tries each row: here, against a" + `

@@ -69,7 +69,7 @@ func TestDeployTable_NamesTests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, table, _ := strings.Cut(string(text), "\n# What proves it\n")
+	_, table, _ := strings.Cut(string(text), "\n# Tests\n")
 	_, table, _ = strings.Cut(table, "\n|---|---|\n")
 	tests := proof.In("../..", "edge/deploy")
 	rows := strings.Split(strings.TrimSpace(table), "\n")

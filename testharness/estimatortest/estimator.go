@@ -29,7 +29,7 @@ import (
 )
 
 // Where the profiles are served. For the profile plain, the setting url ends in PlainPath. For yoti it ends
-// in YotiPath, and requests go to what lies below.
+// in YotiPath, and requests go to paths below it.
 const (
 	PlainPath = "/estimate"
 	YotiPath  = "/ai/v1"
@@ -45,7 +45,7 @@ type Config struct {
 	SDKID string
 	Key   *rsa.PublicKey
 
-	// Millis says that timestamps are in milliseconds. False: in seconds.
+	// Millis means that timestamps are in milliseconds. False: in seconds.
 	Millis bool
 
 	// Now is the estimator's clock. Nil: time.Now.

@@ -26,7 +26,7 @@ func Serve(t testingTB, c Config) (e *Estimator, baseURL string) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = server.Serve(listener) // it says that the server was closed
+		_ = server.Serve(listener) // it means that the server was closed
 	}()
 	t.Cleanup(func() {
 		_ = server.Close()

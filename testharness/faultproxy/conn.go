@@ -76,7 +76,7 @@ func (c *conn) pump(from, to net.Conn, forward func(to net.Conn, b []byte) bool)
 	}
 }
 
-// request takes what the client sent.
+// request handles bytes from the client.
 func (c *conn) request(to net.Conn, b []byte) bool {
 	f := Fault(c.fault.Load())
 	if !c.hangs() && c.answered.CompareAndSwap(true, false) {
@@ -96,7 +96,7 @@ func (c *conn) request(to net.Conn, b []byte) bool {
 	return c.write(to, b, f)
 }
 
-// reply takes what the server sent.
+// reply handles bytes from the server.
 func (c *conn) reply(to net.Conn, b []byte) bool {
 	switch f := Fault(c.fault.Load()); f {
 	case DropReply:

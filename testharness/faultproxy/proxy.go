@@ -15,7 +15,7 @@ import (
 // Config of a Proxy. The zero value forwards.
 type Config struct {
 	Seed uint64 // see Seed
-	Odds Odds   // what On begins with
+	Odds Odds   // the first value of On
 
 	// Delay is how long Delay takes. Zero: 20 ms.
 	Delay time.Duration

@@ -14,7 +14,7 @@
 //	I6   one terminal event for each session; completion racing expiry has one winner
 //	I7   verification.expired never before its 10 minutes, and soon after
 //	I8   attempts and backoff keep to the schedule
-//	I9   a dead endpoint adds nothing to what the others wait
+//	I9   a dead endpoint adds nothing to the waiting time of others
 //	I10  all effects end within 30 s of the store's return, with no restart
 //	I11  the store's own errors use up no attempt
 //	I12  a rotation of the key ring fails no request and loses no event
@@ -25,7 +25,7 @@
 //	I16  a result or passkey never counts for more than its verdict, and only while
 //	     its trust remains
 //
-// # Which test proves what
+// # Tests of each invariant
 //
 // Every test under load (TestFaultsOf…) ends in an audit of I1 to I7, I10 and
 // I11. Each of them is a subtest of that name:
@@ -78,7 +78,7 @@
 //	     core/internal/hosted: TestPendingResponse_ChangedMeanwhile, TestHandOff_ChangedMeanwhile,
 //	                  TestPasskey_ChangedMeanwhile  each change alone
 //
-// # What a clock that jumps does
+// # Clocks that jump
 //
 // Verge uses its own clock. When the clock is set 10 minutes ahead, every younger session ends immediately,
 // and every waiting event is retried immediately. Every lease ends, too, so an attempt in flight can be

@@ -16,8 +16,8 @@ import "testing"
 type entry struct {
 	Package string // that the test is in, below the module's root
 	Test    string // its function
-	Only    string // what only the long run covers
-	Short   string // what the short run does instead
+	Only    string // the cases of the long run only
+	Short   string // the cases of the short run instead
 }
 
 // Run reports whether this is the long run. The name is the test's name in its entry.

@@ -108,8 +108,8 @@ func (p *Provider) didDocument() map[string]any {
 	return map[string]any{"id": did, "assertionMethod": methods}
 }
 
-// Key returns the key that signs with an algorithm, and its id, so that a test can forge what the provider
-// would never sign.
+// Key returns the key that signs with an algorithm, and its id, so that a test can forge tokens that
+// the provider would never sign.
 func (p *Provider) Key(algorithm string) (id string, private crypto.Signer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

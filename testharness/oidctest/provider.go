@@ -195,7 +195,7 @@ func (p *Provider) AccessTokens(f func() string) {
 	p.newAccess = f
 }
 
-// Compress has the provider send every body as gzip, whatever the request accepts.
+// Compress has the provider send every body as gzip, even if the request does not accept it.
 func (p *Provider) Compress() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -30,8 +30,8 @@ type Server struct {
 	Root *x509.Certificate
 }
 
-// Start serves a provider by http for the time of a test. Its issuer is its address, whatever the
-// configuration says.
+// Start serves a provider by http for the time of a test. Its issuer is its address, and not that
+// of the configuration.
 func Start(t testingTB, c Config) *Server {
 	t.Helper()
 	return start(t, c, "http", nil)

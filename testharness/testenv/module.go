@@ -56,7 +56,7 @@ func overlayKinds(dir, kind string) (string, error) {
 	const imports, all = "import (\n", "All = []method.Kind{\n"
 	text := string(source)
 	if strings.Count(text, imports) != 1 || strings.Count(text, all) != 1 {
-		return "", fmt.Errorf("kit: %s is not written as this knows it", list)
+		return "", fmt.Errorf("testenv: %s has an unknown format", list)
 	}
 	text = strings.Replace(text, imports, imports+strconv.Quote(kind)+"\n", 1)
 	text = strings.Replace(text, all, all+path.Base(kind)+".Kind,\n", 1)
@@ -75,7 +75,7 @@ func Build(t testing.TB, pkg string) []byte {
 	return built(t, pkg, func() ([]byte, error) { return build(pkg) })
 }
 
-// built returns what make makes, and remembers it by its name.
+// built returns the result of make, which it calls once for each name.
 func built(t testing.TB, name string, make func() ([]byte, error)) []byte {
 	t.Helper()
 	built, _ := modules.LoadOrStore(name, sync.OnceValues(make))

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	memory = "/dev/shm" // what a test writes there costs no access to a disk
+	memory = "/dev/shm" // in memory, so writes cost no access to a disk
 	enough = 1 << 30    // bytes; in a container there may be only 64 MB
 
 	// held is the name of a file in each such directory. The process that created the directory holds a lock
@@ -23,7 +23,7 @@ const (
 // locks are the files that this process has locked. Go would close, and so unlock, a file without references.
 var locks sync.Map
 
-// swept removes once what earlier processes have left.
+// swept removes the files of earlier processes, once.
 var swept sync.Once
 
 // Scratch creates a directory for the data of a server under test: in memory, if there is enough of it.

@@ -23,7 +23,7 @@ import (
 
 var message = []byte("head.claims")
 
-// Run tests that verify verifies what host.VerifyFunc promises, and returns an error for everything else.
+// Run tests that verify verifies the algorithms of host.VerifyFunc, and returns an error for any other.
 func Run(t *testing.T, verify host.VerifyFunc) {
 	t.Helper()
 	keys := newKeys(t)
@@ -78,7 +78,7 @@ func newKeys(t *testing.T) keys {
 	}
 	add("Ed25519", private, public)
 	add("RSA", wide, wide.Public())
-	// WebCrypto tells the size of a key in bytes.
+	// WebCrypto returns the size of a key in bytes.
 	add("RSA of 2,040 bits", nil, &rsa.PublicKey{N: modulus(2040), E: 65537})
 	add("RSA of 8,200 bits", nil, &rsa.PublicKey{N: modulus(8200), E: 65537})
 	add("X25519", nil, exchange.PublicKey())

@@ -155,7 +155,7 @@ func (w *Wallet) Reader(origin string, data []byte) (*x509.Certificate, error) {
 		EncryptionInfo: request.EncryptionInfo})
 }
 
-var errRequest = errors.New("it is not what ISO/IEC 18013-7, Annex C asks for")
+var errRequest = errors.New("it does not conform to ISO/IEC 18013-7, Annex C")
 
 // deviceRequest is a request for elements of one namespace of one document.
 type deviceRequest struct {

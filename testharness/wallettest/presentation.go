@@ -91,8 +91,8 @@ type Presentation struct {
 	// SDJWT is set if the document is in the format dc+sd-jwt. Token writes it then, and not Response.
 	SDJWT *SDJWT
 
-	// Edit changes a part before it is hashed, signed or put into the next larger one. It returns what takes
-	// the part's place. Nil: nothing changes.
+	// Edit changes a part before it is hashed, signed or put into the next larger one. It returns the
+	// new part. Nil: no changes.
 	Edit func(part Part, i cbor.Item) cbor.Item
 
 	random io.Reader // the wallet's; nil: crypto/rand
@@ -108,7 +108,7 @@ const (
 	PartMSO             Part = "object" // the mobile security object
 	PartIssuerProtected Part = "issuer protected"
 	PartIssuerAuth      Part = "issuer auth"
-	PartAuthentication  Part = "device authentication" // what the wallet signs
+	PartAuthentication  Part = "device authentication" // the input of the wallet's signature
 	PartDeviceProtected Part = "device protected"
 	PartDeviceAuth      Part = "device auth" // the map with deviceSignature
 	PartDocument        Part = "document"

@@ -124,8 +124,8 @@ func (z ZKResponse) encode() []byte {
 	).Raw()
 }
 
-// zkOffered returns the circuits in the requestInfo of an ItemsRequest. required says that the wallet may not
-// send the document itself.
+// zkOffered returns the circuits in the requestInfo of an ItemsRequest. required means that the wallet may
+// not send the document itself.
 func zkOffered(items cbor.Item) (offered []Circuit, required bool) {
 	request := items.Member("requestInfo").Member("zkRequest")
 	systems, _ := request.Member("systemSpecs").List()

@@ -40,7 +40,7 @@ type Wallet struct {
 	// Services are the keys of services that have a DID, by their DID URLs.
 	Services map[string]*ecdsa.PublicKey
 
-	// TextToken says that it encrypts the JSON of a vp_token as a text, as the Swiss wallet does.
+	// TextToken means that it encrypts the JSON of a vp_token as a text, as the Swiss wallet does.
 	TextToken bool
 
 	// Prove, if not nil, proves elements of a document in zero knowledge. Where a request offers circuits,
@@ -48,17 +48,17 @@ type Wallet struct {
 	Prove     func(ProofTask) ([]byte, error)
 	EditProof func(*ZKResponse)
 
-	// LabelProof says that its proofs name the circuit by the wallet's own label, as Multipaz does, and not
+	// LabelProof means that its proofs name the circuit by the wallet's own label, as Multipaz does, and not
 	// by the id in the request.
 	LabelProof bool
 
-	// Compress says that it compresses encrypted responses by OpenID4VP, as Multipaz does with proofs.
+	// Compress means that it compresses encrypted responses by OpenID4VP, as Multipaz does with proofs.
 	Compress bool
 
-	// OnlyGet says that it fetches requests by GET, whatever the link says.
+	// OnlyGet means that it fetches requests by GET, even if the link names POST.
 	OnlyGet bool
 
-	// Client sends what the wallet sends. It should follow no redirects. Nil: one that follows none.
+	// Client sends the wallet's requests. It should follow no redirects. Nil: one that follows none.
 	Client *http.Client
 
 	// Now is the clock. Nil: time.Now.
@@ -115,7 +115,7 @@ type Reply struct {
 	RedirectURI string
 }
 
-// Answer opens a link, presents what is asked for, and sends it.
+// Answer opens a link, and sends a presentation of the requested elements.
 func (w *Wallet) Answer(ctx context.Context, link string, changes ...func(*Presentation)) (Reply, error) {
 	r, err := w.Open(ctx, link)
 	if err != nil {
@@ -128,7 +128,7 @@ func (w *Wallet) Answer(ctx context.Context, link string, changes ...func(*Prese
 	return w.Send(ctx, m)
 }
 
-// Decline opens a link and says that the user does not want to answer.
+// Decline opens a link and responds that the user declined.
 func (w *Wallet) Decline(ctx context.Context, link string) (Reply, error) {
 	r, err := w.Open(ctx, link)
 	if err != nil {
@@ -137,8 +137,8 @@ func (w *Wallet) Decline(ctx context.Context, link string) (Reply, error) {
 	return w.Send(ctx, Message{r.ResponseURI, url.Values{"error": {"access_denied"}, "state": {r.State}}})
 }
 
-// Presentation returns what answers a session, before anything is signed. The document was issued the day
-// before, and is good for 90 days.
+// Presentation returns the unsigned response to a session. The document was issued the day before, and is
+// valid for 90 days.
 func (w *Wallet) Presentation(
 	s Session, docType, namespace string, elements []string,
 ) (*Presentation, error) {
@@ -267,7 +267,7 @@ func (w *Wallet) respond(
 	return response, p.Session.Transcript(), err
 }
 
-// Send posts a message. Whatever the service answers is no error.
+// Send posts a message. Every response is a Reply, including those with an error status.
 func (w *Wallet) Send(ctx context.Context, m Message) (Reply, error) {
 	post, err := http.NewRequestWithContext(ctx, http.MethodPost, m.URL, strings.NewReader(m.Form.Encode()))
 	if err != nil {

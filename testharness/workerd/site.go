@@ -52,7 +52,7 @@ type Site struct {
 
 	server *Server
 	t      testing.TB
-	made   map[string]any // what make sends
+	made   map[string]any // the message that make sends
 	client *http.Client
 
 	entering entering
@@ -140,8 +140,8 @@ func (s *Site) post(what string, body []byte) []byte {
 	return s.must(s.server.control(context.Background(), "POST", s.ID+"/"+what, body))
 }
 
-// Client sends every request to this site, whatever host its URL names, so also
-// requests for the test's own BaseURL. It follows no redirect. Its Transport may be
+// Client sends every request to this site, for any host of its URL, including
+// the test's own BaseURL. It follows no redirect. Its Transport may be
 // wrapped in another one.
 func (s *Site) Client() *http.Client { return s.client }
 
@@ -237,7 +237,7 @@ func (s *Site) RunDue(ctx context.Context) (next time.Time, err error) {
 
 // Entry submits an entry to the site's guest and returns its result. If Config
 // has a Store, the end of ctx also ends the calls to it, as it does in a host that
-// cancels. The guest decides what it answers then.
+// cancels. The guest decides on its response then.
 func (s *Site) Entry(ctx context.Context, e abi.Entry, message []byte) ([]byte, error) {
 	if ctx.Done() != nil && s.entering.here {
 		defer s.entering.begin(ctx)()
@@ -288,7 +288,7 @@ func (s *Site) Counts() map[string]int {
 	return counts
 }
 
-// RecordUsage has the site's isolate record what it has counted as usage.
+// RecordUsage has the site's isolate record its counts of usage.
 func (s *Site) RecordUsage() error {
 	s.mu.Lock()
 	for n := range 8 { // so that Close removes them

@@ -39,7 +39,7 @@ import (
 	"github.com/verge-id/verge/wasm/settings"
 )
 
-// Options change what Start runs. The zero value works, and so does nil.
+// Options are the options of Start. The zero value works, and so does nil.
 type Options struct {
 	// Other is a module that sites can name instead of Verge's. Nil: no other module.
 	Other []byte
@@ -125,7 +125,7 @@ func Start(t testing.TB, o *Options) *Server {
 }
 
 // Shared is the workerd that the tests of this process share. It ends
-// with the process, and so does what it kept.
+// with the process, as does its storage.
 func Shared(t testing.TB) *Server {
 	t.Helper()
 	program := testenv.Program(t, "workerd")
@@ -480,7 +480,7 @@ func (s *Server) Redeploy(t testing.TB, change func(*Worker)) {
 	}
 }
 
-// Client sends every request to the server, whatever host its URL names, as a
+// Client sends every request to the server, for any host of its URL, as a
 // proxy would that ends TLS in front of it. It follows no redirect.
 func (s *Server) Client() *http.Client { return s.client }
 
@@ -501,7 +501,7 @@ func (s *Server) ClientOf(isolate int) *http.Client {
 type transport struct {
 	*http.Transport
 	server *Server
-	site   string // "": the host says it
+	site   string // "": the site of the host
 }
 
 // RoundTrip implements http.RoundTripper.

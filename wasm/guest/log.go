@@ -9,7 +9,7 @@ import (
 	"github.com/verge-id/verge/wasm/abi"
 )
 
-// logger passes records to the host, which knows the time and the destination.
+// logger passes records to the host, which adds the time and has the destination.
 type logger struct {
 	*guest
 	level slog.Level

@@ -329,7 +329,7 @@ func (d *document) field(name string, schema node) field {
 		f.Values = []string{fmt.Sprint(v)}
 	} else {
 		for _, v := range list(schema, "enum") {
-			if v != nil { // the type says that already
+			if v != nil { // the type implies it
 				f.Values = append(f.Values, fmt.Sprint(v))
 			}
 		}

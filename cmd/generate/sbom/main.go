@@ -30,7 +30,7 @@ func main() {
 	}
 }
 
-// run notes in said which modules the document names no license for.
+// run lists in said the modules for which the document names no license.
 func run(args []string, said io.Writer) error {
 	if len(args) != 2 {
 		return errors.New("usage: sbom BINARY DOCUMENT, in the source that the binary was built from")

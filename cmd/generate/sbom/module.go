@@ -42,8 +42,8 @@ func packageURL(m module) string {
 	return purl + "@" + url.QueryEscape(m.version) // a "+" of a version is written %2B
 }
 
-// goVersion returns the version of Go that built a binary, such as 1.26.1. What follows a space are
-// experiments.
+// goVersion returns the version of Go that built a binary, such as 1.26.1, without the experiments after a
+// space.
 func goVersion(info *debug.BuildInfo) string {
 	version, _, _ := strings.Cut(info.GoVersion, " ")
 	return strings.TrimPrefix(version, "go")

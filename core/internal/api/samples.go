@@ -25,7 +25,7 @@ type Caller struct {
 	Callback    string // an address that the integration allows
 }
 
-// sampleValues returns what replaces the names in a sample.
+// sampleValues returns the values for the names in a sample.
 func sampleValues(baseURL string, c Caller) *strings.Replacer {
 	pairs := []string{"BASE_URL", baseURL}
 	if c.Integration != "" {

@@ -443,7 +443,7 @@ func (w *fixture) start(id string, partition session.Partition) lifecycle.Sessio
 
 func (w *fixture) fire(s lifecycle.Session, attempt int, trigger session.Trigger, step session.Step) {
 	w.t.Helper()
-	_, err := w.sessions.Fire(ctx, s, lifecycle.Step{Trigger: trigger, Attempt: attempt, What: step})
+	_, err := w.sessions.Fire(ctx, s, lifecycle.Step{Trigger: trigger, Attempt: attempt, Entry: step})
 	coretest.Must(w.t, err)
 }
 

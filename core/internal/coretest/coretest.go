@@ -1,4 +1,4 @@
-// Package coretest has what the tests of the core's packages share.
+// Package coretest has the shared parts of the tests of the core's packages.
 package coretest
 
 import (

@@ -2,9 +2,9 @@ package fetchcache
 
 import "sync"
 
-// Shelf is a bounded set of documents, by name. It forgets the documents that were not used for longest.
+// Shelf is a bounded set of documents, by name. It drops the least recently used documents.
 type Shelf[T any] struct {
-	// Most is the maximum number of documents, and Bytes that of what Size returns for all of them.
+	// Most is the maximum number of documents, and Bytes the maximum sum of their Size.
 	Most, Bytes int
 	Size        func(T) int
 
@@ -38,8 +38,8 @@ func (s *Shelf[T]) Document(name string) *Document[T] {
 	return &d.Document
 }
 
-// exceeds reports whether the shelf has more than it may. The document that is in use stays, whatever its
-// size.
+// exceeds reports whether the shelf has more than it may. The document that is in use stays, even if
+// it is too large.
 func (s *Shelf[T]) exceeds() bool {
 	bytes := 0
 	for _, d := range s.named {

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// errParameter says that a parameter that Verge uses occurs more than once or cannot be decoded. It does not
+// errParameter means that a parameter that Verge uses occurs more than once or cannot be decoded. It does not
 // name the parameter, whose value may be a secret.
 var errParameter = errors.New("formdata: a parameter occurs twice or is badly encoded")
 

@@ -149,7 +149,7 @@ func (v *visit) commit(m method.Opened, s token.StepClaims, text string, d metho
 func (v *visit) fire(m method.Opened, step lifecycle.Step, text string, why method.Reason) page {
 	cancelled := step.Trigger == session.Cancelled
 	if cancelled {
-		v.stepEnded(step.What, nil)
+		v.stepEnded(step.Entry, nil)
 	}
 	r, err := v.Lifecycle.Fire(v.ctx, v.session, step)
 	if err != nil {

@@ -54,7 +54,7 @@ func (v *visit) decide(m method.Opened, s token.StepClaims, d method.Decision) e
 	case v.phone != nil:
 		return effect{bring: true}
 	}
-	step := lifecycle.Step{Trigger: trigger, Attempt: s.Attempt, What: whatOf(m.Name, d),
+	step := lifecycle.Step{Trigger: trigger, Attempt: s.Attempt, Entry: entryOf(m.Name, d),
 		Estimated: d.Basis.ChallengeAge}
 	if s.Handle != "" {
 		step.Browser = session.Proof(s.Handle)
@@ -65,8 +65,8 @@ func (v *visit) decide(m method.Opened, s token.StepClaims, d method.Decision) e
 	return effect{fire: &step}
 }
 
-// whatOf returns a decision for the log and the record.
-func whatOf(name string, d method.Decision) session.Step {
+// entryOf returns a decision for the log and the record.
+func entryOf(name string, d method.Decision) session.Step {
 	result, reason := d.Result()
 	return session.Step{Method: name, Result: result, Reason: reason, Setting: d.Setting, Detail: d.Detail}
 }

@@ -25,7 +25,7 @@ func TestDecide(t *testing.T) {
 	left.Method, left.Handle, left.Leave = "bank", "new", "https://other"
 	fires := func(trigger session.Trigger, result string) effect {
 		return effect{fire: &lifecycle.Step{Trigger: trigger, Attempt: 1, Browser: session.Proof("h"),
-			What: session.Step{Method: "bank", Result: result, Reason: result}}}
+			Entry: session.Step{Method: "bank", Result: result, Reason: result}}}
 	}
 	for _, c := range []struct {
 		name  string

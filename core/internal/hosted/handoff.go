@@ -175,7 +175,7 @@ func (h *Hosted) take(ctx context.Context, req *web.Request, handle, device stri
 // there.
 func (v *visit) bring(m method.Opened, d method.Decision) page {
 	if d.Verdict == method.Cancelled {
-		v.stepEnded(whatOf(m.Name, d), nil)
+		v.stepEnded(entryOf(m.Name, d), nil)
 		return v.seeOther(v.url(shownParam, shownCancelled))
 	}
 	err := v.Lifecycle.Bring(v.ctx, *v.phone, d, token.At(v.session.ID.Expires()))

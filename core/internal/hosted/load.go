@@ -128,7 +128,7 @@ func (v *visit) settle() error {
 	v.brought = d.Reason
 	trigger, _ := triggerOf(d.Verdict)
 	step := lifecycle.Step{Trigger: trigger, Attempt: brought.Attempt,
-		What: whatOf(brought.Method, d)}
+		Entry: entryOf(brought.Method, d)}
 	if _, err := v.Lifecycle.Fire(v.ctx, v.session, step); err != nil {
 		return err
 	}

@@ -34,7 +34,7 @@ import (
 const (
 	toUse    = passkey.Name             // a step that a passkey completes
 	toEnrol  = passkey.Name + "/enrol"  // a passkey is created from the proof of a session
-	toLook   = passkey.Name + "/look"   // at what is kept of it, outside of any session
+	toLook   = passkey.Name + "/look"   // the page about a passkey's data, outside of any session
 	toDelete = passkey.Name + "/delete" // the record that State names
 )
 
@@ -172,7 +172,7 @@ func (v *visit) usePasskey(form url.Values) page {
 		v.session,
 		lifecycle.Step{Trigger: session.Succeeded, Attempt: s.Attempt,
 			Browser: session.Proof(s.Handle), Proven: verdict.Basis{Method: passkey.Name},
-			What:      whatOf(passkey.Name, method.Decision{Verdict: method.Approved}),
+			Entry:     entryOf(passkey.Name, method.Decision{Verdict: method.Approved}),
 			Estimated: record.Proof.ChallengeAge},
 	)
 	if err != nil {

@@ -134,7 +134,7 @@ func TestAsked_AttemptFailed(t *testing.T) {
 		for n := range c.attempts {
 			_, err = w.Lifecycle.Fire(ctx, lifecycle.Session{ID: id, Text: claims.Session,
 				Integration: &integration.Integration{ID: testUUID}}, lifecycle.Step{
-				Trigger: session.AttemptFailed, Attempt: n, What: session.Step{At: w.Clock.Now(),
+				Trigger: session.AttemptFailed, Attempt: n, Entry: session.Step{At: w.Clock.Now(),
 					Method: c.method, Result: host.MethodAttemptFailed, Reason: string(method.NoFace)}})
 			coretest.Must(t, err)
 		}

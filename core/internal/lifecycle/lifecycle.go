@@ -165,8 +165,9 @@ type Step struct {
 	// Estimated is the age that an estimate was compared with, if one completes the session. 0: none does.
 	Estimated int
 
-	// What is the step with its method and reason. The record keeps it unless the step completes the session.
-	What session.Step
+	// Entry is the step with its method and reason. The record keeps it unless the step completes the
+	// session.
+	Entry session.Step
 }
 
 // Fire applies a step. It returns the record that is valid afterwards, even if another caller wrote it. If
@@ -233,12 +234,12 @@ func (l *Lifecycle) fire(ctx context.Context, s Session, step Step, held []kv.He
 					next.Age = min(next.Age, e)
 				}
 			}
-		} else if step.What.Method != "" {
-			step.What.At = now
-			next, _ = next.With(step.What)
+		} else if step.Entry.Method != "" {
+			step.Entry.At = now
+			next, _ = next.With(step.Entry)
 		}
 		tx := kv.Tx{Partition: s.ID.Partition.Name(), Held: held}
-		if err := l.addOutcome(&tx, s, next, version, step.What.Method); err != nil {
+		if err := l.addOutcome(&tx, s, next, version, step.Entry.Method); err != nil {
 			return session.Record{}, false, err
 		}
 		for _, p := range r.Pending() { // they end with the attempt
@@ -256,9 +257,9 @@ func (l *Lifecycle) fire(ctx context.Context, s Session, step Step, held []kv.He
 				if next.State != session.Expired {
 					l.countEnd(s, next)
 				}
-				l.logEnd(ctx, s, next, step.What)
+				l.logEnd(ctx, s, next, step.Entry)
 			} else {
-				l.LogStep(ctx, s, step.What, nil)
+				l.LogStep(ctx, s, step.Entry, nil)
 			}
 			return next, true, nil
 		case errors.As(err, &conflict) && len(conflict.Lost) > 0:

@@ -118,18 +118,18 @@ func TestSessionEnded_Line(t *testing.T) {
 		}, "method=bank reason=timeout integration", 1},
 		{"contract 48: completed", func(w *fixture, s Session) error {
 			_, err := w.Fire(ctx, s, Step{Trigger: session.Succeeded,
-				What: session.Step{Method: "bank", Result: host.MethodApproved}})
+				Entry: session.Step{Method: "bank", Result: host.MethodApproved}})
 			return err
 		}, "method=bank integration", 0},
 		{"contract 48: rejected", func(w *fixture, s Session) error {
 			_, err := w.Fire(ctx, s, Step{Trigger: session.Rejected,
-				What: what(host.MethodRejected, "rejected")})
+				Entry: what(host.MethodRejected, "rejected")})
 			return err
 		}, "method=bank reason=rejected setting=proof.claim detail=age integration", 1},
 		{"contract 48: the last attempt", func(w *fixture, s Session) error {
 			w.Attempts = 1
 			_, err := w.Fire(ctx, s, Step{Trigger: session.AttemptFailed,
-				What: what(host.MethodAttemptFailed, "unconfirmed")})
+				Entry: what(host.MethodAttemptFailed, "unconfirmed")})
 			return err
 		}, "method=bank reason=unconfirmed setting=proof.claim detail=age integration", 1},
 		{"contract 48: expired after a step that failed", func(w *fixture, s Session) error {

@@ -55,7 +55,7 @@ func ListedAnchor(der []byte) (Anchor, bool) {
 	return Anchor{c}, true
 }
 
-// unusable says by the reason of checkAuthority what is wrong with an anchor.
+// unusable maps the reason of checkAuthority to a text about the anchor.
 var unusable = map[string]string{
 	badCertKey:   "its key must be ECDSA on P-256, P-384 or P-521",
 	badExtension: "it has name constraints, or an unsupported critical extension",

@@ -18,7 +18,7 @@
 // OpenJWE opens a response by direct_post.jwt, and OpenHPKE a response by org-iso-mdoc. The plaintext is a
 // DeviceResponse, and Verify returns its proof.
 //
-// # What is trusted
+// # Trust
 //
 // Only the trust anchors and the keys of issuers' DIDs are trusted. ParseAnchors and ParseIssuerKeys read
 // them from the operator's files, and ListedAnchor reads an anchor from a certificate of a trusted list. A

@@ -8,7 +8,7 @@ import (
 	"github.com/verge-id/verge/core/internal/signature"
 )
 
-// securityObject is a MobileSecurityObject (ISO/IEC 18013-5, 9.1.2.4): what the issuer signs.
+// securityObject is a MobileSecurityObject (ISO/IEC 18013-5, 9.1.2.4), which the issuer signs.
 type securityObject struct {
 	docType                       string
 	hash                          func([]byte) []byte

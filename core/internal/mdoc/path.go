@@ -15,8 +15,8 @@ import (
 	"github.com/verge-id/verge/core/internal/signature"
 )
 
-// crypto/x509 could build the path. But it can also read the system's roots, and then a guest imports what
-// that takes. The paths of mobile documents are short, and have none of what makes paths hard.
+// crypto/x509 could build the path. But it can also read the system's roots, and the code for that would be
+// in the guest. The paths of mobile documents are short, without the features that make paths hard.
 
 // maxVerified is the maximum number of signatures that are verified for one response: the issuer's, the
 // device's, and those of the path.
@@ -152,7 +152,7 @@ func (a Ask) checkSigner(c *x509.Certificate) (why string) {
 	return ""
 }
 
-// checkSignerUse returns why a certificate is not one of a document signer, whatever the time and the
+// checkSignerUse returns why a certificate is not one of a document signer, without a check of time and
 // purpose. "" if it is.
 func checkSignerUse(c *x509.Certificate) (why string) {
 	_, ok := publicKey(c)
@@ -192,7 +192,7 @@ func (a Ask) checkIssuer(c *x509.Certificate, below []*x509.Certificate) (why st
 	return ""
 }
 
-// checkAuthority returns why a certificate is not one of an authority, whatever the time. "" if it is.
+// checkAuthority returns why a certificate is not one of an authority, without a check of time. "" if it is.
 func checkAuthority(c *x509.Certificate) (why string) {
 	_, ok := publicKey(c)
 	switch {
@@ -275,13 +275,13 @@ func (a Ask) signedBy(
 // signature depends on no time and no setting, and everything else about a certificate is checked each time.
 // The zero value is empty. It may be used concurrently.
 //
-// It is not shared by all of a process, because a replay of a core asks its host what the core has asked.
+// It is not shared by all of a process, because a replay repeats all calls of a core to its host.
 type Issued struct {
 	mu   sync.Mutex
 	good map[[sha256.Size]byte]bool // by the digest of a key and a certificate with its signature
 }
 
-// maxIssued bounds what Issued holds. Only certificates below a trust anchor come into it.
+// maxIssued is the maximum number of entries of Issued. Only certificates below a trust anchor come into it.
 const maxIssued = 256
 
 // once calls check unless it has reported true for the same key and certificate before.

@@ -142,7 +142,7 @@ func (r *ReaderSignature) sign1() cbor.Item {
 		cbor.Bytes(r.Signature))
 }
 
-// EncryptionInfo returns what Annex C tells the wallet to encrypt with. public is on P-256.
+// EncryptionInfo returns the EncryptionInfo of Annex C, with nonce and key. public is on P-256.
 func EncryptionInfo(nonce []byte, public *ecdh.PublicKey) []byte {
 	x, y := coordinates(public)
 	key := cbor.Map(cbor.Pair{Key: cbor.Integer(keyType), Value: cbor.Integer(typeEC2)},

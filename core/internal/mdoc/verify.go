@@ -88,8 +88,8 @@ func (v Value) Date() (date time.Time, ok bool) {
 	return date, err == nil
 }
 
-// Verify decides what a DeviceResponse proves. An error is a *Rejection, or that of Ask.Verify, which could
-// not check a signature. Ask.Verify is called at most maxVerified times.
+// Verify verifies a DeviceResponse. An error is a *Rejection, or the error of Ask.Verify, which could not
+// check a signature. Ask.Verify is called at most maxVerified times.
 //
 // It checks, in this order:
 //
@@ -344,7 +344,7 @@ func (a Ask) verifyDevice(ctx context.Context, d document, o securityObject) err
 		return err
 	}
 	if !s.payload.Null() {
-		// it must be detached: what was signed is what we know, not what was sent
+		// it must be detached: the signature is over the transcript that we know, not over sent bytes
 		return rejected(badDeviceAuth)
 	}
 	if o.deviceAlgorithm != 0 && o.deviceAlgorithm != s.number {

@@ -146,9 +146,8 @@ func (d *ZKDocument) readElements(i cbor.Item) error {
 	return nil
 }
 
-// VerifyZK decides what a document with a zero-knowledge proof proves. An error is a *Rejection, or that of
-// the host, which could not check a signature or the proof. rejected is why the proof was rejected, for
-// logs.
+// VerifyZK verifies a document with a zero-knowledge proof. An error is a *Rejection, or the error of the
+// host, which could not check a signature or the proof. rejected is the reason of a rejected proof, for logs.
 //
 // It checks, in this order:
 //

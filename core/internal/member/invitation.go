@@ -21,7 +21,7 @@ const invitationLife = 24 * time.Hour
 type Invitation struct {
 	ID        string    `json:"id"` // inv_ and 16 hexadecimal digits of the secret's hash
 	Publisher string    `json:"publisher_id"`
-	Name      string    `json:"name"` // of the person, as the inviter knows it; may be empty
+	Name      string    `json:"name"` // of the person, by the inviter; may be empty
 	Role      Role      `json:"role"`
 	Created   time.Time `json:"created"`
 	Expires   time.Time `json:"expires"`

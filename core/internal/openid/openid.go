@@ -6,7 +6,7 @@
 // [Callback] and [Denied].
 //
 // There is no state of the provider's own: a request is sealed into the flow token, a code and an access
-// token are sealed, and the store knows the used code as it knows the used result token.
+// token are sealed, and the store marks a used code as it marks a used result token.
 //
 // Each guest carries this code, so one route serves all paths, and JSON whose values need no escape is
 // written as text.

@@ -19,7 +19,7 @@ import (
 // Exchange is one request to a receiver and its response, shown to the publisher that owns the receiver.
 type Exchange struct {
 	Attempt
-	Verdict delivery.Verdict // what the response means for an event
+	Verdict delivery.Verdict // the verdict on an event with that response
 	Words   string           // the verdict as text
 
 	Header map[string]string // of the request

@@ -55,8 +55,8 @@ type scope struct {
 // Size is the number of bytes that the list takes in memory.
 func (c *CRL) Size() int { return c.size }
 
-// Revoked reports whether a certificate is in the list, for whatever reason and since whatever date. It is
-// not ok if the list is not of this certificate.
+// Revoked reports whether a certificate is in the list, for any reason and date of the revocation. It is not
+// ok if the list is not of this certificate.
 func (c *CRL) Revoked(certificate *x509.Certificate) (revoked, ok bool) {
 	if certificate.IsCA && c.scope.users || !certificate.IsCA && c.scope.authorities {
 		return false, false

@@ -1,5 +1,5 @@
 // Package revocation reads lists of revoked documents and certificates. It is pure: a caller fetches the
-// lists, and passes them with the time and with mdoc.Lists, which knows who may sign them.
+// lists, and passes them with the time and with mdoc.Lists, which checks their signers.
 //
 //   - ReadStatusList reads a status list token (draft-ietf-oauth-status-list), as a JWT or as a CWT.
 //   - ReadCRL reads a certificate revocation list (RFC 5280).
@@ -19,7 +19,7 @@
 // A list has less than MaxSize bytes, and a status list at most 4 MiB when it is decompressed: 33 million
 // documents of one bit.
 //
-// # What is not done
+// # Limits
 //
 // Delta lists, indirect lists and lists of some reasons only are rejected. Identifier lists (ISO/IEC 18013-5,
 // second edition) are not read. Whether the certificate of a status list's signer was revoked is not checked.

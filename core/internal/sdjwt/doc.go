@@ -6,7 +6,7 @@
 // between them. Package mdoc has the trust anchors, the path of certificates and the reasons of rejections
 // that both formats share, and verifies the lists that a document refers to.
 //
-// # What is trusted
+// # Trust
 //
 // Keys of certificates (x5c) that lead to a trust anchor, and keys of DIDs that the operator has configured.
 // The kid of a token names such a key. Other keys of issuers, such as the keys at an address, are not looked

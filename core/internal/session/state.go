@@ -20,7 +20,7 @@ const (
 	Expired   State = webhook.StatusExpired
 )
 
-// Status is the state as reconcile names it (contract 20).
+// Status is the name of the state for reconcile (contract 20).
 func (s State) Status() string {
 	switch s {
 	case Completed:

@@ -59,8 +59,8 @@ func flatten(signature []byte, size int) (flat []byte, ok bool) {
 	return flat, len(content) == 0
 }
 
-// read returns the content of the first value, which must have that tag and a length below 256, and what
-// follows it. The longest signature, by P-521, has 139 bytes.
+// read returns the content of the first value, which must have that tag and a length below 256, and the
+// rest. The longest signature, by P-521, has 139 bytes.
 func read(tag byte, b []byte) (content, rest []byte, ok bool) {
 	if len(b) < 2 || b[0] != tag {
 		return nil, nil, false

@@ -230,7 +230,7 @@ func (s *scanner) array(depth int) error {
 	}
 }
 
-// more reads what follows a member or an element: a comma, or the closing bracket.
+// more reads the comma or the closing bracket after a member or an element.
 func (s *scanner) more(closing byte) (bool, error) {
 	switch s.peek() {
 	case ',':

@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// Writer writes one JSON object, member by member. The result is, byte for
-// byte, what encoding/json writes for a struct with these members. Use it for the
+// Writer writes one JSON object, member by member. The result equals, byte for
+// byte, the output of encoding/json for a struct with these members. Use it for the
 // few small objects that nearly every request writes, because reflection costs a
 // WASM guest as much as the rest of such an answer. Use encoding/json for all else.
 //

@@ -117,13 +117,13 @@ func GetBuffer(w io.Writer) (b *Buffer, existing bool) {
 	return &Buffer{bufio.NewWriter(w)}, false
 }
 
-// ReleaseBuffer writes out what is still buffered. The component that made the
+// ReleaseBuffer writes the rest of the buffer. The component that created the
 // buffer calls it, once.
 func ReleaseBuffer(b *Buffer) error { return b.b.Flush() }
 
 // EscapeString makes text safe between tags and inside quoted attributes (the
-// compiler quotes every attribute). It replaces what HTML cannot hold, NUL and
-// invalid UTF-8, because parsers treat these in different ways.
+// compiler quotes every attribute). It replaces NUL and invalid UTF-8, which HTML
+// cannot contain, because parsers treat these in different ways.
 func EscapeString(s string) string {
 	if !utf8.ValidString(s) || strings.IndexByte(s, 0) >= 0 {
 		s = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")

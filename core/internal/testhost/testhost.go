@@ -34,9 +34,9 @@ const (
 type Host struct {
 	host.Host
 	Store  *kvtest.Faulty // the KV
-	Memory *memory.Store  // what Store asks, if it does not fail
+	Memory *memory.Store  // the store behind Store
 	Clock  *kvtest.Clock
-	Ring   *token.Ring  // what Sealer is
+	Ring   *token.Ring  // the ring behind Sealer
 	Logged bytes.Buffer // in the text form of slog, without Debug
 }
 

@@ -1,5 +1,6 @@
-// Package timeline names items of the store by time, the latest first, and lists those of several partitions
-// in one order. It reads only what its caller takes, so a long list costs no more than a short one.
+// Package timeline names items of the store by time, the latest first, and lists the items of several
+// partitions in one order. It reads only items that its caller uses, so a long list costs no more than a
+// short one.
 package timeline
 
 import (

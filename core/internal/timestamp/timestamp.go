@@ -30,8 +30,8 @@ func Fits(t time.Time) bool {
 	return year >= 0 && year <= lastYear
 }
 
-// JSON returns what json.Marshal does, with every time.Time as Text has it. So the types of answers may have
-// those of stored records in them, whose times keep the form that the store has. It does not know the
+// JSON returns the result of json.Marshal, with every time.Time in the form of Text. So types of responses
+// may contain types of stored records, whose times keep the form that the store has. It does not know the
 // options omitzero and string, maps with other keys than strings, and types that marshal themselves with a
 // pointer.
 func JSON(v any) ([]byte, error) {

@@ -122,7 +122,7 @@ type purposeKeys struct {
 	aead       cipher.AEAD
 	associated []byte // data of the AEAD
 	header     []byte // of every JWS
-	input      []byte // the header, encoded, and a dot: the begin of what every JWS signs
+	input      []byte // the header, encoded, and a dot: the begin of the signed text of every JWS
 	jws        *macer
 	mac        *macer
 	prefix     []byte // of every message with a MAC

@@ -158,7 +158,7 @@ func appendDelta(out []byte, delta, bias int) []byte {
 
 const punyDigits = "abcdefghijklmnopqrstuvwxyz0123456789"
 
-// adaptPunycode is section 6.1: what the next delta is likely to be.
+// adaptPunycode is section 6.1: it estimates the next delta.
 func adaptPunycode(delta, length int, first bool) (bias int) {
 	if first {
 		delta /= punyDamp

@@ -8,8 +8,8 @@ import (
 	"github.com/verge-id/verge/core/method"
 )
 
-// Limits of a picture. The estimator decodes it, so what is sent must not be able to cost more than a picture
-// of a camera does.
+// Limits of a picture. The estimator decodes it, so a sent picture must not cost it more than a picture of a
+// camera does.
 const (
 	minSide     = 256
 	maxSide     = 4096
@@ -80,7 +80,7 @@ func cleanJPEG(picture []byte) (clean []byte, err error) {
 	return append(w.clean, 0xff, eoi), nil
 }
 
-// take judges a segment and copies what the estimator gets of it.
+// take checks a segment and copies the parts for the estimator.
 func (w *walk) take(marker byte, segment []byte) error {
 	switch {
 	case marker == com:

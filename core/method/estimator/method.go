@@ -2,9 +2,9 @@
 // takes a still on a page with a camera. The picture goes once to an estimator over HTTP, without its
 // metadata, and is kept nowhere.
 //
-// # What decides
+// # Decisions
 //
-//   - A picture of no live person, of no face or of more than one is a failed attempt, whatever age it shows.
+//   - A picture of no live person, of no face or of more than one is a failed attempt at any estimated age.
 //   - So is an estimate with a larger deviation than the settings allow.
 //   - An estimate at or over the session's challenge age is an approval.
 //   - An estimate below the setting floor is a final no. There is no floor unless it is set.

@@ -20,8 +20,8 @@ type tokens struct {
 }
 
 // exchange asks the token endpoint (RFC 6749, 4.1.3). The verifier proves that the code belongs to this
-// authorization request. A code is sent once: a provider to which it comes twice should revoke what it gave
-// for it, and then has no userinfo for the first return either (RFC 6749, 4.1.2).
+// authorization request. A code is sent once: a provider that receives it twice should revoke its tokens,
+// and then has no userinfo for the first return either (RFC 6749, 4.1.2).
 func (c *client) exchange(
 	ctx context.Context, meta metadata, returnURL, code, verifier string,
 ) (tokens, error) {

@@ -159,7 +159,7 @@ func (c claims) bytes(name string) ([]byte, bool) {
 	return strict64.Decode(short)
 }
 
-// readRSA allows exponents up to 32 bits, which is what all libraries can use.
+// readRSA allows exponents up to 32 bits, the limit of common libraries.
 func readRSA(c claims) (signature.Key, bool) {
 	n, okN := c.bytes("n")
 	e, okE := c.bytes("e")

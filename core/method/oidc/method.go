@@ -146,7 +146,7 @@ func (c *client) Act(ctx context.Context, s method.Session, step method.Step) (m
 	}, nil
 }
 
-// back decides what the browser brings back.
+// back decides on the return of the browser from the provider.
 func (c *client) back(ctx context.Context, s method.Session, step method.Step) (method.Decision, error) {
 	e, ok := readAuthRequest(step.State)
 	if !ok {

@@ -12,8 +12,8 @@ import (
 	"github.com/verge-id/verge/core/method"
 )
 
-// Probe asks the provider of a configured method what it offers, and looks whether it knows the client and
-// the return address. No user takes part. An error says that the method cannot work now.
+// Probe compares a configured method with the metadata of its provider, and checks whether the provider knows
+// the client and the return address. No user takes part. An error means that the method cannot work now.
 func Probe(ctx context.Context, config method.Config, h method.Host, returnURL string) (method.Report,
 	error) {
 	var r method.Report
@@ -358,7 +358,7 @@ func (c *client) probeAuthorization(ctx context.Context, meta metadata, returnUR
 	})
 	var rejection *method.Rejection
 	if errors.As(err, &rejection) && rejection.Reason == tooLarge {
-		return probed{status: 200}, nil // a login page may be larger than what is read of it
+		return probed{status: 200}, nil // a login page may be larger than the limit
 	}
 	if err != nil {
 		return probed{}, err

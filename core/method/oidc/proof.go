@@ -145,7 +145,7 @@ func worse(a, b method.Verdict) method.Verdict {
 	return method.AttemptFailed
 }
 
-// follow goes along a path and judges what is at its end.
+// follow reads the value at the end of a path and returns its verdict.
 func follow(o strictjson.Object, path []string, says func(strictjson.Value) method.Verdict) method.Verdict {
 	return followValue(o.Value(path[0]), path[1:], says)
 }

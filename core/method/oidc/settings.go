@@ -42,7 +42,7 @@ type settings struct {
 	secret   string
 	key      string // of Host.Sign and Host.Decrypt
 	keyAlg   string // key_alg; default ES256
-	keyID    string // key_id: what the provider calls the key; "" is not sent
+	keyID    string // key_id: the provider's name for the key; "" is not sent
 	audience string // key_audience: issuer (default) or token_endpoint, for providers that insist on it
 
 	scope      []string    // always with openid
@@ -67,7 +67,7 @@ type credential struct {
 	did    string
 }
 
-// Limits of texts. They are far above what providers use.
+// Limits of texts. Providers use far shorter ones.
 const (
 	maxText     = 256
 	maxSecret   = 1024
@@ -77,7 +77,7 @@ const (
 	maxSignInAge = 366 * 24 * 60 * 60 // seconds
 )
 
-// reader reads the members of a settings object and collects what is wrong.
+// reader reads the members of a settings object and collects their errors.
 type reader struct {
 	prefix string // of the members' names
 	o      strictjson.Object
@@ -223,8 +223,8 @@ func readSettings(c method.Config) (s settings, wrong problem.List) {
 	return s, wrong
 }
 
-// readAuth chooses the way to authenticate and checks that it has what it needs. No problem repeats the
-// secret.
+// readAuth chooses the way to authenticate and checks that its secret or key is present. No problem repeats
+// the secret.
 func (s *settings) readAuth(r *reader, c method.Config) {
 	s.secret = c.Secrets[secretName]
 	for name := range c.Secrets {
@@ -466,7 +466,7 @@ func readWanted(r *reader, v strictjson.Value) strictjson.Value {
 	return v
 }
 
-// narrow reports what is wrong with an integration's settings. They may leave out acr_values of the method's.
+// narrow returns the errors of an integration's settings. They may leave out acr_values of the method's.
 func narrow(c method.Config, integration json.RawMessage) (wrong problem.List) {
 	o, err := strictjson.ReadOptional(integration)
 	if err != nil {

@@ -18,13 +18,13 @@ import (
 )
 
 // walletErrors are the errors of wallets (OpenID4VP 1.0, 8.5). The user has chosen access_denied, and every
-// other one says that the wallet cannot answer.
+// other one means that the wallet cannot respond.
 var walletErrors = []string{"access_denied", "invalid_request", "invalid_scope", "invalid_client",
 	"unauthorized_client", "unsupported_response_type", "server_error", "temporarily_unavailable",
 	"vp_formats_not_supported", "invalid_request_uri_method", "invalid_transaction_data",
 	"wallet_unavailable"}
 
-// formType is the media type of what wallets post.
+// formType is the media type of wallets' responses.
 const formType = "application/x-www-form-urlencoded"
 
 // answerParams are the parameters of responses. Each response has at least one of them.
@@ -32,8 +32,8 @@ var answerParams = []string{"error", "vp_token", "response"}
 
 // Receive implements method.ResponseReceiver: it reads the response of a wallet. It accepts a proof, a
 // rejection by its user, and an error, each with the state of this request. It also accepts a document that
-// is at fault, if the wallet has signed this session with it: the user learns why. After anything else, the
-// response is still pending.
+// is at fault, if the wallet has signed this session with it: the page shows the reason. After anything else,
+// the response is still pending.
 func (o *openID) Receive(ctx context.Context, s method.Session, state []byte, c method.Call) ([]byte, error) {
 	if web.MediaType(c.ContentType) != formType {
 		return nil, method.ErrMediaType

@@ -131,7 +131,7 @@ func (o *openID) items(s method.Session) mdoc.Items {
 		Circuits: o.settings.offered(len(names)), ProofRequired: o.settings.zeroKnowledge == require}
 }
 
-// encryptionInfo tells a wallet that responds by org-iso-mdoc what to encrypt to.
+// encryptionInfo returns the nonce and key for a wallet that responds by org-iso-mdoc.
 func (q pendingRequest) encryptionInfo() string {
 	return encoded(mdoc.EncryptionInfo(q.nonce(isoProtocol), q.key(isoProtocol).PublicKey()))
 }
@@ -216,7 +216,7 @@ func (o *openID) fromBrowser(
 	return o.decide(s, kept)
 }
 
-// readISO decrypts a response by org-iso-mdoc and verifies what is inside. It returns the kept form.
+// readISO decrypts a response by org-iso-mdoc and verifies its content. It returns the kept form.
 func (o *openID) readISO(
 	ctx context.Context, s method.Session, q pendingRequest, _ string, data strictjson.Object, from string,
 ) (string, error) {
@@ -237,7 +237,7 @@ func (o *openID) readISO(
 	return o.verify(ctx, presentation{format, response}, s.MinimumAge, signed{transcript: transcript})
 }
 
-// readVPToken reads a response by OpenID4VP, and verifies what is inside. It returns the kept form.
+// readVPToken reads a response by OpenID4VP, and verifies its content. It returns the kept form.
 func (o *openID) readVPToken(
 	ctx context.Context, s method.Session, q pendingRequest, protocol string, data strictjson.Object,
 	from string,

@@ -16,7 +16,7 @@
 // The response_uri is in the request, and the wallet signs it, or a nonce that only this address has. Answers
 // for the same device and for another one go to two addresses, so neither counts at the other.
 //
-// # What decides
+// # Decisions
 //
 //   - The element of the age is true: approved. It is false: rejected.
 //   - The element of a higher age is true: approved. It is false: a failed attempt, because the age is still
@@ -43,7 +43,7 @@
 //	trust_lists       trusted lists of such certificates, instead of trust_anchors or in addition
 //	issuer_keys       files with the keys of issuers of SD-JWTs that have a DID (JWK Sets)
 //	vct_values        the types of SD-JWTs that count, for the profile swiyu
-//	scheme            what opens a wallet: a scheme, or the https address of a wallet (default: the
+//	scheme            the link's beginning: a scheme, or the https address of a wallet (default: the
 //	                  profile's)
 //	request           value: the request is in the link. signed: the wallet fetches it, signed (default: the
 //	                  profile's)
@@ -66,11 +66,11 @@
 //	reader_key_file, reader_certificate_file
 //	                  of requests by org-iso-mdoc, which are signed then (readerAuth)
 //	verifier_info_file
-//	                  what others attest of the service, in JSON. Requests carry it, except in a link
+//	                  attestations of the service by others, in JSON. Requests carry it, except in a link
 //	client_metadata_file
 //	                  more fields of client_metadata, in JSON. Requests carry them, except in a link
 //
-// # What is not done
+// # Limits
 //
 // Issuers of SD-JWTs are known by certificates or by a DID, and not by the metadata at an address. DIDs are
 // not resolved here: the operator configures their keys. Request objects are not encrypted, and
@@ -138,8 +138,8 @@ type openID struct {
 
 var _ method.Requester = (*openID)(nil)
 
-// Begin implements method.Method. It finds what would make every wallet turn away. A request to the browser
-// whose certificate is not valid is left out instead, because wallets have other ways.
+// Begin implements method.Method. It returns the errors for which every wallet would reject the request. A
+// request to the browser whose certificate is not valid is left out instead, because wallets have other ways.
 func (o *openID) Begin(ctx context.Context, s method.Session) error {
 	if err := o.hasAnchors(ctx); err != nil {
 		return err

@@ -69,7 +69,7 @@ const (
 )
 
 // linkTo returns the channel of a link. The key binding of an SD-JWT names the client and the nonce, and not
-// the response_uri, so only the nonce tells the two addresses apart.
+// the response_uri, so only the nonce distinguishes the two addresses.
 func linkTo(same bool) string {
 	if same {
 		return toWalletHere

@@ -22,9 +22,9 @@ import (
 //	                    such documents put in a few ages only
 //	ages                ages that every such document has an element for. For every other age it is asked
 //	                    for the date of birth
-//	signers             what the certificate of a document's signer must be for (extended key usages); one
-//	                    of them must be there
-//	credential          what the request calls the document
+//	signers             the extended key usages of a document signer's certificate, which must have one of
+//	                    them
+//	credential          the document's id in the request
 //	sd_jwt              the same document in the format dc+sd-jwt, for profiles that have it: its id in
 //	                    requests, the types (vct) that are asked for, and the prefix of all that count.
 //	                    Without types, they are the setting vct_values. A profile without a doctype has this

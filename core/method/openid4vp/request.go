@@ -219,7 +219,7 @@ func (o *openID) Fetches(c method.Call) bool {
 	if !o.settings.byReference || web.MediaType(c.ContentType) != formType {
 		return false
 	}
-	names := map[string]bool{} // whatever their values are: Request and Receive read these
+	names := map[string]bool{} // Request and Receive check their values
 	for pair := range strings.SplitSeq(string(c.Body), "&") {
 		escaped, _, _ := strings.Cut(pair, "=")
 		if name, err := url.QueryUnescape(escaped); err == nil {

@@ -26,7 +26,7 @@ type settings struct {
 	keys    []mdoc.IssuerKey // of issuers' DIDs
 	types   []string         // of requested SD-JWTs
 	formats []string         // of documents, in the order of requests
-	scheme  string           // what a link begins with, up to the question mark
+	scheme  string           // the beginning of a link, up to the question mark
 
 	encrypted   bool     // direct_post.jwt and dc_api.jwt
 	browser     []string // protocols of requests to the Digital Credentials API; empty: no requests
@@ -110,7 +110,7 @@ var known = []string{profileName, formatsName, anchorsName, listsName, issuerKey
 // algorithm is the one by which requests are signed.
 const algorithm = "ES256"
 
-// Limits of settings. They are far above what is in use.
+// Limits of settings. Common values are far below.
 const (
 	maxAnchors = 64
 	maxTypes   = 16

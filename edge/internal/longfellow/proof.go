@@ -70,7 +70,7 @@ func (r *proofReader[E]) length() int {
 	return int(binary.LittleEndian.Uint32(b))
 }
 
-// readProof reads a proof for the circuit and returns what follows it.
+// readProof reads a proof for the circuit and returns the rest.
 func readProof[E element[E]](b []byte, f *field[E], c *circuit[E], s *shape) (*proof[E], []byte, bool) {
 	r := &proofReader[E]{f: f, b: b}
 	p := &proof[E]{}

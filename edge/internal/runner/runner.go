@@ -312,7 +312,7 @@ func (r *Runner) nextClaim(now time.Time, jobs []host.Job, next time.Time) time.
 		next = earliest(next, j.Until)
 	}
 	if len(jobs) == 0 && !next.IsZero() && next.Before(now.Add(emptyGap)) {
-		// A store without tasks must not be asked in a loop, whatever next it returns.
+		// A store without tasks must not be asked in a loop, even if it returns such a next.
 		next = now.Add(emptyGap)
 	}
 	if !r.cfg.Exclusive {

@@ -37,7 +37,7 @@ var (
 // jws is a JSON Web Signature.
 type jws struct {
 	header    object
-	signed    []byte // what the signature is of
+	signed    []byte // the input of the signature
 	payload   []byte
 	signature []byte
 }

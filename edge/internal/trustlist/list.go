@@ -16,7 +16,7 @@ const (
 	maxName         = 512     // bytes of a name that an operator may see
 )
 
-// Format is the format of a trusted list, as a setting names it.
+// Format is the format of a trusted list, by the name in settings.
 type Format string
 
 // The formats that Read accepts.

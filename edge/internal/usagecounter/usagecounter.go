@@ -58,7 +58,7 @@ type dayOf struct {
 	day         host.Day
 }
 
-// sum contains what this instance has counted for an integration and day since the sum began.
+// sum contains this instance's counts for an integration and day since the sum began.
 type sum struct {
 	name             string // the name of the instance when the sum began
 	counts, recorded host.Counts

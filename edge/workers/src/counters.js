@@ -3,7 +3,7 @@
 //
 // An isolate does not charge a counter directly. It takes a lease: cells of the
 // counter, each worth one request, which it alone may use, and only for a second.
-// With its next question it reports what it has used.
+// With its next request it reports the used cells.
 //
 // No limit is ever exceeded, because a counter's debt here is never less than the true one. The cells of an
 // open lease count as debt. This debt does not shrink with time, because the time of use is not known yet. A

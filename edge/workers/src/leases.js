@@ -7,7 +7,7 @@
 // isolate does not report within the second that a lease lasts.
 //
 // A request asks in its own context and does not wait for another request's question,
-// because the platform ends what a request does when its client goes away.
+// because the platform ends the work of a request when its client disconnects.
 
 import * as abi from "./abi.js";
 import { life } from "./counters.js";
@@ -41,7 +41,7 @@ export class Leases {
     }
   }
 
-  // spend does what kv.Meter's Spend does. time is in BigInt nanoseconds. It counts
+  // spend implements Spend of kv.Meter. time is in BigInt nanoseconds. It counts
   // in whole microseconds: it rounds costs up and bursts down. It returns the
   // counters, or a promise of them.
   spend(partition, time, charges) {

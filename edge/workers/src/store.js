@@ -213,7 +213,7 @@ const itemOf = (partition, { name, value, tx, expires }) => {
   return { key: { partition, name }, value: new Uint8Array(value), tx, expires: timeOf(expires) };
 };
 
-// validate checks what Tx.Validate of core/kv checks.
+// validate has the checks of Tx.Validate in core/kv.
 function validate(tx) {
   const bad = rejection(`transaction ${JSON.stringify(tx.id)}`);
   const id = abi.bytesOf(tx.id).length;

@@ -92,7 +92,7 @@ async function carryOut(on, partition, what, input) {
   }
 }
 
-const configured = "configuration"; // as the audit names it
+const configured = "configuration"; // its name in the audit
 
 // authorize returns the id of the token that may create a backup, or the guest's response. The guest checks
 // every token, because it counts the wrong ones. The configured token is accepted even if the guest fails,

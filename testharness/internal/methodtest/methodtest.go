@@ -1,5 +1,5 @@
 // Package methodtest is the test suite for every kind of verification method. A kind only decides, so the
-// suite tests the service's handling of its decisions: whatever happens to the browser, the store, the
+// suite tests the service's handling of its decisions: with every fault of the browser, the store, the
 // provider, the key ring or the engine during a verification, the outcome is counted once, and only the
 // user's browser gets a result token.
 //

@@ -35,8 +35,8 @@ type page struct {
 	kind   string // data-page of the document
 	forms  []form
 	hop    string // the address to which the page sends the browser, or ""
-	code   string // what a wallet on another device reads, or ""
-	app    string // what a wallet on this device reads, or ""
+	code   string // the code for a wallet on another device, or ""
+	app    string // the link for a wallet on this device, or ""
 	number string // that a person compares on two devices, or ""
 }
 
@@ -51,7 +51,7 @@ type form struct {
 	fields  url.Values
 }
 
-// unclear reports whether the page leaves open what happened: there was no response, or an error.
+// unclear reports whether the page does not show the result of the step: there was no response, or an error.
 func (p page) unclear() bool { return !p.known() || p.status == 429 }
 
 func (b *browser) get(address string) page { return b.send("GET", address, nil) }
@@ -84,7 +84,7 @@ func (b *browser) sendBody(method, address, contentType string, body []byte) pag
 		}
 		asked := b.w.now
 		a := b.w.ask(false, req)
-		// A page without a way back says that this request has not completed the session.
+		// A page without a way back means that this request has not completed the session.
 		waits := a.status == 200 && !strings.Contains(string(a.body), "<a data-hop ")
 		if a.by != nil && !waits {
 			by := served{a.by.trust, asked, b.w.now}

@@ -26,7 +26,7 @@
 //
 // A proof that is kept, such as a wallet's response or a passkey, must count by the settings and the trust
 // during the request that uses it, not during an earlier one. So the judge compares each proof with all
-// requests that can have completed the session. [world.between] is what operators do in the meantime.
+// requests that can have completed the session. [world.between] has the operators' changes in the meantime.
 //
 // # Limits of the world
 //

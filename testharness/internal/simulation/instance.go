@@ -317,7 +317,7 @@ func (f fetcher) Fetch(_ context.Context, req host.FetchRequest) (host.FetchResp
 	return resp, err
 }
 
-// poll is how often a runner looks for tasks that no wake-up told it about.
+// poll is the time after which a runner looks for tasks without a wake-up.
 const poll = 20 * time.Second
 
 // run claims and runs due tasks until the instance dies, as edge's runner does.

@@ -15,7 +15,7 @@ import (
 	"github.com/verge-id/verge/testharness/wallettest"
 )
 
-// judge compares what people outside have seen with the promises. The letters are from package
+// judge compares observations from outside with the promises. The letters are from package
 // invariants.
 type judge struct {
 	w       *world

@@ -112,7 +112,7 @@ func (c *Client) Module(ctx context.Context) (*admin.ModuleState, error) {
 	return &s, nil
 }
 
-// ActivateModule activates another module. signature is what `verge module sign` wrote, or "".
+// ActivateModule activates another module. signature is the output of `verge module sign`, or "".
 func (c *Client) ActivateModule(ctx context.Context, wasm []byte, signature string) (
 	*admin.ModuleActivated, error) {
 	// Expect makes the server check the token before megabytes are sent.

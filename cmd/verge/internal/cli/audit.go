@@ -55,7 +55,7 @@ func actorOf(e operate.AuditEntry) string {
 	return strings.TrimSpace(e.ActorKind + " " + name)
 }
 
-// aboutOf names what was changed.
+// aboutOf returns the name of the changed record.
 func aboutOf(e operate.AuditEntry) string {
 	if e.Target == "" || e.Target == e.Publisher {
 		return e.Publisher

@@ -112,7 +112,7 @@ func filled[In any](p *program, c any) In {
 	return in
 }
 
-// fillAll fills an input, or a part of one. changes says that it is the input of a change.
+// fillAll fills an input, or a part of one. changes means that it is the input of a change.
 func fillAll(p *program, to, from reflect.Value, changes bool) {
 	for n := range to.NumField() {
 		f := to.Type().Field(n)

@@ -132,7 +132,7 @@ func newParser(ctx context.Context, p *program) (*kong.Kong, *bool, error) {
 		kong.Description(about),
 		kong.ConfigureHelp(kong.HelpOptions{
 			Compact: true,
-			// "verge --help" lists the commands by group, and "verge help COMMAND" what is below one.
+			// "verge --help" lists the commands by group, and "verge help COMMAND" the commands below one.
 			NoExpandSubcommands: true,
 			FlagsLast:           true,
 			WrapUpperBound:      100,

@@ -41,7 +41,7 @@ func (c *integrationListCmd) Run(ctx context.Context, p *program) error {
 	})
 }
 
-// integrationHeads has what identifies an integration. `verge integration show` has the rest.
+// integrationHeads are the columns that identify an integration. `verge integration show` has the rest.
 const integrationHeads = "INTEGRATION|NAME|LEVEL|READY|PUBLISHER"
 
 func integrationRows(all []operate.Integration) (rows [][]string) {

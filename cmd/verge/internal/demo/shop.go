@@ -185,7 +185,7 @@ func (s *Site) validateCommand() string {
 type resultPage struct {
 	chrome
 	Facts     facts
-	Way       string // what the visitor had chosen
+	Way       string // the visitor's choice
 	StartedAt string
 }
 

@@ -28,15 +28,15 @@ var holders = []holder{
 
 type walletPage struct {
 	chrome
-	Link    string // what was opened; "": nothing
-	Element string // what is asked for
+	Link    string // the opened link; "": none
+	Element string // the requested element
 	Holders []holder
 	Done    bool   // it has responded, and another device continues
 	Wrong   string // the reason why it does not respond
 }
 
-// wallet returns the wallet of a person of that age. It sends only to the service, whatever address a link
-// has.
+// wallet returns the wallet of a person of that age. It sends only to the service, even if a link has
+// another address.
 func (p *pretend) wallet(adult bool) *wallettest.Wallet {
 	w := wallettest.New(p.site.conf.Counterparts.Issuer)
 	w.Client, w.Now = p.site.conf.HTTPClient, p.site.conf.Now

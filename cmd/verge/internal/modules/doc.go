@@ -7,7 +7,7 @@
 // for [Path]. Operators can then read and replace the module there, and [Switch.Reload] replaces it with the
 // configured module.
 //
-// # What is promised
+// # Guarantees
 //
 //   - An untrusted module never runs, regardless of the sender.
 //   - A module gets requests only after it is compiled and tested. If it is rejected, the active module stays

@@ -15,8 +15,8 @@ import (
 	"github.com/verge-id/verge/core/pemfile"
 )
 
-// Signature says that the owner of a key released a module, and with which version. The version tells a
-// module from those that it replaced.
+// Signature is the statement of a key's owner that a module is released, with its version. The version
+// distinguishes a module from those that it replaced.
 type Signature struct {
 	Version int64 // 0: none, as in signatures of earlier releases
 	bytes   []byte

@@ -228,7 +228,7 @@ func (s *Switch) reject(rejected Module, source string, why error) {
 	}
 }
 
-// observer passes the host's reports on and tells the switch, too.
+// observer passes the host's reports on, and to the switch, too.
 type observer struct {
 	wasmhost.Observer
 	s *Switch
@@ -249,7 +249,7 @@ func (o observer) ModuleRolledBack(from, to, cause string) {
 
 func (s *Switch) seconds() time.Time { return s.now().UTC().Truncate(time.Second) }
 
-// State returns what operators see.
+// State returns the state for operators.
 func (s *Switch) State() admin.ModuleState {
 	s.mu.Lock()
 	defer s.mu.Unlock()

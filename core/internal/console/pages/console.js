@@ -122,8 +122,13 @@ for (const code of document.querySelectorAll("[data-secret]")) {
 	button.className = "quiet-button";
 	button.textContent = "Copy";
 	button.addEventListener("click", async () => {
-		await navigator.clipboard.writeText(code.textContent);
-		button.textContent = "Copied";
+		try {
+			await navigator.clipboard.writeText(code.textContent);
+			button.textContent = "Copied";
+		} catch {
+			getSelection().selectAllChildren(code); // the browser allows no copy by a script
+			button.textContent = "Selected: press Ctrl+C or ⌘C";
+		}
 	});
 	code.after(button);
 }
@@ -152,21 +157,37 @@ for (const list of document.querySelectorAll("[data-methods]")) {
 	});
 }
 
-// Only the live part is replaced, and only while it does not have the focus.
+// edited reports whether a field has another value than the page that contained it.
+function edited(field) {
+	if (!(field instanceof HTMLSelectElement)) {
+		return field.value !== field.defaultValue || field.checked !== field.defaultChecked;
+	}
+	const first = [...field.options].findIndex((option) => option.defaultSelected);
+	return field.selectedIndex !== Math.max(first, 0);
+}
+
+// inUse reports whether the user has the focus, a selection or input in the live part. A new one would take it away.
+const inUse = (live) => live.contains(document.activeElement) ||
+	!getSelection().isCollapsed && getSelection().containsNode(live, true) ||
+	[...live.querySelectorAll("input:not([type=hidden]), select, textarea")].some(edited);
+
+// Only the live part is replaced, and only while it is not in use.
 async function refresh() {
 	const live = document.querySelector("[data-live]");
-	if (!live) return;
-	if (!document.hidden && !live.contains(document.activeElement)) {
+	if (!document.hidden && !inUse(live)) {
 		try {
 			const response = await fetch(location.href, { headers: { Accept: "text/html" } });
-			if (!response.ok || response.redirected) return;
-			const page = new DOMParser().parseFromString(await response.text(), "text/html");
-			const fresh = page.querySelector("[data-live]");
-			if (!fresh) {
-				location.reload(); // it has ended: the whole page shows the result
-				return;
+			const text = await response.text();
+			const later = response.status === 408 || response.status === 429 || response.status >= 500;
+			if (!later && !inUse(live)) {
+				const page = new DOMParser().parseFromString(text, "text/html");
+				const fresh = response.redirected ? null : page.querySelector("[data-live]");
+				if (!fresh) {
+					location.reload(); // it has ended, or the user is signed out: the whole page shows it
+					return;
+				}
+				live.replaceWith(fresh);
 			}
-			live.replaceWith(fresh);
 		} catch {
 			// The network is temporarily unavailable.
 		}

@@ -34,7 +34,7 @@
 		retake: ["taken"],
 	};
 	const longestSide = 1280;
-	const shortestSide = 256; // what the service accepts (contract 37)
+	const shortestSide = 256; // the least that the service accepts (contract 37)
 	let stream = null;
 	let state = "";
 
@@ -156,7 +156,7 @@
 		shows(next);
 	};
 
-	// choose converts a chosen file to a JPEG, whatever its size and type. The file's metadata, such as the
+	// choose converts a chosen file of any size and type to a JPEG. The file's metadata, such as the
 	// location, is not sent.
 	const choose = async () => {
 		const file = input.files[0];

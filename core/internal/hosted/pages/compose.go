@@ -21,7 +21,7 @@ type page struct {
 	accent  string // the stylesheet of the publisher's colours, or ""
 	kind    Kind
 	icon    string
-	tone    string // "stop" or "": a colour on top of what icon and heading say already
+	tone    string // "stop" or "": a colour in addition to icon and heading
 	sandbox string
 
 	publisher   Publisher
@@ -369,7 +369,7 @@ func composeMethod(p *page, v View, t texts) error {
 		if p.camera, err = composeCamera(v, t); err != nil {
 			return err
 		}
-		// Who has tried knows what happens, and looks for the camera.
+		// After a failed try the user knows the steps, and looks for the camera.
 		if n := v.Notice; n.AttemptFailed || n.BadFile != "" || n.Trouble || n.Outdated {
 			p.steps = nil
 		}

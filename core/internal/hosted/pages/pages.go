@@ -17,7 +17,7 @@
 //     publisher's callback, without path or parameters (contract 24), on a hop
 //     page the next address (contract 22), and the operator's
 //     pages for help and privacy (contract 52);
-//   - whatever a View holds comes out as text.
+//   - every value of a View is escaped.
 //
 // Send "Referrer-Policy: same-origin" with a page. The page's own address holds a flow token, which must not
 // reach other sites. "no-referrer" would go too far: with it browsers post these forms with "Origin: null",
@@ -67,8 +67,8 @@ const (
 	NotAForm      Kind = "not_a_form"      // 415
 	TooOften      Kind = "too_often"       // 429
 	NoPicture     Kind = "no_picture"      // 405 where photos are posted: a browser has loaded the address
-	Rejected      Kind = "refused"         // whatever else is wrong with a request
-	Home          Kind = "home"            // what this is
+	Rejected      Kind = "refused"         // any other fault of a request
+	Home          Kind = "home"            // the service introduces itself
 
 	// A hand-off. PhoneWait is on the computer, the others on the phone.
 	PhoneWait  Kind = "phone_wait"  // the code for the phone, and the phone's progress
@@ -227,7 +227,7 @@ type Field struct{ Name, Value string }
 // and method.
 type Option struct {
 	Name  string
-	Title string // what the operator calls it; "": the words for its kind
+	Title string // the operator's name for it; "": the words for its kind
 	Words string // its kind
 
 	// Unavailable is true if the method cannot be used now. It has no button then.

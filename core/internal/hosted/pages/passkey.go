@@ -57,7 +57,7 @@ type passkeyPart struct {
 	heading string
 	text    string
 	label   string
-	failed  string // what the page says if the browser gives no passkey
+	failed  string // the text if the browser gives no passkey
 	to      sentence
 	look    link
 	alone   bool // the page has nothing else to do

@@ -32,7 +32,7 @@ const (
 // a wallet makes a dense code, and larger modules help a camera more than redundancy does.
 const longText = 200
 
-// newQR encodes a text. The error says that it is too long for any code: more than 2,953 bytes.
+// newQR encodes a text. The error means that it is too long for any code: more than 2,953 bytes.
 func newQR(text string) (*qr, error) {
 	level := coding.M
 	if len(text) > longText {
