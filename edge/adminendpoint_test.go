@@ -273,7 +273,7 @@ func (o *endpointTest) hasLine(rule, log string, a told) {
 	}
 }
 
-// Contract 30, 42: wrong tokens of an address count together, at whatever path. Then the right ones wait,
+// Contract 30, 42: wrong tokens of an address count together, at all paths. Then the right ones wait,
 // too.
 func TestWrongTokensAtAnAdminEndpointAreCounted(t *testing.T) {
 	o := serveEndpoint(t, nil)

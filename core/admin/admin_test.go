@@ -165,7 +165,7 @@ func (w *fixture) send(t testing.TB, q question) (*web.Response, *web.Error) {
 	return resp, e
 }
 
-// ask sends a request with the operator token, for whatever version there is. The body of a 200 goes into
+// ask sends a request with the operator token, for any version. The body of a 200 goes into
 // into.
 func (w *fixture) ask(t testing.TB, method, path, body string, into any) *web.Error {
 	t.Helper()

@@ -180,7 +180,7 @@ func TestKey_Mistyped(t *testing.T) {
 	reject("a public key where a secret one is asked for", public)
 }
 
-// The record decides what a key may do, not only the prefix that its holder writes.
+// The record decides on the rights of a key, not only the prefix that its holder writes.
 func TestRecord_OtherKind(t *testing.T) {
 	w := newFixture(t)
 	w.seed(t)

@@ -29,7 +29,7 @@ func (s *slow) Fetch(_ context.Context, req host.FetchRequest) (host.FetchRespon
 	return host.FetchResponse{Status: 200}, nil
 }
 
-// asks is a method that sends one request after the other, whatever comes back.
+// asks is a method that sends one request after the other, after any response.
 type asks struct {
 	fetch    host.Fetcher
 	timeouts []time.Duration

@@ -397,7 +397,7 @@ var calls = map[string]row{
 }
 
 // TestRights_Table calls every function as every kind of actor (contract 43). Another publisher's member gets
-// web.ErrNotFound everywhere, whatever their role.
+// web.ErrNotFound everywhere, with any role.
 func TestRights_Table(t *testing.T) {
 	actors := []struct {
 		letter string

@@ -51,8 +51,8 @@ func TestAdminsSeeTheSessionsOfMembers(t *testing.T) {
 	}
 }
 
-// A list of members asks the store for so many sessions and no more, whatever the members do. Who follows
-// Next sees every member once.
+// A list of members reads a bounded number of sessions, for any members. A caller that follows Next sees
+// every member once.
 func TestMembers_Limit(t *testing.T) {
 	w := newFixture(t)
 	rp, err := webauthn.NewRelyingParty("verify.verge.example", "Verge", w.BaseURL)

@@ -210,7 +210,7 @@ func TestInstance_Deadline(t *testing.T) {
 	}
 }
 
-// Whatever a guest does: its requests must fail, and the next one must succeed.
+// Requests of each hostile guest must fail, and the next request must succeed.
 func TestInstance_Failures(t *testing.T) {
 	for _, c := range []struct {
 		path          string

@@ -38,7 +38,7 @@ import (
 	"github.com/verge-id/verge/wasm/settings"
 )
 
-// TestPicture_Largest: a picture of 1 MiB reaches the estimator whole, whatever runs the core. The profile
+// TestPicture_Largest: a picture of 1 MiB reaches the estimator whole, with each engine. The profile
 // yoti needs most room: a request of 1.4 MiB, and a message to sign of 1.9 MiB. Pictures come one at a time
 // and then several at the same time, because a guest with too much memory is replaced.
 func TestPicture_Largest(t *testing.T) {

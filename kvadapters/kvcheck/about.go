@@ -73,8 +73,8 @@ func (s *redisServers) restart() string {
 	case s.some("appendonly", "yes") && (s.some("appendfsync", "everysec") || s.some("appendfsync", "no")):
 		keeps = "appendonly is yes, but appendfsync is not always: no loss by kill -9, " +
 			"a power cut the last second or more."
-		s.warn("appendfsync is not always: a power cut takes the last second, or more, of what " +
-			"was acknowledged; set appendfsync always")
+		s.warn("appendfsync is not always: a power cut loses acknowledged writes of the " +
+			"last second or more; set appendfsync always")
 	case s.some("appendonly", ""):
 		keeps = "The servers may not be asked for appendonly: see that it is yes, and appendfsync always."
 	case s.some("appendfsync", "always"):
@@ -108,7 +108,7 @@ func (s *redisServers) failover() string {
 	}
 	if !none && s.replicas == 0 && !unknown {
 		s.warn("replicas are connected, but no write waits for them: set store.replicas to 1 or more, " +
-			"or a failover can forget what was acknowledged")
+			"or a failover can lose acknowledged writes")
 	}
 	if !none && s.replicas > 0 && s.some("min-replicas-to-write", "0") {
 		s.warn("min-replicas-to-write is 0: a primary that is cut off from its replicas " +

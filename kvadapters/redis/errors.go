@@ -15,7 +15,7 @@ const noPermission = "the ACL user may not do this: it needs its keys, " +
 // rejections are the codes of replies that certainly changed no data, with advice for each. Redis sends them
 // before a script runs or at its first write.
 var rejections = []struct{ code, advice string }{
-	{"OOM", "the server's maxmemory is used up: raise it, or find what fills the server"},
+	{"OOM", "the server's maxmemory is used up: raise it, or find the keys that fill the server"},
 	{"READONLY", "this server is a replica: point the URL at the primary, or at Sentinel"},
 	{"NOPERM", noPermission},
 	{"ERR The user executing the script", noPermission},

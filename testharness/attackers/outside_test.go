@@ -506,7 +506,7 @@ var publicKey = foothold{"A public key, which anyone can read", []row{
 	},
 	{
 		tries: "an integration that lists no callback origins",
-		gets:  "403, whatever the callback; no public key can be created for it either",
+		gets:  "403 for every callback; no public key can be created for it either",
 		do: func(t *testing.T) {
 			s := publicly(t)
 			s.Reconfigure(s.Publisher.L1, "", func(i *integration.Integration) { i.CallbackOrigins = nil })

@@ -100,9 +100,9 @@ func (e endpoint) run(
 
 func BenchmarkEndpoint(b *testing.B) {
 	for _, e := range []endpoint{
-		{"start, no webhook, memory/goal=0.60", onMemory, "", starts, nil},
-		{"validate, memory/goal=0.60", onMemory, "", (*service).validations, nil},
-		{"reconcile, memory/goal=0.70", onMemory, "", (*service).reconcile, nil},
+		{"start, no webhook, memory/goal=0.70", onMemory, "", starts, nil},
+		{"validate, memory/goal=0.65", onMemory, "", (*service).validations, nil},
+		{"reconcile, memory/goal=0.80", onMemory, "", (*service).reconcile, nil},
 		{"start, one prepared response", onMemory, "", starts, prepared},
 		{"start with webhook, memory", onMemory, noSink, starts, nil},
 		{"start with webhook, 1 % traced", onMemory, noSink, starts, traced},
@@ -120,7 +120,7 @@ func BenchmarkEndpointPostgres(b *testing.B) {
 
 func BenchmarkEndpointRedis(b *testing.B) {
 	r, aof := startRedis(b), startRedis(b, "--appendonly", "yes", "--appendfsync", "everysec")
-	endpoint{"validate, redis/goal=0.80", r.open, "", (*service).validations, nil}.run(b, r.floor, r.busy)
+	endpoint{"validate, redis/goal=0.75", r.open, "", (*service).validations, nil}.run(b, r.floor, r.busy)
 	endpoint{"start with webhook, redis", r.open, noSink, starts, nil}.run(b, r.floor, r.busy)
 	endpoint{
 		"validate, redis, everysec",

@@ -60,7 +60,7 @@ func TestGETShows(t *testing.T) {
 	before := snapshot(t, h)
 	fetched := map[string]bool{}
 	for name, p := range pages {
-		title := "contract 22: " + name + ", its links and whatever else can be asked for, three times"
+		title := "contract 22: " + name + ", its links and altered addresses, three times"
 		t.Run(title, func(t *testing.T) {
 			targets := []string{p.URL}
 			for _, more := range []string{"&show=cancelled", "&show=attempt", "&show=x", "&outcome=approve",

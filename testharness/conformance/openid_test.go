@@ -150,7 +150,7 @@ func TestOpenIDProvider_LongState(t *testing.T) {
 	}
 }
 
-// A user who goes back without a success is reported to the client, whatever has happened.
+// A user who goes back without a success is reported to the client, from every page.
 func TestOpenIDProvider_Denied(t *testing.T) {
 	h := newProvider(t)
 	for name, walk := range map[string]func(*testharness.Page) *testharness.Page{

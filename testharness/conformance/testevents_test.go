@@ -171,7 +171,7 @@ func TestTestEvents(t *testing.T) {
 	h.Approve(h.Start(nil))
 	var want []string
 	for n, typ := range webhook.Types() {
-		h.Sink.Next(testharness.Answer([]int{204, 500, 401}[n%3])) // whatever the receiver answers
+		h.Sink.Next(testharness.Answer([]int{204, 500, 401}[n%3])) // with any response
 		r := h.Admin("POST", "/admin/v1/integrations/"+i.ID+"/test-event", map[string]any{"type": typ})
 		wantStatus(t, r, 200)
 		want = append(want, typ)

@@ -85,7 +85,7 @@ func TestBrowserProtocols(t *testing.T) {
 	}
 }
 
-// A stranger's document, which no wallet has signed for this session, spends no attempt, whatever its fault.
+// A stranger's document, which no wallet has signed for this session, spends no attempt, with any fault.
 // TestWalletMatrix has the documents of wallets, except those of another type.
 func TestDocumentFaults(t *testing.T) {
 	h, wallet := openWallet(t, map[string]any{"profile": "eu-av"})

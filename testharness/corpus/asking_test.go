@@ -119,7 +119,7 @@ func credentials(s *recording) {
 		s.ask("validate: a public key in the body", "POST", web.ValidatePath, web.Header{},
 			members{"result_token": result, "public_key": public}.String())
 		if round == 0 {
-			s.pause(2 * time.Hour) // the keys expire, and the service forgets what it has read of them
+			s.pause(2 * time.Hour) // the keys expire, and the service drops its copies of them
 		}
 	}
 	revoked := s.key(s.shop.id, "", nil)

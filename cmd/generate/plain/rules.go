@@ -35,6 +35,9 @@ var rules = compile([][2]string{
 	{`\b(?:of|and|or|but|with|by|in|from|to|about|is|are|shows?|lists?|reads?|returns?|keeps?|writes?) ` +
 		`what (?:is|are|was|were|has|have|had|it|they|a|an|the|this|its|others?|comes|came|belongs|waits)\b`,
 		"use a noun: the error, the content, the result"},
+	{`\b(?:decides?|judges?|finds?|chang(?:es?|ing)|collects?|reports?|forgets?|checks?|copies|takes?|names?) ` +
+		`what\b`, "use a noun: the error, the content, the result"},
+	{`\bwhatever\b`, "any; even if"},
 	{
 		`(?-i)` + begins + `What (?:[a-z]+ ){2,12}(?:is|are|has|gets|goes|was|makes|takes)\b`,
 		"begin with a noun",

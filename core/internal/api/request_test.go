@@ -512,7 +512,7 @@ func TestIdempotentStart(t *testing.T) {
 	}
 }
 
-// A client that lost the first response gets it again, whatever has changed since.
+// A client that lost the first response gets it again after any change.
 func TestIdempotentStart_IntegrationChanged(t *testing.T) {
 	for _, c := range []struct {
 		name   string

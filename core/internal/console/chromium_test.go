@@ -129,8 +129,7 @@ const wide = `document.documentElement.scrollWidth > innerWidth
 		.slice(0, 3).map(e => e.outerHTML.slice(0, 120))
 	: []`
 
-// wrapped reports what opens something in a row of a table, if its mark is on one line and its word on
-// another.
+// wrapped returns the links and buttons of table rows whose icon is on one line and whose word is on another.
 const wrapped = `[...document.querySelectorAll("td.acts summary")]
 	.filter(e => e.clientHeight > 2 * parseFloat(getComputedStyle(e).lineHeight)).map(e => e.innerText)`
 

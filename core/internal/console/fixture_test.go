@@ -248,7 +248,7 @@ func (w *fixture) put(i integration.Integration) {
 	coretest.Must(w.t, w.directory.PutIntegration(ctx, i, sealed))
 }
 
-// change changes the record of an integration, whatever it is.
+// change changes any record of an integration.
 func (w *fixture) change(id string, change func(*integration.Integration)) {
 	w.t.Helper()
 	i, err := w.directory.ReadIntegration(ctx, id)

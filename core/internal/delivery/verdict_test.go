@@ -18,7 +18,7 @@ func TestClassify(t *testing.T) {
 		{"contract 26: 5xx retried", 500, 599, nil, Retry},
 		{"a status that is not final is retried", -1, 199, nil, Retry},
 		{"a status that HTTP does not define is retried", 600, 1000, nil, Retry},
-		{"contract 26: an error is retried, whatever status came with it", 200, 499, errors.New("reset"),
+		{"contract 26: an error is retried with any status", 200, 499, errors.New("reset"),
 			Retry},
 	} {
 		t.Run(tc.rule, func(t *testing.T) {

@@ -191,7 +191,7 @@ func TestReadFileRejectsParts(t *testing.T) {
 	})
 }
 
-// Parts that Verge does not use are ignored, whatever they hold.
+// Parts that Verge does not use are ignored, with any content.
 func TestReadFileIgnoresOthers(t *testing.T) {
 	fields, content, err := ReadFile(testFormType, []byte(formBody(fieldPart("x", "1"), fieldPart("x",
 		"2"),

@@ -83,7 +83,7 @@ func TestOpenID_Completed(t *testing.T) {
 	}
 }
 
-// A user who goes back without a success tells the client so, whatever has happened.
+// A user who goes back without a success returns to the client with an error, from every page.
 func TestOpenID_Denied(t *testing.T) {
 	for name, walk := range map[string]func(*fixture, string) *web.Response{
 		"before any step": func(w *fixture, flow string) *web.Response { return w.get(here(flow)) },

@@ -87,7 +87,7 @@ func TestWaiting_LongCode(t *testing.T) {
 	}
 }
 
-// The page of a form whose instance ended logs the step once, whatever the form sent.
+// The page of a form whose instance ended logs the step once, for any form.
 func TestAsked_Interrupted(t *testing.T) {
 	w := newPostFixture(t)
 	a := &asked{w.browser(t), w, w.session(session.L2, 25), ""}

@@ -1,6 +1,6 @@
 // Package member authenticates people for the console: members of publishers with passkeys, invitations,
 // sign-in links, operator tokens and console sessions (contract 43). It stores and checks them. It contains
-// no HTTP, and package operate decides what a role may do.
+// no HTTP, and package operate decides on the rights of a role.
 //
 // A person signs in by one of these methods of [Registry]. Each opens a [Session]:
 //

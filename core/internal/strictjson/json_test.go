@@ -176,8 +176,8 @@ func TestReadAccepts(t *testing.T) {
 	}
 }
 
-// FuzzRead compares Read with encoding/json. Whatever one of them
-// accepts, the other accepts and reads the same, apart from Read's own rules.
+// FuzzRead compares Read with encoding/json. A text that one of
+// them accepts is accepted by the other with the same values, apart from Read's own rules.
 func FuzzRead(f *testing.F) {
 	for _, seed := range []string{
 		startBody, `{}`, `[]`, `{"a":"\ud800"}`, `{"a":"\ud83d\ude00"}`, `{"a":1,"\u0061":2}`,

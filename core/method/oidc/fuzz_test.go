@@ -39,7 +39,7 @@ const fuzzDiscovery = `{"issuer":"https://id.example","authorization_endpoint":"
 const fuzzKeys = `{"keys":[{"kty":"EC","crv":"P-256","kid":"1",` +
 	`"x":"i94jh4QBV1j6uR0ZjcWLE4w7_pWdpgvjtx3X454LL4Q","y":"Zd-uyqD0vWzWe3SA8q253rILHy234YkzlX58YBsXmSM"}]}`
 
-// FuzzProvider: whatever the provider and the browser send, nothing panics and nothing is approved.
+// FuzzProvider: no input from the provider and the browser panics or is approved.
 func FuzzProvider(f *testing.F) {
 	token := func(header, claims string) string {
 		encode := base64.RawURLEncoding.EncodeToString

@@ -97,7 +97,7 @@ func (m *measured) add(n measured) {
 	}
 }
 
-// resetPeak lets peak forget what this process has used so far, for example to open circuits.
+// resetPeak resets peak, which then omits the memory used so far, for example to open circuits.
 func resetPeak(b *testing.B) {
 	b.Helper()
 	debug.FreeOSMemory()

@@ -105,7 +105,7 @@ func TestEmptyLineConn(t *testing.T) {
 	}
 }
 
-// Contract 5: bytes have the same meaning in whatever parts they arrive.
+// Contract 5: bytes have the same meaning in any parts.
 func FuzzEmptyLineConn(f *testing.F) {
 	f.Add("\r\nGET / HTTP/1.1\r\n\r\nab", uint8(3), uint8(1))
 	f.Add("\r\r\n\n", uint8(1), uint8(9))

@@ -42,7 +42,7 @@ var notProvoked = map[string]string{
 func TestAlerts_Provoked(t *testing.T) {
 	long.Skip(t, "TestAlerts_Provoked")
 	t.Parallel()
-	// The cases mostly wait, so several run at the same time, whatever -parallel is.
+	// The cases mostly wait, so several run at the same time, with any -parallel.
 	places := make(chan struct{}, 4)
 	var running sync.WaitGroup
 	for _, c := range provocations {

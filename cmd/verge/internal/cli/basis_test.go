@@ -313,7 +313,7 @@ func (b *begun) want(rule, status string) {
 	}
 }
 
-// TestTrust_Changes changes what verdicts were judged by between the verdict and its use, over the binary.
+// TestTrust_Changes changes the basis of verdicts between the verdict and its use, over the binary.
 func TestTrust_Changes(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"native", "wasm"} {

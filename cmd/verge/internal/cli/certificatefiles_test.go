@@ -77,7 +77,7 @@ func withCRLF(s string) string { return strings.ReplaceAll(s, "\n", "\r\n") }
 
 const encryptedKey = "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n"
 
-// TestCertificateFiles: `--check` names what is wrong with the files of a certificate, and warns of a chain
+// TestCertificateFiles: `--check` names the errors in the files of a certificate, and warns of a chain
 // that browsers may not accept.
 func TestCertificateFiles(t *testing.T) {
 	c := newChain(t)

@@ -35,7 +35,7 @@ func TestComplete(t *testing.T) {
 		{"completion ", "bash fish zsh"},
 		{"delivery list --state ", "dead delivered waiting"},
 		{"apply ver", ""}, // a file, which the shell completes
-		{"nowhere ", "-"}, // whatever there is: nothing panics
+		{"nowhere ", "-"}, // any output: nothing panics
 		{"", "-"},
 	} {
 		var got []string

@@ -24,7 +24,7 @@ import (
 	"github.com/verge-id/verge/testharness/wait"
 )
 
-// inbox is a developer's receiver. It takes what was signed with its secret.
+// inbox is a developer's receiver. It accepts events signed with its secret.
 type inbox struct {
 	*httptest.Server
 	mu     sync.Mutex

@@ -27,8 +27,8 @@ import (
 	"github.com/verge-id/verge/testharness/wait"
 )
 
-// proxies are the samples in edge/deploy/proxy. In each, texts name what a test has to replace, and all of
-// them must be there: $PORT is the proxy's own, $CERT and $KEY are files, $DIR a directory.
+// proxies are the samples in edge/deploy/proxy. In each, a test replaces names, and all of them must be
+// present: $PORT is the proxy's own, $CERT and $KEY are files, $DIR a directory.
 var proxies = []struct {
 	name, program, sample string
 	texts                 map[string]string

@@ -36,7 +36,7 @@ type fakeVerge struct {
 	starts    []map[string]any
 	validates []*http.Request
 	reject    func(w http.ResponseWriter) // if set, answers every call
-	facts     func(map[string]any)        // if set, changes what validate says
+	facts     func(map[string]any)        // if set, changes the response of validate
 }
 
 func (v *fakeVerge) set(change func()) {

@@ -140,7 +140,7 @@ func TestStartOfNoOffer(t *testing.T) {
 	}
 }
 
-// The simulated wallet sends to the service alone, whatever a link says.
+// The simulated wallet sends to the service alone, with any link.
 func TestWallet(t *testing.T) {
 	f := newFixture(t)
 	v := f.visitor()
