@@ -140,7 +140,7 @@ func (s *Service) errorPage(status int, req *web.Request) *web.Response {
 }
 
 func (s *Service) document(_ context.Context, c *web.Call) (*web.Response, error) {
-	return s.documents.Answer(c.Path), nil
+	return s.documents.Document(c.Path), nil
 }
 
 // docs serves the documentation. For a person who is signed in to the console it reads the store, within the

@@ -27,10 +27,10 @@ type AdminEndpoint struct {
 	// Operations has the path's HTTP methods, and the operation of each.
 	Operations map[string]operate.Operation
 
-	// Answer runs the operation of the request's method, for an authorized caller. It returns the content of
+	// Handle runs the operation of the request's method, for an authorized caller. It returns the content of
 	// the JSON response, or the API error. If it sets Changed of the call, the operation is entered into the
 	// audit.
-	Answer func(ctx context.Context, c *Call) (any, *web.Error)
+	Handle func(ctx context.Context, c *Call) (any, *web.Error)
 }
 
 // Call is a request for an AdminEndpoint.
@@ -39,10 +39,10 @@ type Call struct {
 	Stream       io.Reader // the body, of any length, not read yet
 	ID           string    // of the request, for the log
 	Operator     string    // the id of the token that asks (operate.Actor)
-	Changed      string    // Answer stores the created or activated object here; "": none
+	Changed      string    // Handle stores the created or activated object here; "": none
 }
 
-// stream answers the requests for an endpoint.
+// stream responds to the requests for an endpoint.
 func (s *Service) stream(endpoint AdminEndpoint) server.Stream {
 	return func(ctx context.Context, req *web.Request, body io.Reader) *web.Response {
 		method := req.Method
@@ -60,7 +60,7 @@ func (s *Service) stream(endpoint AdminEndpoint) server.Stream {
 		case known && req.IsEncoded():
 			e = web.ErrEncoded
 		case known:
-			v, e = endpoint.Answer(ctx, c)
+			v, e = endpoint.Handle(ctx, c)
 		}
 		if c.Changed != "" {
 			// It has happened even if the caller is gone. The core of this process enters it, and not the

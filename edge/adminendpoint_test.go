@@ -115,7 +115,7 @@ func serveEndpointWith(t *testing.T, token string, around func(engine.Engine) en
 	conf.Core.OperatorToken, conf.Admin, conf.Now = token, listen(t), o.now
 	conf.Log = slog.New(slog.NewJSONHandler(o, nil))
 	conf.Server.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
-	conf.AdminEndpoints = map[string]edge.AdminEndpoint{endpointPath: {Answer: o.answer,
+	conf.AdminEndpoints = map[string]edge.AdminEndpoint{endpointPath: {Handle: o.answer,
 		Operations: map[string]operate.Operation{"GET": operate.ModuleRead, "POST": operate.BackupMake}}}
 	o.store = &filling{KV: conf.Store.KV}
 	conf.Store.KV = o.store

@@ -75,27 +75,27 @@ type mode struct {
 	removed Removal
 }
 
-// standing is how a record and the configuration relate.
-type standing struct {
+// recordStatus is the relation of a record to the configuration.
+type recordStatus struct {
 	archived         *time.Time
 	managed, removed bool
 }
 
-// dropped returns the standing of a record that the site does not name, and false if the site never managed
-// it.
-func (d *Directory) dropped(was standing, m mode) (standing, bool) {
+// removedStatus returns the status of a record that the site does not name, and false if the site never
+// managed it.
+func (d *Directory) removedStatus(was recordStatus, m mode) (recordStatus, bool) {
 	if !m.managed || was.archived != nil || !was.managed && !was.removed {
 		return was, false
 	}
 	if m.removed == ArchiveRemoved {
-		return standing{archived: d.instant(), managed: true}, true
+		return recordStatus{archived: d.instant(), managed: true}, true
 	}
-	return standing{removed: true}, true
+	return recordStatus{removed: true}, true
 }
 
-// shelved returns the standing of a record that the site names as archived.
-func (d *Directory) shelved(was standing, m mode) standing {
-	next := standing{was.archived, m.managed, false}
+// archivedStatus returns the status of a record that the site names as archived.
+func (d *Directory) archivedStatus(was recordStatus, m mode) recordStatus {
+	next := recordStatus{was.archived, m.managed, false}
 	if next.archived == nil {
 		next.archived = d.instant()
 	}
@@ -104,9 +104,9 @@ func (d *Directory) shelved(was standing, m mode) standing {
 
 // step changes one record to match the site.
 type step struct {
-	first *target                                // by the store's state at planning
-	again func(context.Context) (*target, error) // by the store's current state; nil: done
-	told  bool                                   // it has an entry in the audit
+	first   *target                                // by the store's state at planning
+	again   func(context.Context) (*target, error) // by the store's current state; nil: done
+	audited bool                                   // it has an entry in the audit
 }
 
 // steps returns the differences between the site and the store.
@@ -204,10 +204,10 @@ func (d *Directory) publisherTarget(ctx context.Context, id string, p *SitePubli
 	if f.value != nil {
 		was, t.Action = *f.value, actionChange
 	}
-	next, stands := was, standing{was.Archived, was.Managed, was.Removed}
+	next, status := was, recordStatus{was.Archived, was.Managed, was.Removed}
 	switch {
 	case p != nil && !p.Archived:
-		next.ID, next.Name, stands = id, p.Name, standing{managed: m.managed}
+		next.ID, next.Name, status = id, p.Name, recordStatus{managed: m.managed}
 		if m.managed || was.Accent == "" && was.Logo == nil {
 			next.Accent = p.Accent
 			next, _ = next.SetLogo(p.Logo) // the site is valid
@@ -218,13 +218,13 @@ func (d *Directory) publisherTarget(ctx context.Context, id string, p *SitePubli
 	case f.value == nil:
 		return nil, nil
 	case p != nil:
-		stands = d.shelved(stands, m)
+		status = d.archivedStatus(status, m)
 	default:
-		if stands, t.Removed = d.dropped(stands, m); !t.Removed {
+		if status, t.Removed = d.removedStatus(status, m); !t.Removed {
 			return nil, nil
 		}
 	}
-	next.Archived, next.Managed, next.Removed = stands.archived, stands.managed, stands.removed
+	next.Archived, next.Managed, next.Removed = status.archived, status.managed, status.removed
 	if p != nil && !p.Archived {
 		var err error
 		if t.index, err = d.PutLogo(ctx, was.Logo, next, p.Logo); err != nil {
@@ -241,21 +241,21 @@ func (d *Directory) integrationTarget(i *SiteIntegration, f found[Integration], 
 	if f.value != nil {
 		was, t.Action = *f.value, actionChange
 	}
-	next, stands := was, standing{was.Archived, was.Managed, was.Removed}
+	next, status := was, recordStatus{was.Archived, was.Managed, was.Removed}
 	switch {
 	case i != nil && !i.Archived:
 		next, secrets = d.named(*i, f.value, m)
-		stands = standing{managed: m.managed}
+		status = recordStatus{managed: m.managed}
 	case f.value == nil:
 		return nil, nil
 	case i != nil:
-		stands = d.shelved(stands, m)
+		status = d.archivedStatus(status, m)
 	default:
-		if stands, t.Removed = d.dropped(stands, m); !t.Removed {
+		if status, t.Removed = d.removedStatus(status, m); !t.Removed {
 			return nil, nil
 		}
 	}
-	next.Archived, next.Managed, next.Removed = stands.archived, stands.managed, stands.removed
+	next.Archived, next.Managed, next.Removed = status.archived, status.managed, status.removed
 	t.ID, t.Publisher, t.index = next.ID, next.PublisherID, []kv.Put{indexIntegration(next)}
 	differs := next.Changes(was, secrets)
 	sealed, err := d.sealed(next, f.value, secrets)
@@ -304,7 +304,7 @@ func (d *Directory) named(i SiteIntegration, was *Integration, m mode) (Integrat
 func (d *Directory) take(ctx context.Context, s step) error {
 	t := s.first
 	for range maxRaces {
-		err := d.reach(ctx, t, s.told)
+		err := d.reach(ctx, t, s.audited)
 		if kv.IsConflict(err) {
 			if t, err = s.again(ctx); err == nil && t != nil && !t.settled() {
 				continue
@@ -319,9 +319,9 @@ func (d *Directory) take(ctx context.Context, s step) error {
 }
 
 // reach writes the new state of a record, and the audit entry.
-func (d *Directory) reach(ctx context.Context, t *target, told bool) error {
+func (d *Directory) reach(ctx context.Context, t *target, audited bool) error {
 	extra := t.index
-	if told {
+	if audited {
 		entry, err := audit.Entry{Actor: audit.Actor{Kind: audit.File}, Publisher: t.Publisher,
 			Operation: t.Kind + "." + t.Action, Target: t.ID, Changes: t.Changes}.Puts(d.sealer, d.random,
 			d.now())

@@ -47,7 +47,7 @@ func TestDocsCSSLoadsNothing(t *testing.T) {
 // served returns a document of a service with the settings s.
 func served(t *testing.T, s Settings, path string) string {
 	t.Helper()
-	resp := NewDocuments(s).Answer(path)
+	resp := NewDocuments(s).Document(path)
 	if resp == nil || resp.Status != 200 {
 		t.Fatalf("%s: %+v", path, resp)
 	}
@@ -102,7 +102,7 @@ func TestDocuments_ConfiguredValues(t *testing.T) {
 			t.Errorf("contract 43: %s mentions a console although it is off", path)
 		}
 	}
-	if !bytes.Equal(NewDocuments(standard).Answer(web.OpenAPIPath).Body, openAPI) {
+	if !bytes.Equal(NewDocuments(standard).Document(web.OpenAPIPath).Body, openAPI) {
 		t.Error("the description of a service with default settings differs from the file")
 	}
 }
@@ -113,11 +113,11 @@ func TestDocumentsAreMadeOnce(t *testing.T) {
 	d := NewDocuments(Settings{Limits: standard.Limits, AnswerTime: time.Second,
 		OutcomeLife: standard.OutcomeLife})
 	for _, path := range []string{DocsPath, web.OpenAPIPath, DocsCSSPath, ExamplesPath} {
-		first := d.Answer(path).Body
-		if again := d.Answer(path).Body; len(first) == 0 || &first[0] != &again[0] {
+		first := d.Document(path).Body
+		if again := d.Document(path).Body; len(first) == 0 || &first[0] != &again[0] {
 			t.Errorf("%s is created again for each request", path)
 		}
-		if n := testing.AllocsPerRun(10, func() { d.Answer(path) }); n > 20 {
+		if n := testing.AllocsPerRun(10, func() { d.Document(path) }); n > 20 {
 			t.Errorf("%s takes %v allocations a request", path, n)
 		}
 	}

@@ -36,9 +36,9 @@ func NewDocuments(s Settings) *Documents {
 	return d
 }
 
-// Answer returns one of the documents; nil if there is no such file. Do not change the body: all responses
+// Document returns one of the documents; nil if there is no such file. Do not change the body: all responses
 // share it.
-func (d *Documents) Answer(path string) *web.Response {
+func (d *Documents) Document(path string) *web.Response {
 	var contentType string
 	var body []byte
 	switch path {
@@ -68,7 +68,7 @@ func (d *Documents) Answer(path string) *web.Response {
 
 // PageFor returns the page with a caller's values. Caches do not keep it.
 func (d *Documents) PageFor(c Caller) *web.Response {
-	resp := d.Answer(DocsPath)
+	resp := d.Document(DocsPath)
 	resp.Body = withSamples(d.plain(), d.baseURL, c)
 	resp.Header.Set("Cache-Control", "no-store")
 	return resp

@@ -63,13 +63,13 @@ func (c *call) beginKeyless(req startRequest, i *integration.Integration) (Start
 	if err != nil {
 		return Started{}, err
 	}
-	answer, err := strictjson.Read(resp.Body)
+	response, err := strictjson.Read(resp.Body)
 	if err != nil {
 		return Started{}, err
 	}
-	id, _, ok1 := answer.String("session_id")
-	redirect, _, ok2 := answer.String("redirect_url")
-	at, _, ok3 := answer.String("expires_at")
+	id, _, ok1 := response.String("session_id")
+	redirect, _, ok2 := response.String("redirect_url")
+	at, _, ok3 := response.String("expires_at")
 	expires, err := time.Parse(time.RFC3339, at)
 	if !ok1 || !ok2 || !ok3 || err != nil {
 		return Started{}, errors.New("api: start returned a response that cannot be read")

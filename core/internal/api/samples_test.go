@@ -99,7 +99,7 @@ func TestDocs_Caller(t *testing.T) {
 	s := standard
 	s.BaseURL = "https://verify.example"
 	d := NewDocuments(s)
-	plain := string(d.Answer(DocsPath).Body)
+	plain := string(d.Document(DocsPath).Body)
 	mine := d.PageFor(Caller{Integration: `<b>"id`, Callback: "https://shop.example/callback"})
 	for page, want := range map[string][]string{
 		plain: {"https://verify.example/api/v1/verify/start&quot;", "INTEGRATION_ID", "CALLBACK_URL",
@@ -119,7 +119,7 @@ func TestDocs_Caller(t *testing.T) {
 	if mine.Header.Get("Cache-Control") != "no-store" {
 		t.Errorf("a caller's page may be cached: %v", mine.Header)
 	}
-	if strings.Contains(string(d.Answer(DocsPath).Body), `value="https://shop.example/callback"`) {
+	if strings.Contains(string(d.Document(DocsPath).Body), `value="https://shop.example/callback"`) {
 		t.Error("the page of others has a caller's values")
 	}
 }

@@ -53,11 +53,11 @@ func (c *call) testEvents() (*web.Response, error) {
 	if c.Header.Matches(tag) {
 		return web.NotModified(tag), nil
 	}
-	answer := testEventsResponse{Events: []json.RawMessage{}, Now: timestamp.Text(c.Now), More: more}
+	response := testEventsResponse{Events: []json.RawMessage{}, Now: timestamp.Text(c.Now), More: more}
 	for _, d := range found {
-		answer.Events = append(answer.Events, d.Body)
+		response.Events = append(response.Events, d.Body)
 	}
-	text, err := json.Marshal(answer)
+	text, err := json.Marshal(response)
 	if err != nil {
 		return nil, err
 	}

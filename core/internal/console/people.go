@@ -50,7 +50,7 @@ func (p *People) entry(who member.Actor, operation string) ([]kv.Put, error) {
 }
 
 // came returns the transaction that is committed with a new session.
-func (p *People) came(operation string) member.WriteWith[member.Session] {
+func (p *People) came(operation string) member.AuditOf[member.Session] {
 	return func(s member.Session) ([]kv.Put, error) { return p.entry(s.Actor, operation) }
 }
 
@@ -136,8 +136,8 @@ func (p *People) BeginSignIn(context.Context) (Ceremony, error) {
 }
 
 // SignIn implements Access.
-func (p *People) SignIn(ctx context.Context, form, answer string) (string, Session, error) {
-	return p.in(p.Registry.SignIn(ctx, form, []byte(answer), p.came(signedIn)))
+func (p *People) SignIn(ctx context.Context, form, response string) (string, Session, error) {
+	return p.in(p.Registry.SignIn(ctx, form, []byte(response), p.came(signedIn)))
 }
 
 // Invitation implements Access.
@@ -170,7 +170,7 @@ func (p *People) publisher(ctx context.Context, id string) (string, error) {
 }
 
 // Enrol implements Access.
-func (p *People) Enrol(ctx context.Context, secret, form, name, answer string) (string, Session, error) {
+func (p *People) Enrol(ctx context.Context, secret, form, name, response string) (string, Session, error) {
 	i, err := p.Registry.ReadInvitation(ctx, secret)
 	if err == nil {
 		_, err = p.publisher(ctx, i.Publisher)
@@ -178,7 +178,7 @@ func (p *People) Enrol(ctx context.Context, secret, form, name, answer string) (
 	if err != nil {
 		return "", Session{}, apiError(err)
 	}
-	return p.in(p.Registry.Enrol(ctx, secret, form, name, []byte(answer), p.came(enrolled)))
+	return p.in(p.Registry.Enrol(ctx, secret, form, name, []byte(response), p.came(enrolled)))
 }
 
 // Link implements Access.
@@ -232,10 +232,10 @@ func (p *People) Passkeys(ctx context.Context, cookie string) ([]operate.Passkey
 }
 
 // AddPasskey implements Access.
-func (p *People) AddPasskey(ctx context.Context, cookie, form, name, answer string) error {
+func (p *People) AddPasskey(ctx context.Context, cookie, form, name, response string) error {
 	s, err := p.Registry.Session(ctx, cookie)
 	if err == nil {
-		_, err = p.Registry.AddPasskey(ctx, s, form, name, []byte(answer), p.changed(s, addedPasskey))
+		_, err = p.Registry.AddPasskey(ctx, s, form, name, []byte(response), p.changed(s, addedPasskey))
 	}
 	return apiError(err)
 }
@@ -285,6 +285,6 @@ func shownPasskey(p member.Passkey) operate.Passkey {
 }
 
 // changed returns the audit entry of a change that a member makes to their passkeys.
-func (p *People) changed(s member.Session, operation string) member.WriteWith[member.Member] {
+func (p *People) changed(s member.Session, operation string) member.AuditOf[member.Member] {
 	return func(member.Member) ([]kv.Put, error) { return p.entry(s.Actor, operation) }
 }

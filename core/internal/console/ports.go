@@ -24,14 +24,14 @@ type Access interface {
 	BeginSignIn(ctx context.Context) (Ceremony, error)
 
 	// SignIn opens a session for the member whose passkey responded, or returns a *web.Error.
-	SignIn(ctx context.Context, form, answer string) (cookie string, s Session, err error)
+	SignIn(ctx context.Context, form, response string) (cookie string, s Session, err error)
 
 	// Invitation returns the content of an invitation, and the data of the page for its passkey, without
 	// using the invitation up. The error is a *web.Error, or ErrNoPasskeys together with the content.
 	Invitation(ctx context.Context, secret string) (Invited, Ceremony, error)
 
 	// Enrol uses an invitation up, creates the member, and opens a session, or returns a *web.Error.
-	Enrol(ctx context.Context, secret, form, name, answer string) (cookie string, s Session, err error)
+	Enrol(ctx context.Context, secret, form, name, response string) (cookie string, s Session, err error)
 
 	// Link returns the content of a sign-in link, without using it up. The error is a *web.Error.
 	Link(ctx context.Context, secret string) (Linked, error)
@@ -47,7 +47,7 @@ type Access interface {
 	Passkeys(ctx context.Context, cookie string) ([]operate.Passkey, Ceremony, error)
 
 	// AddPasskey and RemovePasskey change them, or return a *web.Error.
-	AddPasskey(ctx context.Context, cookie, form, name, answer string) error
+	AddPasskey(ctx context.Context, cookie, form, name, response string) error
 	RemovePasskey(ctx context.Context, cookie, id string) error
 
 	// Sessions returns all sessions of the session's member, latest first.

@@ -128,8 +128,8 @@ func (v *visit) pageWithPasskey(view pages.View) page {
 // counted, and the page shows the reason.
 func (v *visit) usePasskey(form url.Values) page {
 	attempt, ok := attemptOf(form)
-	text, answer := form.Get(stepParam), form.Get(credentialParam)
-	if !ok || answer == "" {
+	text, response := form.Get(stepParam), form.Get(credentialParam)
+	if !ok || response == "" {
 		return v.damaged()
 	}
 	s, err := v.openStep(text)
@@ -145,7 +145,7 @@ func (v *visit) usePasskey(form url.Values) page {
 	if attempt != v.record.Attempts || s.Attempt != v.record.Attempts || !v.allowsPasskeys() {
 		return v.seeOther(v.url())
 	}
-	record, err := v.Passkeys.Use(v.ctx, s.State, s.Issued.Time(), []byte(answer))
+	record, err := v.Passkeys.Use(v.ctx, s.State, s.Issued.Time(), []byte(response))
 	var rejection *webauthn.Rejection
 	switch {
 	case errors.As(err, &rejection):
@@ -339,8 +339,8 @@ func (v *visit) notKept(err error) page {
 }
 
 // keep stores a new passkey. One session creates one passkey, so the session is marked first.
-func (v *visit) keep(challenge []byte, answer string) error {
-	made, err := v.Passkeys.Read(challenge, []byte(answer))
+func (v *visit) keep(challenge []byte, response string) error {
+	made, err := v.Passkeys.Read(challenge, []byte(response))
 	if err != nil {
 		return err
 	}
@@ -444,8 +444,8 @@ func (h *Hosted) actOnPasskeys(ctx context.Context, c *web.Call) page {
 }
 
 // look shows the stored data of the passkey that has responded.
-func (h *Hosted) look(ctx context.Context, req *web.Request, s token.StepClaims, answer string) page {
-	r, err := h.Passkeys.Use(ctx, s.State, s.Issued.Time(), []byte(answer))
+func (h *Hosted) look(ctx context.Context, req *web.Request, s token.StepClaims, response string) page {
+	r, err := h.Passkeys.Use(ctx, s.State, s.Issued.Time(), []byte(response))
 	var rejection *webauthn.Rejection
 	switch {
 	case errors.As(err, &rejection):

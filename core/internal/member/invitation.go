@@ -36,10 +36,10 @@ type invitation struct {
 const invitationIDs = "inv_"
 
 // Invite creates an invitation and returns its secret, which is shown once. The caller has checked that the
-// actor may invite. along is called if all values are valid, and returns an error if there is no such
+// actor may invite. audit is called if all values are valid, and returns an error if there is no such
 // publisher. The error is a problem.List if a value is invalid.
 func (r *Registry) Invite(
-	ctx context.Context, by Actor, publisher, name string, role Role, along WriteWith[Invitation],
+	ctx context.Context, by Actor, publisher, name string, role Role, audit AuditOf[Invitation],
 ) (secret string, made Invitation, err error) {
 	var wrong problem.List
 	if name != "" {
@@ -57,7 +57,7 @@ func (r *Registry) Invite(
 		Created: now, Expires: now.Add(invitationLife)}
 	tx := kv.Tx{Puts: []kv.Put{{Name: ofInvitation(publisher, hash), Value: mark, Expires: made.Expires}}}
 	err = create(ctx, r, invitationItems+hash, invitation{made, r.granterOf(by, secret)}, made.Expires, tx,
-		func(i invitation) ([]kv.Put, error) { return along.puts(i.Invitation) })
+		func(i invitation) ([]kv.Put, error) { return audit.puts(i.Invitation) })
 	if err != nil {
 		return "", Invitation{}, err
 	}
@@ -128,7 +128,7 @@ func (r *Registry) Invitations(
 
 // Withdraw ends an invitation to the publisher by its id. It returns web.ErrNotFound if no such invitation is
 // open.
-func (r *Registry) Withdraw(ctx context.Context, publisher, id string, along ...kv.Put) error {
+func (r *Registry) Withdraw(ctx context.Context, publisher, id string, audit ...kv.Put) error {
 	digits, ok := hashPrefix(invitationIDs, id)
 	if !ok {
 		return web.ErrNotFound
@@ -145,7 +145,7 @@ func (r *Registry) Withdraw(ctx context.Context, publisher, id string, along ...
 		return web.ErrNotFound
 	}
 	tx := i.spend(it.Key.Name, it.Tx)
-	tx.Puts = append(tx.Puts, along...)
+	tx.Puts = append(tx.Puts, audit...)
 	err = r.commitOnce(ctx, tx)
 	if _, overtaken := beaten(err); overtaken {
 		return web.ErrNotFound // it was used or withdrawn at the same time

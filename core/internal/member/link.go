@@ -36,10 +36,10 @@ type link struct {
 const linkIDs = "link_"
 
 // MakeLink creates a sign-in link and returns its secret, which is shown once. The caller has checked that
-// the actor, an operator, may create links. along is called if all values are valid, and returns an error if
+// the actor, an operator, may create links. audit is called if all values are valid, and returns an error if
 // there is no such publisher. The error is a problem.List if a value is invalid.
 func (r *Registry) MakeLink(
-	ctx context.Context, by Actor, publisher, name string, role Role, along WriteWith[Link],
+	ctx context.Context, by Actor, publisher, name string, role Role, audit AuditOf[Link],
 ) (secret string, made Link, err error) {
 	var wrong problem.List
 	if name != "" {
@@ -60,7 +60,7 @@ func (r *Registry) MakeLink(
 	made = Link{ID: hashID(linkIDs, hash), Publisher: publisher, Name: name, Role: role,
 		Expires: r.now().UTC().Add(linkLife)}
 	err = create(ctx, r, linkItems+hash, link{made, r.granterOf(by, secret)}, made.Expires, kv.Tx{},
-		func(l link) ([]kv.Put, error) { return along.puts(l.Link) })
+		func(l link) ([]kv.Put, error) { return audit.puts(l.Link) })
 	if err != nil {
 		return "", Link{}, err
 	}
@@ -96,7 +96,7 @@ func (r *Registry) link(ctx context.Context, secret string) (l link, by Actor, v
 
 // UseLink uses a sign-in link and opens a session. It returns ErrSpent like ReadLink.
 func (r *Registry) UseLink(
-	ctx context.Context, secret string, along WriteWith[Session],
+	ctx context.Context, secret string, audit AuditOf[Session],
 ) (cookie string, s Session, err error) {
 	l, by, version, err := r.link(ctx, secret)
 	if err != nil {
@@ -110,7 +110,7 @@ func (r *Registry) UseLink(
 	cookie, s, err = r.open(ctx, opened, &by, kv.Tx{
 		Checks:  []kv.Check{{Name: name, Tx: version}},
 		Deletes: []string{name},
-	}, along)
+	}, audit)
 	if _, overtaken := beaten(err); overtaken {
 		err = ErrSpent // another request was faster
 	}

@@ -47,7 +47,7 @@ var configured = Operator{ID: Configured, Name: Configured, Role: RoleOperator}
 // CreateOperator creates an operator token and returns its text, which is shown once. If expires is nil, it
 // does not expire. The error is a problem.List if a value is invalid.
 func (r *Registry) CreateOperator(
-	ctx context.Context, name string, role Role, expires *time.Time, along WriteWith[Operator],
+	ctx context.Context, name string, role Role, expires *time.Time, audit AuditOf[Operator],
 ) (text string, o Operator, err error) {
 	var wrong problem.List
 	checkName(&wrong, name)
@@ -67,7 +67,7 @@ func (r *Registry) CreateOperator(
 	hash := hashOf(text)
 	o = Operator{ID: hashID(operatorIDs, hash), Name: name, Role: role, Last4: text[len(text)-4:],
 		Created: r.now().UTC(), Expires: expires}
-	if err := create(ctx, r, operatorItems+hash, o, time.Time{}, kv.Tx{}, along); err != nil {
+	if err := create(ctx, r, operatorItems+hash, o, time.Time{}, kv.Tx{}, audit); err != nil {
 		return "", Operator{}, err
 	}
 	return text, o, nil
@@ -125,7 +125,7 @@ func (r *Registry) Operators(
 
 // RevokeOperator revokes an operator token by its id, and ends the sessions, links and invitations that
 // depend on it. The effect is immediate. Revoking a token again does not change its record.
-func (r *Registry) RevokeOperator(ctx context.Context, id string, along ...kv.Put) (o Operator, err error) {
+func (r *Registry) RevokeOperator(ctx context.Context, id string, audit ...kv.Put) (o Operator, err error) {
 	if id == Configured {
 		return Operator{}, ErrConfigured
 	}
@@ -142,7 +142,7 @@ func (r *Registry) RevokeOperator(ctx context.Context, id string, along ...kv.Pu
 		}
 		return r.commitOnce(ctx, kv.Tx{
 			Checks: []kv.Check{{Name: name, Tx: version}},
-			Puts:   append([]kv.Put{p}, along...),
+			Puts:   append([]kv.Put{p}, audit...),
 		})
 	})
 	if err != nil {

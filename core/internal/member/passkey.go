@@ -195,11 +195,11 @@ func (r *Registry) BeginEnrolment(ctx context.Context, secret, shown string) (In
 }
 
 // Enrol uses an invitation: it creates the member with their first passkey, and opens a session. form comes
-// from BeginEnrolment, and answer is the browser's response to its options. The error is a problem.List if
+// from BeginEnrolment, and response is the browser's response to its options. The error is a problem.List if
 // the name is invalid, a *webauthn.Rejection if the response is invalid, ErrForm, ErrLate, ErrKnownPasskey,
 // or ErrSpent as in ReadInvitation.
 func (r *Registry) Enrol(
-	ctx context.Context, secret, form, name string, answer []byte, along WriteWith[Session],
+	ctx context.Context, secret, form, name string, response []byte, audit AuditOf[Session],
 ) (cookie string, s Session, err error) {
 	i, version, err := r.invitation(ctx, secret)
 	if err != nil {
@@ -214,7 +214,7 @@ func (r *Registry) Enrol(
 	if err := wrong.Err(); err != nil {
 		return "", Session{}, err
 	}
-	made, err := webauthn.VerifyRegistration(*r.Passkeys, c.Bytes, answer)
+	made, err := webauthn.VerifyRegistration(*r.Passkeys, c.Bytes, response)
 	if err != nil {
 		return "", Session{}, err
 	}
@@ -229,7 +229,7 @@ func (r *Registry) Enrol(
 		return "", Session{}, err
 	}
 	tx.Puts = append(tx.Puts, kv.Put{Name: ofMember(m.Publisher, m.ID), Value: mark})
-	cookie, s, err = r.open(ctx, sessionOf(m, first), nil, tx, along)
+	cookie, s, err = r.open(ctx, sessionOf(m, first), nil, tx, audit)
 	if found, overtaken := beaten(err); overtaken {
 		err = ErrSpent // another request was faster
 		if _, known := found.Item(first.item()); known {
@@ -265,13 +265,13 @@ func (r *Registry) BeginSignIn() (Ceremony, error) {
 // error is a *webauthn.Rejection, ErrForm, ErrLate or ErrUnknownPasskey. A passkey that was copied is
 // blocked.
 func (r *Registry) SignIn(
-	ctx context.Context, form string, answer []byte, along WriteWith[Session],
+	ctx context.Context, form string, response []byte, audit AuditOf[Session],
 ) (cookie string, s Session, err error) {
 	c, err := r.readForm(form, toSignIn, "")
 	if err != nil {
 		return "", Session{}, err
 	}
-	credentialID, err := webauthn.CredentialID(answer)
+	credentialID, err := webauthn.CredentialID(response)
 	if err != nil {
 		return "", Session{}, err
 	}
@@ -283,7 +283,7 @@ func (r *Registry) SignIn(
 		used := &m.Passkeys[n]
 		handle, _ := handleOf(m.ID)
 		proof, err := webauthn.VerifyAssertion(ctx, r.verify, *r.Passkeys, c.Bytes,
-			used.stored(handle), answer)
+			used.stored(handle), response)
 		if errors.Is(err, webauthn.ErrCounter) {
 			return errors.Join(err, r.block(ctx, m, n, c)) // if another commit came first, retry
 		}
@@ -297,7 +297,7 @@ func (r *Registry) SignIn(
 		if err := r.replace(&tx, m); err != nil {
 			return err
 		}
-		cookie, s, err = r.open(ctx, sessionOf(m, *used), nil, tx, along)
+		cookie, s, err = r.open(ctx, sessionOf(m, *used), nil, tx, audit)
 		if found, overtaken := beaten(err); overtaken {
 			if _, again := found.Item(c.item()); again {
 				return ErrLate
@@ -377,7 +377,7 @@ func (r *Registry) BeginPasskey(ctx context.Context, s Session) (Ceremony, error
 // If name is empty, the passkey gets a default name. The error is as in Enrol, or ErrTooMany, or ErrProof as
 // in BeginPasskey.
 func (r *Registry) AddPasskey(
-	ctx context.Context, s Session, form, name string, answer []byte, along WriteWith[Member],
+	ctx context.Context, s Session, form, name string, response []byte, audit AuditOf[Member],
 ) (Member, error) {
 	c, err := r.readForm(form, toAdd, s.name)
 	if err != nil {
@@ -393,12 +393,12 @@ func (r *Registry) AddPasskey(
 	if err := wrong.Err(); err != nil {
 		return Member{}, err
 	}
-	made, err := webauthn.VerifyRegistration(*r.Passkeys, c.Bytes, answer)
+	made, err := webauthn.VerifyRegistration(*r.Passkeys, c.Bytes, response)
 	if err != nil {
 		return Member{}, err
 	}
 	added := newPasskey(made, name, r.now())
-	return r.change(ctx, s.Publisher, s.ID, along, func(m *Member, tx *kv.Tx) error {
+	return r.change(ctx, s.Publisher, s.ID, audit, func(m *Member, tx *kv.Tx) error {
 		if !s.of(*m) {
 			return ErrNoSession
 		}
@@ -435,9 +435,9 @@ func (r *Registry) fresh(ctx context.Context, c challenge, p Passkey) error {
 // RemovePasskey removes a passkey of the member of the session, and ends the sessions that it opened. It
 // returns ErrLastPasskey if the member could no longer sign in.
 func (r *Registry) RemovePasskey(
-	ctx context.Context, s Session, id string, along WriteWith[Member],
+	ctx context.Context, s Session, id string, audit AuditOf[Member],
 ) (Member, error) {
-	return r.change(ctx, s.Publisher, s.ID, along, func(m *Member, tx *kv.Tx) error {
+	return r.change(ctx, s.Publisher, s.ID, audit, func(m *Member, tx *kv.Tx) error {
 		if !s.of(*m) {
 			return ErrNoSession
 		}

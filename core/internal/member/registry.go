@@ -61,11 +61,11 @@ var (
 	ErrNoPasskeys = errors.New("member: there are no passkeys at an address without a name")
 )
 
-// WriteWith returns records for the same commit as the created value, such as its audit entry. A nil
-// WriteWith adds no records. It may be called more than once for one successful commit.
-type WriteWith[T any] func(made T) ([]kv.Put, error)
+// AuditOf returns the audit entry of a change, for the commit of the change. A nil
+// AuditOf adds none. It may be called more than once for one successful commit.
+type AuditOf[T any] func(made T) ([]kv.Put, error)
 
-func (a WriteWith[T]) puts(made T) ([]kv.Put, error) {
+func (a AuditOf[T]) puts(made T) ([]kv.Put, error) {
 	if a == nil {
 		return nil, nil
 	}
@@ -218,13 +218,13 @@ func (r *Registry) commitOnce(ctx context.Context, tx kv.Tx) error {
 
 // create commits a new record under a random name, together with tx.
 func create[T any](
-	ctx context.Context, r *Registry, name string, v T, expires time.Time, tx kv.Tx, along WriteWith[T],
+	ctx context.Context, r *Registry, name string, v T, expires time.Time, tx kv.Tx, audit AuditOf[T],
 ) error {
 	p, err := put(r, name, v, expires)
 	if err != nil {
 		return err
 	}
-	more, err := along.puts(v)
+	more, err := audit.puts(v)
 	if err != nil {
 		return err
 	}

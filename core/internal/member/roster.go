@@ -66,14 +66,14 @@ func (r *Registry) Members(
 // ErrLastAdmin if the actor is no operator and the publisher would have no admin left, and a problem.List if
 // the role is unknown.
 func (r *Registry) ChangeRole(
-	ctx context.Context, by Actor, id string, role Role, along WriteWith[Member],
+	ctx context.Context, by Actor, id string, role Role, audit AuditOf[Member],
 ) (Member, error) {
 	var wrong problem.List
 	checkRole(&wrong, role, memberRoles)
 	if err := wrong.Err(); err != nil {
 		return Member{}, err
 	}
-	return r.change(ctx, by.Publisher, id, along, func(m *Member, tx *kv.Tx) error {
+	return r.change(ctx, by.Publisher, id, audit, func(m *Member, tx *kv.Tx) error {
 		was := m.Role
 		m.Role = role
 		if was != RoleAdmin || role == RoleAdmin {
@@ -85,9 +85,9 @@ func (r *Registry) ChangeRole(
 
 // SignOutEverywhere ends all sessions of a member immediately.
 func (r *Registry) SignOutEverywhere(
-	ctx context.Context, by Actor, id string, along WriteWith[Member],
+	ctx context.Context, by Actor, id string, audit AuditOf[Member],
 ) (Member, error) {
-	return r.change(ctx, by.Publisher, id, along, func(m *Member, _ *kv.Tx) error {
+	return r.change(ctx, by.Publisher, id, audit, func(m *Member, _ *kv.Tx) error {
 		m.Epoch++
 		return nil
 	})
@@ -96,7 +96,7 @@ func (r *Registry) SignOutEverywhere(
 // change reads a member, calls edit to change it and to extend the commit, and commits. It retries if another
 // commit came first.
 func (r *Registry) change(
-	ctx context.Context, publisher, id string, along WriteWith[Member], edit func(*Member, *kv.Tx) error,
+	ctx context.Context, publisher, id string, audit AuditOf[Member], edit func(*Member, *kv.Tx) error,
 ) (m Member, err error) {
 	err = retry("the member "+id, func() error {
 		if m, err = r.Member(ctx, publisher, id); err != nil {
@@ -109,7 +109,7 @@ func (r *Registry) change(
 		if err := r.replace(&tx, m); err != nil {
 			return err
 		}
-		return r.commitWith(ctx, tx, m, along)
+		return r.commitWith(ctx, tx, m, audit)
 	})
 	if err != nil {
 		return Member{}, err
@@ -129,7 +129,7 @@ func (r *Registry) replace(tx *kv.Tx, m Member) error {
 }
 
 // Remove removes a member and ends their sessions immediately. It returns the same errors as ChangeRole.
-func (r *Registry) Remove(ctx context.Context, by Actor, id string, along WriteWith[Member]) error {
+func (r *Registry) Remove(ctx context.Context, by Actor, id string, audit AuditOf[Member]) error {
 	return retry("the member "+id, func() error {
 		m, err := r.Member(ctx, by.Publisher, id)
 		if err != nil {
@@ -148,13 +148,13 @@ func (r *Registry) Remove(ctx context.Context, by Actor, id string, along WriteW
 				return err
 			}
 		}
-		return r.commitWith(ctx, tx, m, along)
+		return r.commitWith(ctx, tx, m, audit)
 	})
 }
 
-// commitWith commits tx, which changes m, together with the records of along.
-func (r *Registry) commitWith(ctx context.Context, tx kv.Tx, m Member, along WriteWith[Member]) error {
-	more, err := along.puts(m)
+// commitWith commits tx, which changes m, together with the records of audit.
+func (r *Registry) commitWith(ctx context.Context, tx kv.Tx, m Member, audit AuditOf[Member]) error {
+	more, err := audit.puts(m)
 	if err != nil {
 		return err
 	}

@@ -68,7 +68,7 @@ func (s session) ends() time.Time {
 // open commits a new session together with tx. The session ends when by, an operator, loses their right; by
 // is nil for a member.
 func (r *Registry) open(
-	ctx context.Context, s session, by *Actor, tx kv.Tx, along WriteWith[Session],
+	ctx context.Context, s session, by *Actor, tx kv.Tx, audit AuditOf[Session],
 ) (cookie string, _ Session, err error) {
 	if cookie, err = integration.GenerateKey(cookiePrefix, r.random); err != nil {
 		return "", Session{}, err
@@ -90,7 +90,7 @@ func (r *Registry) open(
 			Expires: s.Opened.Add(sessionLife)})
 	}
 	err = create(ctx, r, opened.name, s, s.ends(), tx,
-		func(session) ([]kv.Put, error) { return along.puts(opened) })
+		func(session) ([]kv.Put, error) { return audit.puts(opened) })
 	if err != nil {
 		return "", Session{}, err
 	}
@@ -114,14 +114,14 @@ func asOperator(s session, by Actor) Actor {
 // SignInOperator opens a session for an operator token. It returns web.ErrNotFound if the token is not valid;
 // the caller counts such failures.
 func (r *Registry) SignInOperator(
-	ctx context.Context, text string, along WriteWith[Session],
+	ctx context.Context, text string, audit AuditOf[Session],
 ) (cookie string, s Session, err error) {
 	o, err := r.FindOperator(ctx, text)
 	if err != nil {
 		return "", Session{}, err
 	}
 	by := o.Actor()
-	return r.open(ctx, session{Kind: KindOperator, ID: o.ID}, &by, kv.Tx{}, along)
+	return r.open(ctx, session{Kind: KindOperator, ID: o.ID}, &by, kv.Tx{}, audit)
 }
 
 // Session returns the session of a cookie. It returns ErrNoSession if there is no session, or if it has
@@ -193,11 +193,11 @@ func (r *Registry) move(ctx context.Context, name, version string, s session) {
 }
 
 // SignOut ends the session of a cookie. A cookie without a session is no error.
-func (r *Registry) SignOut(ctx context.Context, cookie string, along ...kv.Put) error {
+func (r *Registry) SignOut(ctx context.Context, cookie string, audit ...kv.Put) error {
 	if !integration.WellFormed(cookiePrefix, cookie) {
 		return nil
 	}
-	return r.commit(ctx, kv.Tx{Deletes: []string{sessionItems + hashOf(cookie)}, Puts: along})
+	return r.commit(ctx, kv.Tx{Deletes: []string{sessionItems + hashOf(cookie)}, Puts: audit})
 }
 
 // formKey returns the key of a session's form tokens. It is derived from the cookie, which is not stored, so

@@ -93,7 +93,7 @@ func (s session) isOpen(now time.Time, m Member) bool {
 
 // EndSession ends one session of the member of s. It returns web.ErrNotFound if the member has no such
 // session.
-func (r *Registry) EndSession(ctx context.Context, s Session, id string, along ...kv.Put) error {
+func (r *Registry) EndSession(ctx context.Context, s Session, id string, audit ...kv.Put) error {
 	digits, ok := hashPrefix(sessionIDs, id)
 	if s.Kind != KindMember || !ok {
 		return web.ErrNotFound
@@ -111,5 +111,5 @@ func (r *Registry) EndSession(ctx context.Context, s Session, id string, along .
 	if err != nil {
 		return err
 	}
-	return r.commit(ctx, kv.Tx{Deletes: []string{name, listed.Key.Name}, Puts: along})
+	return r.commit(ctx, kv.Tx{Deletes: []string{name, listed.Key.Name}, Puts: audit})
 }

@@ -66,8 +66,8 @@ type New struct{ credential webauthn.Credential }
 func (n New) ID() []byte { return n.credential.ID }
 
 // Read checks the response to Creation with that challenge. The error is a *webauthn.Rejection.
-func (s *Store) Read(challenge, answer []byte) (New, error) {
-	c, err := webauthn.VerifyRegistration(s.Party, challenge, answer)
+func (s *Store) Read(challenge, response []byte) (New, error) {
+	c, err := webauthn.VerifyRegistration(s.Party, challenge, response)
 	return New{c}, err
 }
 
@@ -190,8 +190,8 @@ const maxRaces = 8
 // If a counter does not increase, Use blocks the passkey and returns the blocked record. But a response to a
 // challenge from before the passkey's last use may only have been overtaken by that use: Use rejects it and
 // does not block the passkey.
-func (s *Store) Use(ctx context.Context, challenge []byte, asked time.Time, answer []byte) (Record, error) {
-	id, err := webauthn.CredentialID(answer)
+func (s *Store) Use(ctx context.Context, challenge []byte, asked time.Time, response []byte) (Record, error) {
+	id, err := webauthn.CredentialID(response)
 	if err != nil {
 		return Record{}, err
 	}
@@ -200,7 +200,7 @@ func (s *Store) Use(ctx context.Context, challenge []byte, asked time.Time, answ
 		if err != nil {
 			return Record{}, err
 		}
-		proof, err := webauthn.VerifyAssertion(ctx, s.Verify, s.Party, challenge, r.credential(id), answer)
+		proof, err := webauthn.VerifyAssertion(ctx, s.Verify, s.Party, challenge, r.credential(id), response)
 		now := s.Now().UTC()
 		switch {
 		case errors.Is(err, webauthn.ErrCounter):
@@ -287,8 +287,8 @@ func (s *Store) readEnd(item kv.Item) (time.Time, error) {
 	return e.At.UTC(), err
 }
 
-// End ends all passkeys of a publisher that exist now, and writes along in the same commit.
-func (s *Store) End(ctx context.Context, publisher string, along ...kv.Put) error {
+// End ends all passkeys of a publisher that exist now, and writes audit in the same commit.
+func (s *Store) End(ctx context.Context, publisher string, audit ...kv.Put) error {
 	key := endItem(publisher)
 	for range maxRaces {
 		_, version, err := s.ended(ctx, publisher)
@@ -304,7 +304,7 @@ func (s *Store) End(ctx context.Context, publisher string, along ...kv.Put) erro
 			return err
 		}
 		tx := kv.Tx{Partition: key.Partition, Checks: []kv.Check{{Name: key.Name, Tx: version}},
-			Puts: append([]kv.Put{{Name: key.Name, Value: value}}, along...)}
+			Puts: append([]kv.Put{{Name: key.Name, Value: value}}, audit...)}
 		if tx.ID, err = kv.NewTxID(s.Random); err != nil {
 			return err
 		}

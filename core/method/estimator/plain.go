@@ -35,18 +35,18 @@ var plain = profile{
 			Body: picture,
 		}, nil
 	},
-	read: func(answer strictjson.Object) (estimate, error) {
-		if face, present, ok := answer.Bool("face"); !ok {
+	read: func(response strictjson.Object) (estimate, error) {
+		if face, present, ok := response.Bool("face"); !ok {
 			return estimate{}, &method.Rejection{Reason: "face_unknown"}
 		} else if present && !face {
 			return estimate{doubt: method.NoFace}, nil
 		}
-		if live, present, ok := answer.Bool("live"); !ok || !present {
+		if live, present, ok := response.Bool("live"); !ok || !present {
 			return estimate{}, &method.Rejection{Reason: "liveness_unknown"}
 		} else if !live {
 			return estimate{doubt: method.NotLive}, nil
 		}
-		return numbers(answer, "age", "deviation")
+		return numbers(response, "age", "deviation")
 	},
 }
 

@@ -25,10 +25,10 @@ type profile struct {
 	request func(ctx context.Context, s settings, h method.Host, picture []byte) (host.FetchRequest, error)
 
 	// doubt reads a response other than 200. It returns "" if the response is not about the picture.
-	doubt func(status int, answer strictjson.Object) method.Reason
+	doubt func(status int, response strictjson.Object) method.Reason
 
 	// read reads a response of status 200. The error is a *method.Rejection.
-	read func(answer strictjson.Object) (estimate, error)
+	read func(response strictjson.Object) (estimate, error)
 }
 
 // profiles has every profile under its name in the settings.
@@ -53,10 +53,10 @@ func (p profile) understand(resp host.FetchResponse) (estimate, error) {
 	if len(resp.Body) > maxAnswer {
 		return estimate{}, &method.Rejection{Reason: "answer_too_large"}
 	}
-	answer, err := strictjson.ReadForeign(resp.Body)
+	response, err := strictjson.ReadForeign(resp.Body)
 	if resp.Status != 200 {
 		if err == nil && p.doubt != nil {
-			if doubt := p.doubt(resp.Status, answer); doubt != "" {
+			if doubt := p.doubt(resp.Status, response); doubt != "" {
 				return estimate{doubt: doubt}, nil
 			}
 		}
@@ -65,7 +65,7 @@ func (p profile) understand(resp host.FetchResponse) (estimate, error) {
 	if err != nil {
 		return estimate{}, &method.Rejection{Reason: "answer_not_json"}
 	}
-	return p.read(answer)
+	return p.read(response)
 }
 
 // statusError returns the fix for a status, for operators. It contains no part of the response.

@@ -67,15 +67,15 @@ var yoti = profile{
 			Body: body,
 		}, nil
 	},
-	doubt: func(status int, answer strictjson.Object) method.Reason {
+	doubt: func(status int, response strictjson.Object) method.Reason {
 		if status != 400 {
 			return ""
 		}
-		code, _, _ := answer.String("error_code")
+		code, _, _ := response.String("error_code")
 		return yotiDoubt(code)
 	},
-	read: func(answer strictjson.Object) (estimate, error) {
-		spoofing, _, ok := answer.Object("antispoofing")
+	read: func(response strictjson.Object) (estimate, error) {
+		spoofing, _, ok := response.Object("antispoofing")
 		if !ok {
 			return estimate{}, &method.Rejection{Reason: "liveness_unknown"}
 		}
@@ -88,7 +88,7 @@ var yoti = profile{
 		default:
 			return estimate{}, &method.Rejection{Reason: "liveness_unknown"}
 		}
-		age, _, ok := answer.Object("age")
+		age, _, ok := response.Object("age")
 		if !ok {
 			return estimate{}, &method.Rejection{Reason: "age_missing"}
 		}

@@ -120,7 +120,7 @@ const maxDocument = 64 << 10
 
 // document fetches a JSON object. what names it in errors.
 func (c *client) document(ctx context.Context, what, address string) (strictjson.Object, error) {
-	answer, err := c.ask(ctx, what, host.FetchRequest{
+	response, err := c.ask(ctx, what, host.FetchRequest{
 		Method:  "GET",
 		URL:     address,
 		Header:  map[string]string{"Accept": "application/json"},
@@ -129,11 +129,11 @@ func (c *client) document(ctx context.Context, what, address string) (strictjson
 	if err != nil {
 		return strictjson.Object{}, err
 	}
-	if answer.Status != 200 {
-		return strictjson.Object{}, fmt.Errorf("oidc: the %s: status %d: %w", what, answer.Status,
+	if response.Status != 200 {
+		return strictjson.Object{}, fmt.Errorf("oidc: the %s: status %d: %w", what, response.Status,
 			rejected(badStatus))
 	}
-	return readJSON(what, answer.Body)
+	return readJSON(what, response.Body)
 }
 
 // ask fetches, and rejects a response that is too large.
@@ -146,14 +146,14 @@ type fetch func(context.Context, host.FetchRequest) (host.FetchResponse, error)
 
 func (c *client) askBy(ctx context.Context, by fetch, what string, req host.FetchRequest) (
 	host.FetchResponse, error) {
-	answer, err := by(ctx, req)
+	response, err := by(ctx, req)
 	if err != nil {
 		return host.FetchResponse{}, fmt.Errorf("oidc: asking for the %s: %w", what, err)
 	}
-	if len(answer.Body) >= maxDocument {
+	if len(response.Body) >= maxDocument {
 		return host.FetchResponse{}, fmt.Errorf("oidc: the %s: %w", what, rejected(tooLarge))
 	}
-	return answer, nil
+	return response, nil
 }
 
 // readJSON does not wrap the reader's error: it would not help, since the document is not available.
@@ -166,8 +166,8 @@ func readJSON(what string, body []byte) (strictjson.Object, error) {
 }
 
 // mediaType returns the type of a response, without its parameters and in lower case.
-func mediaType(answer host.FetchResponse) string {
-	t, _, _ := strings.Cut(answer.Header["Content-Type"], ";")
+func mediaType(response host.FetchResponse) string {
+	t, _, _ := strings.Cut(response.Header["Content-Type"], ";")
 	return strings.ToLower(strings.TrimSpace(t))
 }
 

@@ -25,7 +25,7 @@ type tokens struct {
 func (c *client) exchange(
 	ctx context.Context, meta metadata, returnURL, code, verifier string,
 ) (tokens, error) {
-	answer, err := c.post(ctx, c.host.FetchOnce, "token", meta, meta.token, url.Values{
+	response, err := c.post(ctx, c.host.FetchOnce, "token", meta, meta.token, url.Values{
 		"grant_type":    {"authorization_code"},
 		"code":          {code},
 		"redirect_uri":  {returnURL},
@@ -34,13 +34,13 @@ func (c *client) exchange(
 	if err != nil {
 		return tokens{}, err
 	}
-	if answer.Status != 200 {
-		return tokens{}, endpointError("token endpoint", answer)
+	if response.Status != 200 {
+		return tokens{}, endpointError("token endpoint", response)
 	}
-	if mediaType(answer) != "application/json" {
+	if mediaType(response) != "application/json" {
 		return tokens{}, fmt.Errorf("oidc: the token endpoint's answer: %w", rejected(badMediaType))
 	}
-	o, err := readJSON("token endpoint's answer", answer.Body)
+	o, err := readJSON("token endpoint's answer", response.Body)
 	if err != nil {
 		return tokens{}, err
 	}
@@ -56,17 +56,17 @@ func (c *client) exchange(
 
 // endpointError returns the error for an unsuccessful response. It contains the status, and the response's
 // error if that is one of OAuth's.
-func endpointError(what string, answer host.FetchResponse) error {
+func endpointError(what string, response host.FetchResponse) error {
 	reason := badStatus
-	if answer.Status == 400 || answer.Status == 401 || answer.Status == 403 {
+	if response.Status == 400 || response.Status == 401 || response.Status == 403 {
 		reason = unknownError
-		if o, err := readJSON(what, answer.Body); err == nil {
+		if o, err := readJSON(what, response.Body); err == nil {
 			if known, ok := tokenErrors[(claims{o}).text("error")]; ok {
 				reason = known
 			}
 		}
 	}
-	return fmt.Errorf("oidc: the %s: status %d: %w", what, answer.Status, rejected(reason))
+	return fmt.Errorf("oidc: the %s: status %d: %w", what, response.Status, rejected(reason))
 }
 
 // post sends a form with the client's authentication. what names the request in errors.

@@ -352,7 +352,7 @@ func (c *client) probeAuthorization(ctx context.Context, meta metadata, returnUR
 	if err != nil {
 		return probed{}, err
 	}
-	answer, err := c.ask(ctx, "authorization endpoint", host.FetchRequest{
+	response, err := c.ask(ctx, "authorization endpoint", host.FetchRequest{
 		Method: "GET", URL: withQuery(meta.authorization, request), Timeout: answerTimeout,
 		Header: map[string]string{"Accept": "text/html"},
 	})
@@ -363,8 +363,8 @@ func (c *client) probeAuthorization(ctx context.Context, meta metadata, returnUR
 	if err != nil {
 		return probed{}, err
 	}
-	p := probed{status: answer.Status, rejects: answer.Status >= 400}
-	target, err := url.Parse(answer.Header["Location"])
+	p := probed{status: response.Status, rejects: response.Status >= 400}
+	target, err := url.Parse(response.Header["Location"])
 	if err != nil {
 		return probed{}, errors.New("oidc: the authorization endpoint's Location is no address")
 	}

@@ -106,14 +106,14 @@ func (c *client) request(s method.Session, e authRequest, p proof, acr []string)
 
 // push hands the request to the provider and returns its reference.
 func (c *client) push(ctx context.Context, meta metadata, request url.Values) (string, error) {
-	answer, err := c.post(ctx, c.host.FetchOnce, "pushed request", meta, meta.par, request)
+	response, err := c.post(ctx, c.host.FetchOnce, "pushed request", meta, meta.par, request)
 	if err != nil {
 		return "", err
 	}
-	if answer.Status != 201 && answer.Status != 200 { // RFC 9126 says 201, not all providers do
-		return "", endpointError("pushed request", answer)
+	if response.Status != 201 && response.Status != 200 { // RFC 9126 says 201, not all providers do
+		return "", endpointError("pushed request", response)
 	}
-	o, err := readJSON("answer to the pushed request", answer.Body)
+	o, err := readJSON("answer to the pushed request", response.Body)
 	if err != nil {
 		return "", err
 	}

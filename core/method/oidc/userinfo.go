@@ -23,7 +23,7 @@ func (c *client) fetchUserinfo(
 	if !idToken.fitsAccess(granted.access) {
 		return claims{}, fmt.Errorf("oidc: the token endpoint's answer: %w", rejected(badAccessHash))
 	}
-	answer, err := c.ask(ctx, "userinfo", host.FetchRequest{
+	response, err := c.ask(ctx, "userinfo", host.FetchRequest{
 		Method: "GET",
 		URL:    meta.userinfo,
 		Header: map[string]string{
@@ -35,21 +35,21 @@ func (c *client) fetchUserinfo(
 	if err != nil {
 		return claims{}, err
 	}
-	if answer.Status != 200 {
-		return claims{}, fmt.Errorf("oidc: the userinfo endpoint: status %d: %w", answer.Status,
+	if response.Status != 200 {
+		return claims{}, fmt.Errorf("oidc: the userinfo endpoint: status %d: %w", response.Status,
 			rejected(badStatus))
 	}
 	var info claims
-	switch mediaType(answer) {
+	switch mediaType(response) {
 	case "application/json":
 		if c.encryptsUserinfo {
 			return claims{}, fmt.Errorf("oidc: the userinfo endpoint's answer: %w", rejected(notEncrypted))
 		}
-		if info.Object, err = readJSON("userinfo", answer.Body); err != nil {
+		if info.Object, err = readJSON("userinfo", response.Body); err != nil {
 			return claims{}, err
 		}
 	case "application/jwt":
-		token := string(answer.Body)
+		token := string(response.Body)
 		if c.encryptsUserinfo || c.encryptsIDToken && isEncrypted(token) {
 			if token, err = c.decrypt(ctx, token, true); err != nil {
 				return claims{}, err

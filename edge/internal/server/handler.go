@@ -50,7 +50,7 @@ func (l *listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		Header: web.Header(r.Header),
 		Client: client,
 	}
-	resp, why := l.answer(ctx, w, r, c, req, &route)
+	resp, why := l.response(ctx, w, r, c, req, &route)
 	resp, waited := l.longPoll(ctx, w, req, &route, resp, begin)
 	l.s.raiseRetryAfter(resp)
 	l.write(w, r, resp)
@@ -97,10 +97,10 @@ func (l *listener) client(r *http.Request) netip.Addr {
 	return clientAddr(peer.Addr(), l.s.cfg.ProxyHeader, r.Header, l.s.cfg.TrustedProxies)
 }
 
-// answer never returns nil or a status that net/http would reject. why is not nil if the server itself
+// response never returns nil or a status that net/http would reject. why is not nil if the server itself
 // rejected the request. The request takes a place only after its head and body are read, so a slow peer
 // never occupies one.
-func (l *listener) answer(ctx context.Context, w http.ResponseWriter, r *http.Request, c *limitedConn,
+func (l *listener) response(ctx context.Context, w http.ResponseWriter, r *http.Request, c *limitedConn,
 	req *web.Request, route *web.Route) (resp *web.Response, why *rejection) {
 	maxBody := route.BodyLimit()
 	if limit := route.URLLimit(); len(r.RequestURI) > limit { // in its escaped form

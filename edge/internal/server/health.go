@@ -133,17 +133,17 @@ func (s *Server) writeHealth(w http.ResponseWriter, r *http.Request, detail bool
 	if r.URL.Path == ReadyPath {
 		found = s.readyNow(r.Context(), r.URL.Query().Get("store") != "ignore")
 	}
-	answer := struct {
+	response := struct {
 		Status string `json:"status"`
 		Cause  string `json:"cause,omitempty"`
 	}{Status: found.word}
 	if detail && found.cause != nil {
-		answer.Cause = found.cause.Error()
+		response.Cause = found.cause.Error()
 	}
 	if found.word == "draining" {
 		w.Header().Set("Connection", "close")
 	}
 	w.WriteHeader(found.status)
-	json.NewEncoder(w).Encode(answer)
+	json.NewEncoder(w).Encode(response)
 	return found.status
 }

@@ -38,10 +38,10 @@ var (
 
 // rejectionFor returns the rejection that replaces a response of net/http. The status of that response
 // selects it.
-func rejectionFor(answer []byte) rejection {
+func rejectionFor(response []byte) rejection {
 	const before = len("HTTP/1.1 ")
-	if len(answer) >= before+3 {
-		status, err := strconv.Atoi(string(answer[before : before+3]))
+	if len(response) >= before+3 {
+		status, err := strconv.Atoi(string(response[before : before+3]))
 		for _, why := range netHTTPRejections {
 			if err == nil && why.status == status {
 				return why

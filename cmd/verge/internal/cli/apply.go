@@ -42,10 +42,10 @@ func (c *applyCmd) Run(ctx context.Context, p *program) error {
 		return err
 	}
 	in := operate.SiteInput{Text: text, DryRun: c.DryRun}
-	return callWith(ctx, p, c, operate.ApplySite, in, func(answer *operate.Applied) error {
-		printDifferences(p, answer.Differences)
+	return callWith(ctx, p, c, operate.ApplySite, in, func(response *operate.Applied) error {
+		printDifferences(p, response.Differences)
 		switch {
-		case len(answer.Differences) == 0:
+		case len(response.Differences) == 0:
 			fmt.Fprintf(p.stdout, "No changes: the server already matches %s.\n", c.File)
 		case c.DryRun:
 			fmt.Fprintln(p.stdout, "Dry run: no changes were applied.")

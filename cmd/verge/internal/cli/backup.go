@@ -27,11 +27,11 @@ type backups struct {
 
 // own creates a backup at admin.BackupPath.
 func (b *backups) adminEndpoint() edge.AdminEndpoint {
-	return edge.AdminEndpoint{Answer: b.answer,
+	return edge.AdminEndpoint{Handle: b.handle,
 		Operations: map[string]operate.Operation{"POST": operate.BackupMake}}
 }
 
-func (b *backups) answer(ctx context.Context, c *edge.Call) (any, *web.Error) {
+func (b *backups) handle(ctx context.Context, c *edge.Call) (any, *web.Error) {
 	switch {
 	case b.store == nil:
 		return nil, &web.Error{Code: web.BackupRejected, Message: "The store is " + string(b.at.Kind) +

@@ -274,7 +274,7 @@ func TestBackupsThatAreRejected(t *testing.T) {
 		var log lines
 		b := &backups{store: c.store, at: c.at, now: time.Now,
 			log: slog.New(slog.NewTextHandler(&log, nil))}
-		_, e := b.adminEndpoint().Answer(t.Context(),
+		_, e := b.adminEndpoint().Handle(t.Context(),
 			&edge.Call{Request: &web.Request{Method: "POST"}, ID: "req_x"})
 		if e == nil {
 			t.Errorf("%s: a backup was made", c.name)

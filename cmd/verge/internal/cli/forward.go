@@ -200,7 +200,7 @@ func (l *listener) turn(ctx context.Context, back time.Duration) (pause time.Dur
 	if first {
 		since = l.now().Add(24 * time.Hour) // no event: the response only has the service's time
 	}
-	answer, pause, err := l.ask(ctx, since)
+	response, pause, err := l.ask(ctx, since)
 	if err != nil {
 		return pause, err
 	}
@@ -208,14 +208,14 @@ func (l *listener) turn(ctx context.Context, back time.Duration) (pause time.Dur
 		fmt.Fprintln(l.out, "The service responds again.")
 		l.failures = 0
 	}
-	if answer.unchanged {
+	if response.unchanged {
 		return 0, nil
 	}
 	if first {
-		l.since = answer.Now.Add(-back)
+		l.since = response.Now.Add(-back)
 		return 0, nil
 	}
-	for _, body := range answer.Events {
+	for _, body := range response.Events {
 		var e webhook.Event
 		if err := json.Unmarshal(body, &e); err != nil {
 			return 0, fmt.Errorf("the service's response has an invalid event: %w", err)
@@ -230,14 +230,14 @@ func (l *listener) turn(ctx context.Context, back time.Duration) (pause time.Dur
 		}
 		// All events up to here are known, so the next request may begin later.
 		next := created.Add(-overlap)
-		if answer.More {
+		if response.More {
 			next = created
 		}
 		if next.After(l.since) {
-			l.since, answer.tag = next, "" // it belongs to another request
+			l.since, response.tag = next, "" // it belongs to another request
 		}
 	}
-	l.tag = answer.tag
+	l.tag = response.tag
 	for id, created := range l.seen {
 		if created.Before(l.since) {
 			delete(l.seen, id)
@@ -255,7 +255,7 @@ type testEvents struct {
 	tag       string
 }
 
-func (l *listener) ask(ctx context.Context, since time.Time) (answer testEvents, pause time.Duration,
+func (l *listener) ask(ctx context.Context, since time.Time) (response testEvents, pause time.Duration,
 	err error) {
 	query := url.Values{"integration_id": {l.integration},
 		"since": {since.UTC().Format("2006-01-02T15:04:05.000Z")}}
@@ -263,7 +263,7 @@ func (l *listener) ask(ctx context.Context, since time.Time) (answer testEvents,
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, "GET", l.base+web.TestsPath+"?"+query.Encode(), nil)
 	if err != nil {
-		return answer, 0, err
+		return response, 0, err
 	}
 	req.Header.Set("Authorization", "Bearer "+l.key)
 	req.Header.Set("Prefer", "wait="+strconv.Itoa(preferWait))
@@ -275,12 +275,12 @@ func (l *listener) ask(ctx context.Context, since time.Time) (answer testEvents,
 		err = u.Err // without the address, which is long
 	}
 	if err != nil {
-		return answer, askEach, err
+		return response, askEach, err
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, mostOfEvents))
 	if err != nil {
-		return answer, askEach, err
+		return response, askEach, err
 	}
 	if resp.StatusCode == http.StatusNotModified {
 		return testEvents{unchanged: true}, 0, nil
@@ -297,13 +297,13 @@ func (l *listener) ask(ctx context.Context, since time.Time) (answer testEvents,
 			seconds, _ := strconv.Atoi(resp.Header.Get("Retry-After"))
 			pause = max(time.Duration(min(seconds, 60))*time.Second, askEach)
 		}
-		return answer, pause, fmt.Errorf("%s: %s", oneLine(rejection.Code), oneLine(rejection.Message))
+		return response, pause, fmt.Errorf("%s: %s", oneLine(rejection.Code), oneLine(rejection.Message))
 	}
-	if err := json.Unmarshal(body, &answer); err != nil {
-		return answer, 0, fmt.Errorf("the service's response cannot be read: %w", err)
+	if err := json.Unmarshal(body, &response); err != nil {
+		return response, 0, fmt.Errorf("the service's response cannot be read: %w", err)
 	}
-	answer.tag = resp.Header.Get("Etag")
-	return answer, 0, nil
+	response.tag = resp.Header.Get("Etag")
+	return response, 0, nil
 }
 
 // maxReason is the maximum size of a receiver's response that is read for its reason.

@@ -27,11 +27,11 @@ var errOtherModule = &web.Error{Code: web.Unavailable, RetryAfter: 5,
 
 // AdminEndpoint shows and replaces the module, at Path. It is for edge.Config.AdminEndpoints.
 func (s *Switch) AdminEndpoint() edge.AdminEndpoint {
-	return edge.AdminEndpoint{Answer: s.answer, Operations: map[string]operate.Operation{
+	return edge.AdminEndpoint{Handle: s.handle, Operations: map[string]operate.Operation{
 		"GET": operate.ModuleRead, "POST": operate.ModuleActivate}}
 }
 
-func (s *Switch) answer(ctx context.Context, c *edge.Call) (any, *web.Error) {
+func (s *Switch) handle(ctx context.Context, c *edge.Call) (any, *web.Error) {
 	if c.Method != "POST" {
 		return s.State(), nil
 	}

@@ -169,7 +169,7 @@ func answered(t *testing.T, s *Switch, req *web.Request, body io.Reader) *web.Re
 // changed is like answered, and also returns the change for the audit.
 func changed(t *testing.T, s *Switch, req *web.Request, body io.Reader) (resp *web.Response, what string) {
 	c := &edge.Call{Request: req, Stream: body, ID: "req_x", Operator: "op_x"}
-	v, e := s.AdminEndpoint().Answer(t.Context(), c)
+	v, e := s.AdminEndpoint().Handle(t.Context(), c)
 	if e != nil {
 		return e.Response("req_x", ""), c.Changed
 	}

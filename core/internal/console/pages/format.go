@@ -199,8 +199,8 @@ func integrationTone(i operate.Integration) (tone, word string) {
 	return Bad, "Not ready"
 }
 
-// answer describes a receiver's response.
-func answer(status int, cause string) string {
+// response describes a receiver's response.
+func response(status int, cause string) string {
 	if status != 0 {
 		return strconv.Itoa(status)
 	}
@@ -213,13 +213,13 @@ func answer(status int, cause string) string {
 	return "No response"
 }
 
-// answerIn returns answer for the middle of a sentence.
-func answerIn(status int, cause string) string {
-	return strings.Replace(answer(status, cause), "No response", "no response", 1)
+// responseIn returns response for the middle of a sentence.
+func responseIn(status int, cause string) string {
+	return strings.Replace(response(status, cause), "No response", "no response", 1)
 }
 
-// answerTone returns the tone of a receiver's response.
-func answerTone(status int) string {
+// responseTone returns the tone of a receiver's response.
+func responseTone(status int) string {
 	if status >= 200 && status < 300 {
 		return Good
 	}

@@ -114,7 +114,7 @@ func TestCauses_Advice(t *testing.T) {
 	for _, cause := range []string{host.FetchBlocked, host.FetchTimeout, host.FetchDNS, host.FetchRefused,
 		host.FetchTLS, host.FetchStatusLine, host.FetchHeaderLine, host.FetchHeaderSize, host.FetchCut,
 		host.FetchMalformed} {
-		if causeAdvice(operate.Attempt{Cause: cause}) == "" || answer(0, cause) == "No response: "+cause {
+		if causeAdvice(operate.Attempt{Cause: cause}) == "" || response(0, cause) == "No response: "+cause {
 			t.Errorf("nothing is said about %s", cause)
 		}
 	}
@@ -123,7 +123,8 @@ func TestCauses_Advice(t *testing.T) {
 			t.Errorf("nothing is said about %d", status)
 		}
 	}
-	if causeAdvice(operate.Attempt{Status: 204}) != "" || answerTone(204) != Good || answerTone(302) != Bad {
+	if causeAdvice(operate.Attempt{Status: 204}) != "" || responseTone(204) != Good ||
+		responseTone(302) != Bad {
 		t.Error("2xx needs no advice, and nothing else is good")
 	}
 }

@@ -718,9 +718,9 @@ func Delivery(f *Frame, d operate.Delivery) templ.Component {
 			templ_7745c5c3_Buffer.HTML("<ol class=\"timeline\" role=\"list\">")
 			for n, a := range d.Attempts {
 				templ_7745c5c3_Buffer.HTML("<li data-tone=\"")
-				templ_7745c5c3_Buffer.Text(answerTone(a.Status))
+				templ_7745c5c3_Buffer.Text(responseTone(a.Status))
 				templ_7745c5c3_Buffer.HTML("\"><div class=\"split\"><p>")
-				templ_7745c5c3_Err = badge(answerTone(a.Status), answer(a.Status, a.Cause)).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = badge(responseTone(a.Status), response(a.Status, a.Cause)).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}

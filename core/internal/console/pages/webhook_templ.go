@@ -548,7 +548,7 @@ func report(f *Frame, d WebhookData) templ.Component {
 				}
 			}
 			templ_7745c5c3_Buffer.HTML("</div><p class=\"quiet\">")
-			templ_7745c5c3_Buffer.Text("Expected: " + p.Want + ". Received: " + answerIn(p.Status, p.Reason) + ", after " + took(p.TookMS) + ".")
+			templ_7745c5c3_Buffer.Text("Expected: " + p.Want + ". Received: " + responseIn(p.Status, p.Reason) + ", after " + took(p.TookMS) + ".")
 			templ_7745c5c3_Buffer.HTML("</p>")
 			if !p.Passed {
 				templ_7745c5c3_Err = mending(d.Report, p).Render(ctx, templ_7745c5c3_Buffer)
@@ -563,7 +563,7 @@ func report(f *Frame, d WebhookData) templ.Component {
 			}
 			if p.Status != 0 {
 				templ_7745c5c3_Buffer.HTML("<p class=\"quiet\">")
-				templ_7745c5c3_Buffer.Text("Response: " + answerIn(p.Status, p.Reason))
+				templ_7745c5c3_Buffer.Text("Response: " + responseIn(p.Status, p.Reason))
 				templ_7745c5c3_Buffer.HTML("</p>")
 				templ_7745c5c3_Err = answerOf(p.Body, p.Cut, "1 KiB").Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
@@ -961,7 +961,7 @@ func exchange(f *Frame, d TestData) templ.Component {
 		templ_7745c5c3_Buffer.HTML("<section class=\"card\" aria-labelledby=\"came\"><div class=\"split\"><h2 id=\"came\">")
 		templ_7745c5c3_Buffer.Text("Sent " + d.Exchange.Type)
 		templ_7745c5c3_Buffer.HTML("</h2>")
-		templ_7745c5c3_Err = badge(exchangeTone(*d.Exchange), answer(d.Exchange.Status, d.Exchange.Cause)).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = badge(exchangeTone(*d.Exchange), response(d.Exchange.Status, d.Exchange.Cause)).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

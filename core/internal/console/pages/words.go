@@ -293,7 +293,7 @@ func lastAnswer(d operate.Delivery) string {
 		return "none yet"
 	}
 	a := d.Attempts[len(d.Attempts)-1]
-	return answer(a.Status, a.Cause) + ", " + took(a.TookMS)
+	return response(a.Status, a.Cause) + ", " + took(a.TookMS)
 }
 
 func deliveriesPath(f *Frame, filter operate.DeliveryQuery, after string) string {
