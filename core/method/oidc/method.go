@@ -135,7 +135,12 @@ func (c *client) Act(ctx context.Context, s method.Session, step method.Step) (m
 	if c.maxAge >= 0 {
 		e.began = c.host.Now()
 	}
-	address, err := c.leave(ctx, s, e)
+	p, err := c.proofFor(s.MinimumAge)
+	if err != nil {
+		return method.Decision{}, err
+	}
+	e.asked = c.asked(p)
+	address, err := c.leave(ctx, s, e, p)
 	if err != nil {
 		return method.Decision{}, err
 	}
@@ -152,9 +157,9 @@ func (c *client) back(ctx context.Context, s method.Session, step method.Step) (
 	if !ok {
 		return method.Decision{}, method.ErrOutdated
 	}
-	p, err := c.proofFor(s.MinimumAge)
-	if err != nil {
-		return method.Decision{}, err
+	p, ok := c.askedProof(e.asked, s.MinimumAge)
+	if !ok {
+		return method.Decision{}, method.ErrOutdated
 	}
 	acr, err := c.acrFor(s)
 	if err != nil {
@@ -259,6 +264,7 @@ type authRequest struct {
 	nonce    string // binds the ID token to the request
 	verifier string // of PKCE: binds the code to it (RFC 7636)
 	handle   string // the state that the browser carries; the core keeps it
+	asked    string // the digest of client.asked
 
 	// began is the time of the browser's leaving, in whole seconds. It is zero without max_age.
 	began time.Time
@@ -266,11 +272,13 @@ type authRequest struct {
 
 // Lengths in bytes, before base64url. RFC 7636 asks for 43 characters, which are 32 bytes.
 const (
-	nonceSize          = 24
-	verifierSize       = 32
-	dateSize           = 8
-	authRequestVersion = 1
-	datedVersion       = 2 // with began. Earlier releases cannot read it, and do not know max_age
+	nonceSize    = 24
+	verifierSize = 32
+	askedSize    = 16
+	dateSize     = 8 // 0 without max_age
+
+	// authRequestVersion is the first byte of a state. Earlier builds have written 1 and 2, without asked.
+	authRequestVersion = 3
 )
 
 func newAuthRequest(random io.Reader) (authRequest, error) {
@@ -282,40 +290,44 @@ func newAuthRequest(random io.Reader) (authRequest, error) {
 	if err != nil {
 		return authRequest{}, err
 	}
-	e, _ := readAuthRequest(append([]byte{authRequestVersion}, raw[:]...))
-	e.handle = handle
-	return e, nil
+	encode := base64.RawURLEncoding.EncodeToString
+	return authRequest{nonce: encode(raw[:nonceSize]), verifier: encode(raw[nonceSize:]), handle: handle}, nil
 }
 
-// state returns the bytes that the method gets back with the return: a version, the nonce, the verifier, and
-// began unless it is zero.
+// state returns the bytes that the method gets back with the return: a version, the nonce, the verifier,
+// asked, and began.
 func (e authRequest) state() []byte {
 	state := []byte{authRequestVersion}
-	for _, part := range []string{e.nonce, e.verifier} {
+	for _, part := range []string{e.nonce, e.verifier, e.asked} {
 		raw, err := base64.RawURLEncoding.DecodeString(part)
 		if err != nil {
-			panic("oidc: a request that readAuthRequest has not made") // our own fault, so it must be loud
+			panic("oidc: a request that newAuthRequest has not made") // our own fault, so it must be loud
 		}
 		state = append(state, raw...)
 	}
+	began := uint64(0)
 	if !e.began.IsZero() {
-		state[0] = datedVersion
-		state = binary.BigEndian.AppendUint64(state, uint64(e.began.Unix()))
+		began = uint64(e.began.Unix())
 	}
-	return state
+	return binary.BigEndian.AppendUint64(state, began)
 }
 
 func readAuthRequest(state []byte) (e authRequest, ok bool) {
-	const nonceEnd, end = 1 + nonceSize, 1 + nonceSize + verifierSize
-	switch {
-	case len(state) == end && state[0] == authRequestVersion:
-	case len(state) == end+dateSize && state[0] == datedVersion:
-		e.began = time.Unix(int64(binary.BigEndian.Uint64(state[end:])), 0)
-	default:
+	const size = nonceSize + verifierSize + askedSize + dateSize
+	if len(state) != 1+size || state[0] != authRequestVersion {
 		return authRequest{}, false
 	}
-	e.nonce = base64.RawURLEncoding.EncodeToString(state[1:nonceEnd])
-	e.verifier = base64.RawURLEncoding.EncodeToString(state[nonceEnd:end])
+	rest := state[1:]
+	next := func(n int) (part []byte) {
+		part, rest = rest[:n], rest[n:]
+		return part
+	}
+	encode := base64.RawURLEncoding.EncodeToString
+	e.nonce, e.verifier = encode(next(nonceSize)), encode(next(verifierSize))
+	e.asked = encode(next(askedSize))
+	if began := binary.BigEndian.Uint64(rest); began > 0 {
+		e.began = time.Unix(int64(began), 0)
+	}
 	return e, true
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"strings"
 	"testing"
@@ -422,6 +423,63 @@ func TestForeignCodes(t *testing.T) {
 	for _, state := range [][]byte{nil, {}, mine.State[1:], append(mine.State, 0), as(9), as(2)} {
 		d, err = w.back(state, query)
 		wantRejection(t, "a state of another release", d, err, "outdated")
+	}
+}
+
+// TestReturn_ChangedSettings: contract 34: a return is judged by the proof that its request has asked for.
+func TestReturn_ChangedSettings(t *testing.T) {
+	birth := settings{"proof": settings{"claim": []string{"birthdate"}, "birthdate": true}}
+	with := func(name string, v any) map[string]any { return map[string]any{name: v} }
+	const age = "idbrokerdk_age_verified"
+	for _, c := range []struct {
+		rule       string
+		own        settings
+		asked, now int            // minimum_age
+		change     settings       // of the method, while the user is at the provider
+		claims     map[string]any // that it returns
+		want       method.Verdict
+		outdated   bool
+	}{
+		{"nothing changed", nil, 18, 18, nil, with(age, "18:true"), method.Approved, false},
+		{"a higher age is required", nil, 16, 18, nil, with(age, "16:true"), 0, true},
+		{"a lower age is required", nil, 18, 16, nil, with(age, "18:true"), method.Approved, false},
+		{"a no for the higher age", nil, 18, 16, nil, with(age, "18:false"), method.AttemptFailed, false},
+		{"a date of birth", birth, 16, 18, nil, with("birthdate", "2000-01-01"), method.Approved, false},
+		{"a late one", birth, 16, 18, nil, with("birthdate", "2010-01-01"), method.Rejected, false},
+		{"another proof", nil, 18, 18, settings{"proof": plainProof}, with("is_over_18", true), 0, true},
+		{"another client", nil, 18, 18, settings{"client_id": "another"}, with(age, "18:true"), 0, true},
+		{"another provider", nil, 18, 18, settings{"issuer": "https://another.example"},
+			with(age, "18:true"), 0, true},
+	} {
+		own := settings{"preset": "mitid-age"}
+		if c.own != nil {
+			own = c.own
+		}
+		w := newWalk(t, oidctest.Config{}, own)
+		w.provider.Answer(oidctest.Answer{Claims: c.claims})
+		w.session.MinimumAge = c.asked
+		away := w.mustLeave()
+		query := w.visit(away.Leave.URL)
+		w.session.MinimumAge = c.now
+		if c.change != nil {
+			all := settings{"issuer": w.provider.URL, "client_id": clientID}
+			maps.Copy(all, own)
+			maps.Copy(all, c.change)
+			w.config.Settings = encode(t, all)
+			w.open()
+		}
+		d, err := w.back(away.State, query)
+		if c.outdated {
+			wantRejection(t, c.rule, d, err, "outdated")
+			if w.provider.Count(oidctest.TokenPath) > 0 {
+				t.Errorf("%s: the code was sent", c.rule)
+			}
+			continue
+		}
+		wantVerdict(t, c.rule, d, err, c.want)
+		if d.Verdict == method.Approved && d.Age != 18 {
+			t.Errorf("%s: it proves %d, want 18", c.rule, d.Age)
+		}
 	}
 }
 
