@@ -1,6 +1,9 @@
 package method
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // MaxAge is the highest age that a method can prove. A date of birth that makes someone older is wrong.
 const MaxAge = 120
@@ -15,4 +18,23 @@ func Age(born, now time.Time) (years int, ok bool) {
 		years--
 	}
 	return years, years >= 0 && years <= MaxAge
+}
+
+// Birthdate reads the claim birthdate: YYYY-MM-DD, or YYYY (OpenID Connect Core, 5.1). FranceConnect writes
+// an unknown day, or an unknown day and month, as 00. An incomplete date is the last day that it can stand
+// for. It is not ok for other texts, such as a date without its year (0000-MM-DD).
+func Birthdate(text string) (born time.Time, ok bool) {
+	year, isYear := strings.CutSuffix(text, "-00-00")
+	month, isMonth := strings.CutSuffix(text, "-00")
+	var err error
+	switch {
+	case isYear, len(text) == len("2006"):
+		born, err = time.Parse(time.DateOnly, year+"-12-31")
+	case isMonth:
+		born, err = time.Parse("2006-01", month)
+		born = born.AddDate(0, 1, -1)
+	default:
+		born, err = time.Parse(time.DateOnly, text)
+	}
+	return born, err == nil && born.Year() > 0
 }

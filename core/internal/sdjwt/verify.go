@@ -71,12 +71,8 @@ func (v Value) Bool() (value, ok bool) {
 	return v.v.Bool()
 }
 
-// Date returns a value that is a date of the calendar as a text, YYYY-MM-DD.
-func (v Value) Date() (date time.Time, ok bool) {
-	text, _ := v.v.Text()
-	date, err := time.Parse(time.DateOnly, text)
-	return date, err == nil
-}
+// Text returns a value that is a text.
+func (v Value) Text() (text string, ok bool) { return v.v.Text() }
 
 // Verify returns the claims that a presentation proves. An error is a *mdoc.Rejection, or the host's, which
 // could not check a signature.

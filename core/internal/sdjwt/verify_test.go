@@ -59,9 +59,6 @@ func TestVerify_Claims(t *testing.T) {
 		{"1 is not true", nil, claim("age_equal_or_over", map[string]any{"18": 1}), "", ""},
 		{`"true" is not true`, nil, claim("age_equal_or_over", map[string]any{"18": "true"}), "", ""},
 		{"an age in a list", nil, claim("age_equal_or_over", []any{map[string]any{"18": true}}), "", ""},
-		{"a year is no date", nil, claim("birthdate", "1986"), "", ""},
-		{"a date of no calendar", nil, claim("birthdate", "1986-02-30"), "", ""},
-		{"a date with a time", nil, claim("birthdate", "1986-02-28T00:00:00Z"), "", ""},
 		{"a claim that is null", nil, claim("birthdate", json.RawMessage("null")), "", ""},
 		{"a claim that occurs twice", nil, claim("age_equal_or_over",
 			json.RawMessage(`{"18":true,"18":true}`)), "", ""},
@@ -73,13 +70,11 @@ func TestVerify_Claims(t *testing.T) {
 			t.Errorf("contract 39: %s: %v", c.name, err)
 			continue
 		}
-		over, born := "", ""
+		over := ""
 		if is, ok := p.Claims[0].Bool(); ok {
 			over = map[bool]string{true: "true", false: "false"}[is]
 		}
-		if date, ok := p.Claims[1].Date(); ok {
-			born = date.Format(time.DateOnly)
-		}
+		born, _ := p.Claims[1].Text()
 		if over != c.over || born != c.born {
 			t.Errorf("contract 39: %s: %q and %q, want %q and %q", c.name, over, born, c.over, c.born)
 		}

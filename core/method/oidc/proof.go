@@ -199,7 +199,7 @@ func (c condition) says(v strictjson.Value) method.Verdict {
 // date is a placeholder and not a no.
 func bornBy(v strictjson.Value, age int, now time.Time) method.Verdict {
 	text, _ := v.Text()
-	born, ok := readBirthdate(text)
+	born, ok := method.Birthdate(text)
 	years, plausible := method.Age(born, now)
 	switch {
 	case !ok || !plausible:
@@ -208,14 +208,4 @@ func bornBy(v strictjson.Value, age int, now time.Time) method.Verdict {
 		return method.Approved
 	}
 	return method.Rejected
-}
-
-// readBirthdate reads YYYY-MM-DD, or YYYY, which counts as the last day of that year. OpenID Connect (Core,
-// 5.1) also allows a date without its year, as 0000-MM-DD, which cannot be read.
-func readBirthdate(text string) (born time.Time, ok bool) {
-	if len(text) == len("2006") {
-		text += "-12-31"
-	}
-	born, err := time.Parse(time.DateOnly, text)
-	return born, err == nil && born.Year() > 0
 }

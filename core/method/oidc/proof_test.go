@@ -113,6 +113,8 @@ func TestBirthdate(t *testing.T) {
 		{"a year alone counts as its last day", "2026-12-30T23:59:59Z", "2008", 18, method.Rejected},
 		{"a year alone, on its last day", "2026-12-31T00:00:00Z", "2008", 18, method.Approved},
 		{"the year 0000 alone", "2026-11-20T12:00:00Z", "0000", 18, method.AttemptFailed},
+		{"an unknown day", "2026-11-20T12:00:00Z", "1992-11-00", 18, method.Approved},
+		{"an unknown day and month", "2026-12-30T23:59:59Z", "2008-00-00", 18, method.Rejected},
 		{"a year and a month", "2026-11-20T12:00:00Z", "1975-06", 18, method.AttemptFailed},
 		{"a date with slashes", "2026-11-20T12:00:00Z", "02/01/1980", 18, method.AttemptFailed},
 		{"a word", "2026-11-20T12:00:00Z", "unknown", 18, method.AttemptFailed},

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/internal/mdoc"
+	"github.com/verge-id/verge/core/internal/sdjwt"
 	"github.com/verge-id/verge/core/method"
 )
 
@@ -39,6 +40,15 @@ func (k kept) String() string { return k.result + ":" + strconv.Itoa(k.age) + ":
 type value interface {
 	Bool() (is, ok bool)
 	Date() (date time.Time, ok bool)
+}
+
+// claimOf is the value of a claim in an SD-JWT.
+type claimOf struct{ sdjwt.Value }
+
+// Date returns a date of birth.
+func (c claimOf) Date() (date time.Time, ok bool) {
+	text, _ := c.Text()
+	return method.Birthdate(text)
 }
 
 // judge decides by the elements of a document. The first element that the document has, and that can be read,

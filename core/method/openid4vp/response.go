@@ -279,7 +279,7 @@ func (o *openID) verifyDocument(ctx context.Context, document presentation, ask 
 		}
 		p, err := sdjwt.Verify(ctx, string(document.bytes), wanted)
 		for _, v := range p.Claims {
-			values = append(values, v)
+			values = append(values, claimOf{v})
 		}
 		return p.Issuer, values, "", err
 	}
