@@ -167,6 +167,7 @@ func (c *client) check(token claims, r rules) (reason string) {
 // readJWT reads a signed token. The typ of a JWT may be missing.
 func readJWT(raw string) (jws.Token, error) {
 	t, err := jws.Read(raw, jws.Rules{Size: maxDocument, Algorithms: algorithms, Types: []string{"JWT", ""}})
+	t.Algorithm = known(t.Algorithm)
 	switch err {
 	case nil:
 		return t, nil

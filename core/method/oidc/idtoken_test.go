@@ -365,6 +365,21 @@ func TestSignatureOfTheIDToken(t *testing.T) {
 	})
 }
 
+// TestIDToken_Ed25519: contract 36: Ed25519 (RFC 9864) is another name of EdDSA, of tokens and of keys.
+func TestIDToken_Ed25519(t *testing.T) {
+	for algorithm, accepted := range map[string]bool{"EdDSA": true, "ES256": false, "RS256": false} {
+		w := newWalk(t, oidctest.Config{Clients: []oidctest.Client{
+			{ID: clientID, Secret: secret, Algorithm: algorithm}}}, nil)
+		w.provider.Tamper(func(header, _ map[string]any) { header["alg"] = "Ed25519" })
+		d, err := w.login()
+		if accepted {
+			wantVerdict(t, algorithm, d, err, method.Approved)
+			continue
+		}
+		wantRejection(t, algorithm, d, err, "jwt_no_key")
+	}
+}
+
 // TestKeySets has the rows of keys that must not check a signature. The token is good; the set decides.
 func TestKeySets(t *testing.T) {
 	w := newWalk(t, oidctest.Config{Clients: []oidctest.Client{{ID: clientID, Secret: secret}}}, nil)
@@ -394,6 +409,8 @@ func TestKeySets(t *testing.T) {
 		{"key_ops with verify", w, set("key_ops", []string{"sign", "verify"}), ""},
 		{"alg of another type", w, set("alg", "RS256"), "jwt_no_key"},
 		{"alg that is a number", w, set("alg", 1), "jwt_no_key"},
+		{"alg Ed25519", ed, set("alg", "Ed25519"), ""},
+		{"alg Ed25519 of another key", w, set("alg", "Ed25519"), "jwt_no_key"},
 		{"another curve", w, set("crv", "P-384"), "jwt_no_key"},
 		{"oct", w, func(k jwk) []any { return []any{jwk{"kty": "oct", "k": "AAAA", "kid": k["kid"]}} },
 			"jwt_no_key"},

@@ -16,7 +16,18 @@ import (
 )
 
 // Algorithms that a token may be signed with (contract 36).
-var algorithms = []string{"RS256", "PS256", "ES256", "EdDSA"}
+var algorithms = []string{"RS256", "PS256", "ES256", "EdDSA", ed25519}
+
+// ed25519 is the name of EdDSA with Ed25519 in RFC 9864, which deprecates the name EdDSA.
+const ed25519 = "Ed25519"
+
+// known returns the name of an algorithm in host.VerifyFunc.
+func known(algorithm string) string {
+	if algorithm == ed25519 {
+		return "EdDSA"
+	}
+	return algorithm
+}
 
 // maxKeys is the maximum number of keys in a key set.
 const maxKeys = 64
@@ -128,7 +139,7 @@ func readKey(o strictjson.Object) (k key, ok bool) {
 	case "EC P-256":
 		k.verify = []string{"ES256"}
 		k.public, ok = readP256(c)
-	case "OKP Ed25519":
+	case "OKP " + ed25519:
 		k.verify = []string{"EdDSA"}
 		k.public, ok = readEd25519(c)
 	}
@@ -136,10 +147,11 @@ func readKey(o strictjson.Object) (k key, ok bool) {
 		return key{}, false
 	}
 	if alg := o.Value("alg"); alg.Present() {
-		if !slices.Contains(k.verify, c.text("alg")) {
+		by := known(c.text("alg"))
+		if !slices.Contains(k.verify, by) {
 			return key{}, false
 		}
-		k.verify = []string{c.text("alg")}
+		k.verify = []string{by}
 	}
 	if id := o.Value("kid"); id.Present() {
 		if k.id = c.text("kid"); k.id == "" {

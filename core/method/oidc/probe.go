@@ -142,7 +142,7 @@ func (c *client) probeOffers(r *method.Report, meta metadata, keys keySet) {
 			meta.encryptsUserinfo)
 	}
 	usable := slices.ContainsFunc(meta.algorithms, func(alg string) bool {
-		return slices.ContainsFunc(keys, func(k key) bool { return slices.Contains(k.verify, alg) })
+		return slices.ContainsFunc(keys, func(k key) bool { return slices.Contains(k.verify, known(alg)) })
 	})
 	if len(meta.algorithms) > 0 && !usable {
 		r.Bad("the provider signs ID tokens with %s, and has no key for any of %s",
