@@ -214,9 +214,11 @@ const (
 const maxWalletNonce = 256
 
 // Fetches implements method.Requester. A response has one of its parameters. A request has none of them,
-// but its own parameters, which are optional, or the Accept header of request objects.
+// but its own parameters, which are optional, or the Accept header of request objects. Without parameters it
+// needs no Content-Type, because it has no content.
 func (o *openID) Fetches(c method.Call) bool {
-	if !o.settings.byReference || web.MediaType(c.ContentType) != formType {
+	isForm := web.MediaType(c.ContentType) == formType || c.ContentType == "" && len(c.Body) == 0
+	if !o.settings.byReference || !isForm {
 		return false
 	}
 	names := map[string]bool{} // Request and Receive check their values

@@ -615,6 +615,20 @@ func TestWalletNonce(t *testing.T) {
 	}
 }
 
+// A POST without content has no Content-Type.
+func TestFetches_NoContent(t *testing.T) {
+	w := newFixture(t, config(t, "mdl", nil))
+	for _, c := range []struct {
+		body, accept string
+		want         bool
+	}{{"", jar, true}, {"", "*/*", false}, {"wallet_nonce=a", jar, false}} {
+		got := w.method.Fetches(method.Call{Address: box, Accept: c.accept, Body: []byte(c.body)})
+		if got != c.want {
+			t.Errorf("contract 55: %q that accepts %q: %v", c.body, c.accept, got)
+		}
+	}
+}
+
 // Wallets that do not know POST get the request by GET, without a wallet_nonce.
 func TestWalletThatOnlyGets(t *testing.T) {
 	w := newFixture(t, config(t, "mdl", nil))
