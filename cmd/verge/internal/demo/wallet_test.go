@@ -176,6 +176,14 @@ func TestChromiumDigitalCredentials(t *testing.T) {
 			w.click(credentialForm+" button", backInTheShop)
 		})
 	}
+	for protocol, shown := range map[string]string{"org-iso-mdoc": ":not([hidden])", "none": "[hidden]"} {
+		t.Run("contract 55: the browser supports "+protocol, func(t *testing.T) {
+			w := newWalk(t)
+			w.do(runsFirst(`DigitalCredential.userAgentAllowsProtocol = (p) => p === "` + protocol + `"`))
+			w.asksWallet()
+			w.shows(credentialForm + shown)
+		})
+	}
 	t.Run("contract 55: an error of the wallet counts no attempt", func(t *testing.T) {
 		w := newWalk(t)
 		w.chooses(protocolsID)

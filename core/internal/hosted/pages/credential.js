@@ -30,6 +30,10 @@
 		return all.filter((one) => !allows || allows.call(DigitalCredential, one.protocol));
 	};
 
+	if (requests().length === 0) {
+		return;
+	}
+
 	const ask = async () => {
 		asking = true;
 		button.setAttribute("aria-disabled", "true");
