@@ -102,7 +102,8 @@ func (c *client) explained(err error) error {
 	where := strings.TrimSuffix(c.issuer, "/") + wellKnown
 	switch rejection.Reason {
 	case otherIssuer:
-		return fmt.Errorf("%w; set issuer exactly as the member issuer of %s spells it", err, where)
+		return fmt.Errorf("%w; set issuer exactly as the member issuer of %s spells it; if that has a "+
+			"placeholder, such as {tenantid} of Microsoft Entra, use the address of one tenant", err, where)
 	case badStatus, badJSON, tooLarge:
 		return fmt.Errorf("%w; look whether %s is the provider's discovery document, and correct issuer", err,
 			where)

@@ -298,8 +298,10 @@ func TestProbeFails(t *testing.T) {
 		says  string
 	}{
 		"another issuer": {oidctest.Fault{Body: `{"issuer":"https://elsewhere.example"}`}, "spells it"},
-		"no such page":   {oidctest.Fault{Status: 404}, "correct issuer"},
-		"no JSON":        {oidctest.Fault{Type: "text/html", Body: "<p>"}, "correct issuer"},
+		"a placeholder": {oidctest.Fault{Body: `{"issuer":"https://id.example/{tenantid}/v2.0"}`},
+			"of one tenant"},
+		"no such page": {oidctest.Fault{Status: 404}, "correct issuer"},
+		"no JSON":      {oidctest.Fault{Type: "text/html", Body: "<p>"}, "correct issuer"},
 	} {
 		w.provider.Fault(oidctest.DiscoveryPath, wrong.fault)
 		r, err := oidc.Probe(context.Background(), w.config, w.host, returnURL)
