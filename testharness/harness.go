@@ -451,7 +451,7 @@ func (h *Harness) Advance(d time.Duration) {
 // another commit holds at that moment, as PostgreSQL does.
 const maxPassedOver = 1000
 
-// AdvanceTo is Advance to an instant.
+// AdvanceTo is Advance to a time.
 func (h *Harness) AdvanceTo(end time.Time) {
 	h.t.Helper()
 	for passedOver := 0; ; {

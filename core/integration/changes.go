@@ -80,8 +80,8 @@ func yes(b bool) string {
 	return "no"
 }
 
-// instant is now as records have it.
-func (d *Directory) instant() *time.Time {
+// timestamp returns the current time in the precision of records.
+func (d *Directory) timestamp() *time.Time {
 	now := d.now().UTC().Truncate(time.Millisecond)
 	return &now
 }

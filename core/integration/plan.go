@@ -88,7 +88,7 @@ func (d *Directory) removedStatus(was recordStatus, m mode) (recordStatus, bool)
 		return was, false
 	}
 	if m.removed == ArchiveRemoved {
-		return recordStatus{archived: d.instant(), managed: true}, true
+		return recordStatus{archived: d.timestamp(), managed: true}, true
 	}
 	return recordStatus{removed: true}, true
 }
@@ -97,7 +97,7 @@ func (d *Directory) removedStatus(was recordStatus, m mode) (recordStatus, bool)
 func (d *Directory) archivedStatus(was recordStatus, m mode) recordStatus {
 	next := recordStatus{was.archived, m.managed, false}
 	if next.archived == nil {
-		next.archived = d.instant()
+		next.archived = d.timestamp()
 	}
 	return next
 }
@@ -213,7 +213,7 @@ func (d *Directory) publisherTarget(ctx context.Context, id string, p *SitePubli
 			next, _ = next.SetLogo(p.Logo) // the site is valid
 		}
 		if f.value == nil {
-			next.Created = d.instant()
+			next.Created = d.timestamp()
 		}
 	case f.value == nil:
 		return nil, nil
@@ -281,7 +281,7 @@ func (d *Directory) named(i SiteIntegration, was *Integration, m mode) (Integrat
 		secrets.Set = &i.Secret
 	}
 	if was == nil {
-		next.Created = d.instant()
+		next.Created = d.timestamp()
 		return next, secrets
 	}
 	next.Created = was.Created

@@ -138,10 +138,10 @@ func (d *Directory) mayChange(managed bool, archived, still *time.Time) error {
 // dates returns the times that a saved record has.
 func (d *Directory) dates(version string, created, archived *time.Time) (*time.Time, *time.Time) {
 	if version == "" {
-		created = d.instant()
+		created = d.timestamp()
 	}
 	if archived != nil {
-		archived = d.instant()
+		archived = d.timestamp()
 	}
 	return created, archived
 }

@@ -42,7 +42,7 @@ func (d *Directory) sealed(i Integration, old *Integration, s Secrets) (Integrat
 	case i.AlertURL != "" && old.AlertURL != "":
 		i.AlertSince = old.AlertSince
 	case i.AlertURL != "":
-		i.AlertSince = d.instant()
+		i.AlertSince = d.timestamp()
 	}
 	i, s = d.followed(i, old, s)
 	url := i.Webhook.URL

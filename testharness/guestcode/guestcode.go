@@ -1,5 +1,5 @@
 // Package guestcode shares the machine code of modules among the tests of all packages, so that a module is
-// compiled once. It is not part of package kit, because a linker needs a second to include wazero.
+// compiled once. It is not part of package testenv, because a linker needs a second to include wazero.
 package guestcode
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/verge-id/verge/testharness/testenv"
 )
 
-// Cache returns a cache that has the machine code of a module. It is for modules that kit's Module,
+// Cache returns a cache that has the machine code of a module. It is for modules that testenv's Module,
 // ModuleWith and Build return. A test that makes hundreds of modules keeps their code to itself.
 func Cache(t testing.TB, module []byte) wazero.CompilationCache {
 	t.Helper()

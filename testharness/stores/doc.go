@@ -3,5 +3,5 @@
 //
 // Each store listens on its own loopback ports, has its own directory and ends with the test. Kill, Start,
 // Freeze and Thaw simulate failures of servers. If the program is not installed, the test is skipped, or
-// fails if skips are not allowed (see kit.Program).
+// fails if skips are not allowed (see testenv.Program).
 package stores

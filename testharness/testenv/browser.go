@@ -57,7 +57,7 @@ func (b *Browser) Verify(redirectURL, callback, outcome string, picture []byte) 
 			page, err = b.Submit(page, outcome)
 		}
 	}
-	return "", fmt.Errorf("kit: the walk does not end; last page %s, status %d", page.URL, page.Status)
+	return "", fmt.Errorf("testenv: the walk does not end; last page %s, status %d", page.URL, page.Status)
 }
 
 // Submit sends the form of an outcome.
@@ -152,7 +152,7 @@ func (b *Browser) send(req *http.Request) (*Shown, error) {
 			return nil, err
 		}
 	}
-	return nil, fmt.Errorf("kit: %s redirects on and on", req.URL)
+	return nil, fmt.Errorf("testenv: %s redirects on and on", req.URL)
 }
 
 // Has reports whether the page has a text.
@@ -190,7 +190,7 @@ func (p *Shown) Passkey() (action string, fields url.Values, options string, err
 func (p *Shown) form(which string) (action string, fields url.Values, err error) {
 	at := strings.Index(p.Body, which)
 	if at < 0 {
-		return "", nil, fmt.Errorf("kit: %s (status %d) has no form with %s", p.URL, p.Status, which)
+		return "", nil, fmt.Errorf("testenv: %s (status %d) has no form with %s", p.URL, p.Status, which)
 	}
 	text := p.Body[strings.LastIndex(p.Body[:at], "<form"):]
 	text, _, _ = strings.Cut(text, "</form>")

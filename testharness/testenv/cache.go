@@ -108,7 +108,7 @@ func compileInto(dir, temp string, module []byte, options []string) error {
 	const program = "github.com/verge-id/verge/testharness/testenv/internal/compile"
 	args := append([]string{"run", program, dir, path}, options...)
 	if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
-		return fmt.Errorf("kit: %w: %s", err, out)
+		return fmt.Errorf("testenv: %w: %s", err, out)
 	}
 	return nil
 }

@@ -46,7 +46,7 @@ func ModuleWith(t testing.TB, kind string) []byte {
 func overlayKinds(dir, kind string) (string, error) {
 	module, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output()
 	if err != nil {
-		return "", fmt.Errorf("kit: finding the module: %w", err)
+		return "", fmt.Errorf("testenv: finding the module: %w", err)
 	}
 	list := filepath.Join(strings.TrimSpace(string(module)), "core", "method", "kinds", "kinds.go")
 	source, err := os.ReadFile(list)
@@ -114,7 +114,7 @@ func build(pkg string, more ...string) ([]byte, error) {
 		return os.WriteFile(out, wasm, 0o600)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("kit: building %s: %w", pkg, err)
+		return nil, fmt.Errorf("testenv: building %s: %w", pkg, err)
 	}
 	return os.ReadFile(filepath.Join(dir, moduleFile))
 }

@@ -16,7 +16,7 @@ func Picture(size int) []byte {
 	}
 	whole, end := b.Bytes(), b.Len()-2 // the end is a marker of two bytes
 	if size < b.Len() {
-		panic("kit: a picture needs more bytes")
+		panic("testenv: a picture needs more bytes")
 	}
 	return slices.Concat(whole[:end], bytes.Repeat([]byte{'x'}, size-b.Len()), whole[end:])
 }

@@ -216,7 +216,7 @@ func (c *moduleShowCmd) Run(ctx context.Context, p *program) error {
 			words.When(a.Since))
 	}
 	if r := s.Rejected; r != nil {
-		fmt.Fprintf(p.stdout, "refused   %s, %s: %s\n", words.When(r.At), r.Source, r.Reason)
+		fmt.Fprintf(p.stdout, "rejected  %s, %s: %s\n", words.When(r.At), r.Source, r.Reason)
 	}
 	return nil
 }
