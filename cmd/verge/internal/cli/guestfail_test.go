@@ -256,7 +256,7 @@ func TestRollbackUnderAServer(t *testing.T) {
 		return sink.has(first, "completed") && sink.has(second, "completed")
 	})
 	code, out = asOperator(operator(), in.at, "module", "show")
-	if code != exitOK || !strings.Contains(out, "refused   ") {
+	if code != exitOK || !strings.Contains(out, "rejected  ") {
 		t.Errorf("exit code %d: %s", code, out)
 	}
 }
