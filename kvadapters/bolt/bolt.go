@@ -37,7 +37,8 @@
 //
 // A Store stops permanently if its file or its log was replaced, is damaged or lacks an acknowledged commit,
 // if the log is missing, or if another process has locked the file: see [Store.Lost]. The process should then
-// end with an error.
+// end with an error. The Store checks the place of the file before each write and each [Config.SweepEvery]. A
+// file that was moved away counts as a failed write until it is back.
 package bolt
 
 import (

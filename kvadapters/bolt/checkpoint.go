@@ -90,6 +90,9 @@ func (s *Store) writeCheckpoint(changes *layer, upTo uint64, closing bool) (err 
 			s.wedged.Store(true)
 		}
 	}()
+	if err := s.inPlace(); err != nil {
+		return err
+	}
 	if tx, err = s.begin(true); err != nil {
 		return err
 	}

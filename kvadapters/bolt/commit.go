@@ -245,6 +245,13 @@ func (s *Store) writeGroup(group []*change) {
 		}
 		return
 	}
+	if err := s.inPlace(); err != nil {
+		s.recoverFrom(err, func() {
+			err := unavailable(s.path, err)
+			answer(group, make([]error, len(group)), err, err)
+		})
+		return
+	}
 	g := groupState{store: s, changes: &layer{}, locked: make(map[kv.Partition]*tasks),
 		touched: make(map[string]bool)}
 	defer g.unlock()
@@ -517,7 +524,8 @@ func (g *groupState) sweep(st state, now time.Time) {
 }
 
 // sweep asks the writer at each tick to remove expired items, in steps that share a write with commits. It
-// does so only if there are expired items, so that an idle Store does not write.
+// does so only if there are expired items, so that an idle Store does not write, or if the file is not in
+// place, so that an idle Store notices that.
 func (s *Store) sweep(every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -527,7 +535,7 @@ func (s *Store) sweep(every time.Duration) {
 			return
 		case <-tick.C:
 		}
-		for s.anyExpired() {
+		for s.anyExpired() || s.inPlace() != nil {
 			c := &change{sweep: true, bytes: 2 * sweepStep * changeSize, done: make(chan error, 1)}
 			if s.submit(context.Background(), c) != nil {
 				break // the next commit reports the cause

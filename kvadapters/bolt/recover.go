@@ -250,9 +250,32 @@ func (r *recovery) openAnew() error {
 	return err
 }
 
+var (
+	errRemoved = errors.New("the opened file was removed; move it back, or stop the service and restore " +
+		"a backup")
+	errNotInPlace = fmt.Errorf("%w: the opened file was replaced by another one; stop the service before "+
+		"you replace its file", errFinal)
+)
+
+// inPlace returns an error if the path no longer names the opened file. Commits would be lost when it is
+// closed, and another process could open the path.
+func (s *Store) inPlace() error {
+	info, err := os.Stat(s.path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return errRemoved
+	case err == nil && !os.SameFile(info, s.identity):
+		return errNotInPlace
+	}
+	return nil // any other error does not affect the opened file
+}
+
 // probe checks that the disk accepts a write that extends the file, and walks the file's pages. Readers
 // continue.
 func (r *recovery) probe() error {
+	if err := r.inPlace(); err != nil {
+		return err
+	}
 	f, err := r.disk.Open(r.path, os.O_RDWR, 0)
 	if err != nil {
 		return err
@@ -263,7 +286,7 @@ func (r *recovery) probe() error {
 		return err
 	}
 	if !os.SameFile(info, r.identity) {
-		return fmt.Errorf("%w: the opened file was replaced by another one", errFinal)
+		return errNotInPlace
 	}
 	if err := grow(f, info.Size()); err != nil {
 		return err

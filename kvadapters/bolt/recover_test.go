@@ -557,6 +557,63 @@ func TestRecovery_ForeignFile(t *testing.T) {
 	}
 }
 
+func TestStore_FileNotInPlace(t *testing.T) {
+	move := func(t *testing.T, from, to string) {
+		t.Helper()
+		if err := os.Rename(from, to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	replace := func(t *testing.T, path string) {
+		t.Helper()
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path+".new", b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		move(t, path+".new", path)
+	}
+	if !t.Run("replaced", func(t *testing.T) {
+		s, path := onDisk(t, &fakeDisk{})
+		replace(t, path)
+		err := s.Commit(t.Context(), putTx("one", "one"))
+		if !errors.Is(err, kv.ErrUnavailable) || !strings.Contains(err.Error(), "another one") {
+			t.Errorf("a commit: %v", err)
+		}
+	}) {
+		return
+	}
+	t.Run("replaced, and idle", func(t *testing.T) {
+		s, path := onDisk(t, &fakeDisk{})
+		replace(t, path)
+		wait.For(s.Lost())
+	})
+	t.Run("removed, and moved back", func(t *testing.T) {
+		s, path := onDisk(t, &fakeDisk{})
+		move(t, path, path+".old")
+		err := s.Commit(t.Context(), putTx("one", "one"))
+		if !errors.Is(err, kv.ErrUnavailable) || !strings.Contains(err.Error(), "was removed") {
+			t.Errorf("a commit: %v", err)
+		}
+		move(t, path+".old", path)
+		recovers(t, s)
+		if err := s.Commit(t.Context(), putTx("two", "two")); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("removed, and closed", func(t *testing.T) {
+		s, path := onDisk(t, &fakeDisk{})
+		move(t, path, path+".old")
+		_ = s.Close() // it may or may not have noticed before
+		move(t, path+".old", path)
+		if err := get(t, openAt(t, path), "before"); err != nil {
+			t.Errorf("an acknowledged commit: %v", err)
+		}
+	})
+}
+
 // bbolt keeps its locks if it finds no valid meta page at the beginning of a transaction.
 func TestStore_DamagedMetaPages(t *testing.T) {
 	for found, find := range map[string]func(s *Store) error{
