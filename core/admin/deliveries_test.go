@@ -147,6 +147,10 @@ func TestUndeliveredIsCounted(t *testing.T) {
 		t.Fatalf("contract 27: %+v, %v", all, e)
 	}
 	p := all.Publishers[0]
+	if i := p.Integrations[0]; i.Oldest == nil || i.Newest == nil || !i.Oldest.Equal(*p.Oldest) ||
+		!i.Newest.Equal(*p.Newest) {
+		t.Errorf("contract 27: the times of the only integration: %+v, of its publisher: %+v", i, p)
+	}
 	if p.Waiting != 1 || p.Dead != 3 || p.More || p.Oldest == nil || p.Newest == nil ||
 		len(p.Integrations) != 1 || p.Integrations[0].Integration != testUUID || p.Integrations[0].Dead != 3 {
 		t.Errorf("contract 27: %+v", p)

@@ -270,14 +270,21 @@ func (p *PublisherUndelivered) add(c outbox.Undelivered, name string) {
 	p.Waiting += c.Waiting
 	p.Dead += c.Dead
 	p.More = p.More || c.More
-	if !c.Oldest.IsZero() && (p.Oldest == nil || c.Oldest.Before(*p.Oldest)) {
-		p.Oldest = &c.Oldest
+	i := IntegrationUndelivered{Integration: c.Integration, Name: name, Waiting: c.Waiting, Dead: c.Dead,
+		More: c.More}
+	if !c.Oldest.IsZero() {
+		i.Oldest = &c.Oldest
+		if p.Oldest == nil || c.Oldest.Before(*p.Oldest) {
+			p.Oldest = &c.Oldest
+		}
 	}
-	if !c.Newest.IsZero() && (p.Newest == nil || c.Newest.After(*p.Newest)) {
-		p.Newest = &c.Newest
+	if !c.Newest.IsZero() {
+		i.Newest = &c.Newest
+		if p.Newest == nil || c.Newest.After(*p.Newest) {
+			p.Newest = &c.Newest
+		}
 	}
-	p.Integrations = append(p.Integrations, IntegrationUndelivered{Integration: c.Integration, Name: name,
-		Waiting: c.Waiting, Dead: c.Dead, More: c.More})
+	p.Integrations = append(p.Integrations, i)
 }
 
 // TellDone enters into the audit that the core's host has carried out an operation, for a caller who may

@@ -132,11 +132,13 @@ type PublisherUndelivered struct {
 
 // IntegrationUndelivered is the part of one integration.
 type IntegrationUndelivered struct {
-	Integration string `json:"integration_id"`
-	Name        string `json:"name"`
-	Waiting     int    `json:"waiting"`
-	Dead        int    `json:"dead"`
-	More        bool   `json:"more"`
+	Integration string     `json:"integration_id"`
+	Name        string     `json:"name"`
+	Waiting     int        `json:"waiting"`
+	Dead        int        `json:"dead"`
+	More        bool       `json:"more"`
+	Oldest      *time.Time `json:"oldest_waiting,omitempty"` // nil in an Overview, as is Newest
+	Newest      *time.Time `json:"newest_dead,omitempty"`
 }
 
 // Attempt is one try to deliver an event.

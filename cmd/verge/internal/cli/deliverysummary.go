@@ -41,12 +41,12 @@ func (c *deliverySummaryCmd) Run(ctx context.Context, p *program) error {
 
 const summaryHeads = "PUBLISHER|INTEGRATION|WAITING|FAILED|OLDEST WAITING|NEWEST FAILED"
 
-// summaryRows has one row for each integration. The times are the publisher's.
+// summaryRows returns one row for each integration.
 func summaryRows(all []operate.PublisherUndelivered) (rows [][]string) {
 	for _, p := range all {
 		for _, i := range p.Integrations {
 			rows = append(rows, []string{p.Publisher, i.Integration, leastCount(i.Waiting, i.More),
-				leastCount(i.Dead, i.More), dash(whenever(p.Oldest)), dash(whenever(p.Newest))})
+				leastCount(i.Dead, i.More), dash(whenever(i.Oldest)), dash(whenever(i.Newest))})
 		}
 	}
 	return rows

@@ -84,8 +84,8 @@ func tables() map[string]table {
 			[]string{longEvent, longID, longSession},
 		},
 		"summaryHeads": {summaryHeads, summaryRows([]operate.PublisherUndelivered{{Publisher: longPub,
-			Oldest: &longTime, Newest: &longTime, Integrations: []operate.IntegrationUndelivered{{
-				Integration: longID, Waiting: 1000, Dead: 1000, More: true}}}}), []string{longPub, longID}},
+			Integrations: []operate.IntegrationUndelivered{{Integration: longID, Waiting: 1000, Dead: 1000,
+				More: true, Oldest: &longTime, Newest: &longTime}}}}), []string{longPub, longID}},
 		"memberHeads": {memberHeads, memberRows([]operate.Member{{ID: "mem_" + longID, Name: longName,
 			Role: "developer", LastSeen: &longTime}}), []string{"mem_" + longID}},
 		"invitationHeads": {invitationHeads, invitationRows([]operate.Invitation{{ID: strings.Repeat("i", 64),
@@ -248,5 +248,17 @@ func TestSessionList_Outcomes(t *testing.T) {
 	}
 	if want := "," + strings.Join(finished, ","); field.Tag.Get("enum") != want {
 		t.Errorf("it accepts %q, want %q", field.Tag.Get("enum"), want)
+	}
+}
+
+// Contract 27: each row has the times of its integration. The publisher's times belong to several rows.
+func TestSummaryRows_Times(t *testing.T) {
+	at := time.Date(2026, 11, 28, 0, 0, 0, 0, time.UTC)
+	rows := summaryRows([]operate.PublisherUndelivered{{Oldest: &at, Newest: &at,
+		Integrations: []operate.IntegrationUndelivered{{Waiting: 1, Oldest: &at}, {Dead: 1, Newest: &at}}}})
+	for i, want := range [][]string{{words.When(at), "-"}, {"-", words.When(at)}} {
+		if got := rows[i][4:]; !slices.Equal(got, want) {
+			t.Errorf("row %d has %q, want %q", i, got, want)
+		}
 	}
 }
