@@ -156,6 +156,9 @@ func (c *Client) send(ctx context.Context, method, path string, header http.Head
 	req.Header = header
 	req.Header.Set("Authorization", "Bearer "+c.token)
 	resp, err := c.http.Do(req)
+	if err != nil && errors.Is(ctx.Err(), context.Canceled) {
+		return c.interrupted(method)
+	}
 	if err != nil {
 		var u *url.Error // repeats the method and the URL
 		if errors.As(err, &u) {
@@ -166,6 +169,9 @@ func (c *Client) send(ctx context.Context, method, path string, header http.Head
 	}
 	defer resp.Body.Close()
 	b, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	if err != nil && errors.Is(ctx.Err(), context.Canceled) {
+		return c.interrupted(method)
+	}
 	if err != nil {
 		return fmt.Errorf("the response of %s was cut off: %w", c.base, err)
 	}
@@ -185,6 +191,15 @@ func (c *Client) send(ctx context.Context, method, path string, header http.Head
 			c.base, err)
 	}
 	return nil
+}
+
+// interrupted returns the error of a request that the caller ended, such as by Ctrl-C.
+func (c *Client) interrupted(method string) error {
+	if method == http.MethodGet {
+		return fmt.Errorf("interrupted before %s responded", c.base)
+	}
+	return fmt.Errorf("interrupted before %s responded; it may complete the request: check the result "+
+		"before you repeat it", c.base)
 }
 
 // rejected returns the error of a response whose status is not 200.

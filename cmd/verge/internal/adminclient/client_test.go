@@ -272,6 +272,27 @@ func TestAnswersOfOthers(t *testing.T) {
 	}
 }
 
+// TestInterrupted checks the error of a request that ends by Ctrl-C. A change may have been made.
+func TestInterrupted(t *testing.T) {
+	for name, changes := range map[string]bool{"a read": false, "a change": true} {
+		ctx, cancel := context.WithCancel(t.Context())
+		one := client(t, serve(t, func(_ http.ResponseWriter, r *http.Request) {
+			cancel()
+			<-r.Context().Done()
+		}), "t")
+		var err error
+		if changes {
+			_, err = one.Backup(ctx)
+		} else {
+			_, err = one.Module(ctx)
+		}
+		if text := fmt.Sprint(err); !strings.Contains(text, "interrupted before http://127.0.0.1") ||
+			strings.Contains(text, "check the result before you repeat it") != changes {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // TestLongResponses reads a report of a large service (contract 57), and a response above the limit.
 func TestLongResponses(t *testing.T) {
 	for _, c := range []struct {
