@@ -37,6 +37,10 @@ func TestManPages(t *testing.T) {
 		page := readText(t, filepath.Join(dir, pageOf(leaf)+".1"))
 		for _, group := range leaf.AllFlags(true) {
 			for _, flag := range group {
+				if strings.Contains(flag.Help, "''") || strings.Contains(flag.Help, "``") {
+					t.Errorf("--%s of %s: --help would print one typographic quote for two quotes",
+						flag.Name, leaf.Path())
+				}
 				if !strings.Contains(page, `\-\-`+escape(flag.Name)) {
 					t.Errorf("%s(1) lacks --%s", pageOf(leaf), flag.Name)
 				}

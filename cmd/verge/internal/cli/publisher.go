@@ -148,8 +148,8 @@ func publisherFacts(of *operate.Publisher) *facts {
 
 // brandFlags are the brand of a publisher.
 type brandFlags struct {
-	Accent *string `placeholder:"#RRGGBB" help:"The accent colour of its hosted pages. '': the colours of the service."`
-	Logo   *string `placeholder:"FILE" help:"Its logo: a PNG, JPEG or WebP file, at most 64 KiB. '': no logo."`
+	Accent *string `placeholder:"#RRGGBB" help:"The accent colour of its hosted pages. Empty: the colours of the service."`
+	Logo   *string `placeholder:"FILE" help:"Its logo: a PNG, JPEG or WebP file, at most 64 KiB. Empty: no logo."`
 }
 
 // addLogo adds the file of the logo to an input.
