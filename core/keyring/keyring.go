@@ -1,6 +1,7 @@
 package keyring
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -69,9 +70,12 @@ func Parse(b []byte) (File, error) {
 	}
 	var f keyringFile
 	if err := json.Unmarshal(b, &f); err != nil {
+		if len(bytes.TrimSpace(b)) == 0 {
+			return File{}, errors.New("key ring: empty, not JSON; restore it from a copy")
+		}
 		var syntax *json.SyntaxError
 		if errors.As(err, &syntax) {
-			return File{}, fmt.Errorf("key ring: not JSON at byte %d", syntax.Offset)
+			return File{}, fmt.Errorf("key ring: not JSON at byte %d; restore it from a copy", syntax.Offset)
 		}
 		return File{}, errors.New("key ring: not of the form {\"version\":1,\"keys\":[…]}")
 	}

@@ -194,7 +194,7 @@ func TestParse_Errors(t *testing.T) {
 	const secret = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8"
 	key := `{"id":"9f02ab31","secret":"` + secret + `","created":"2026-11-20T22:10:00Z"}`
 	for _, c := range []struct{ name, file, want string }{
-		{"contract 16: empty", ``, "not JSON"},
+		{"contract 16: empty", "\n", "empty, not JSON; restore it"},
 		{"contract 13: UTF-16", "\xff\xfe{\x00", "UTF-16"},
 		{"contract 16: cut off", `{"version":1,"keys":[` + key, "not JSON"},
 		{"contract 16: data behind", `{"version":1,"keys":[` + key + `]} x`, "not JSON"},

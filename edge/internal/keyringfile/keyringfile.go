@@ -188,7 +188,7 @@ func (l *Live) Look(ctx context.Context) error { return l.look(ctx, true) }
 func (l *Live) look(ctx context.Context, requested bool) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	before, sealed := l.Ready(), l.SealingKey()
+	sealed := l.SealingKey()
 	looked := l.compare(ctx, requested)
 	err := looked
 	if err == nil {
@@ -206,8 +206,8 @@ func (l *Live) look(ctx context.Context, requested bool) error {
 		l.lastError = err.Error()
 		l.cfg.Log.Error("key ring", "error", l.lastError, "ready", l.Ready() == nil)
 	case err == nil && l.lastError != "":
+		l.cfg.Log.Info("key ring complete again", "was", l.lastError)
 		l.lastError = ""
-		l.cfg.Log.Info("key ring complete again", "was", before)
 	}
 	if now := l.SealingKey(); now != sealed {
 		l.cfg.Log.Info("active key changed", "key", now, "before", sealed)

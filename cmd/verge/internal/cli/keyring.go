@@ -91,13 +91,13 @@ func (c *keyringRotateCmd) Run(p *program) error {
 				"to every instance immediately: one that gets it later is not ready until then. For "+
 				"more time, omit --seals-in.\n"+
 				"Key %s still opens its own data while it is in the ring.\n",
-			ring.Keys[0].ID, keyset.Settle, c.File, ring.Keys[1].ID)
+			ring.Keys[0].ID, keyset.Settle, ringName(c.File), ring.Keys[1].ID)
 		return nil
 	}
 	fmt.Fprintf(messages(p, c.File), "Key %s becomes active at %s. Copy %s to every instance by then; "+
 		"running servers read it automatically.\n"+
 		"Key %s is active until then, and still opens its own data while it is in the ring.\n",
-		ring.Keys[0].ID, words.When(ring.Keys[0].SealsFrom), c.File, ring.Keys[1].ID)
+		ring.Keys[0].ID, words.When(ring.Keys[0].SealsFrom), ringName(c.File), ring.Keys[1].ID)
 	return nil
 }
 
@@ -141,7 +141,7 @@ func (c *keyringRetireCmd) Run(p *program) error {
 		messages(p, c.File),
 		"Removed key %s from %s; running servers drop it within seconds.\n",
 		c.Key,
-		c.File,
+		ringName(c.File),
 	)
 	return nil
 }
@@ -235,6 +235,14 @@ func writeKeyring(p *program, path string, ring keyring.File) error {
 		return err
 	}
 	return config.WritePrivate(p.FS, path, b)
+}
+
+// ringName returns the name of a written ring for messages.
+func ringName(path string) string {
+	if path == standardStream {
+		return "the printed ring"
+	}
+	return path
 }
 
 // messages returns the stream for messages of a command that writes a ring.

@@ -135,3 +135,17 @@ func TestAdvice_ByCause(t *testing.T) {
 		}
 	}
 }
+
+// Contract 16: the log of a running server names the ring that cannot be read again.
+func TestReadRing_Errors(t *testing.T) {
+	t.Parallel()
+	sys := testSystem()
+	for name, content := range map[string]string{"empty.json": "", "cut.json": `{"version":1,"keys":[`} {
+		if err := afero.WriteFile(sys.FS, name, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := readRing(sys, name); err == nil || !strings.HasPrefix(err.Error(), name+": key ring: ") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -201,7 +201,7 @@ func (c *File) checkKeyring(sys *System, pl *Plan, ps *problems) {
 	}
 	pl.Keyring = ring
 	if path != keyringVariable { // the environment of a process does not change
-		pl.KeyringFile = func() ([]byte, error) { return sys.ReadSecretFile(c.Keyring) }
+		pl.KeyringFile = func() ([]byte, error) { return readRing(sys, c.Keyring) }
 	}
 }
 

@@ -14,6 +14,18 @@ func ReadKeyring(fsys afero.Fs, path string) (keyring.File, error) {
 	return parseKeyring(b, path, err)
 }
 
+// readRing reads the file of a running server's ring again. Its errors name the file.
+func readRing(sys *System, path string) ([]byte, error) {
+	b, err := sys.ReadSecretFile(path)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := keyring.Parse(b); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return b, nil
+}
+
 // parseKeyring reads a ring from b, which was read from path with that error.
 func parseKeyring(b []byte, path string, err error) (keyring.File, error) {
 	if isMissing(err) {
