@@ -80,6 +80,9 @@ func Restore(ctx context.Context, backup, path string, now time.Time) (Restored,
 			return err
 		}
 		path := names[0]
+		if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+			return fmt.Errorf("%s: %w", path, errNotFile)
+		}
 		release, err := unused(path)
 		if err != nil {
 			return fmt.Errorf("%s: %w", path, err)
@@ -198,10 +201,14 @@ func unused(path string) (release func(), err error) {
 
 // readOnly opens a file that no process writes, and checks its pages.
 func readOnly(path string) (db *bbolt.DB, err error) {
-	if _, err := os.Stat(path); err != nil {
-		return nil, err
+	info, err := os.Stat(path)
+	if err == nil && info.Size() == 0 {
+		err = errEmpty // bbolt would write to it
 	}
-	if err := precheck(path); err != nil {
+	if err == nil {
+		err = precheck(path)
+	}
+	if err != nil {
 		return nil, err
 	}
 	if db, err = openReadOnly(path); err != nil {

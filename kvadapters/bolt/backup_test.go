@@ -276,6 +276,12 @@ func TestRestore_Errors(t *testing.T) {
 		{"the backup is damaged", writing(zeroed(good, 2*os.Getpagesize(), len(good))), writing(good),
 			"damaged"},
 		{"the backup lacks its log", writing(file), writing(good), "the latest commits"},
+		{"the backup is empty", writing(nil), writing(good), "is empty"},
+		{"the backup is a directory", func(t *testing.T, path string) {
+			if err := os.Mkdir(path, 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}, writing(good), "a directory or a device"},
 		{"the backup is something else", writing([]byte(strings.Repeat("text ", 1e4))), writing(good),
 			"not a bolt file"},
 	} {
@@ -303,6 +309,15 @@ func TestRestore_Errors(t *testing.T) {
 				t.Errorf("%v are left", all)
 			}
 		})
+	}
+}
+
+func TestRestore_Directory(t *testing.T) {
+	dir := t.TempDir()
+	backup := filepath.Join(dir, "backup")
+	writing(filled(t))(t, backup)
+	if _, err := Restore(t.Context(), backup, t.TempDir(), time.Now()); !errors.Is(err, errNotFile) {
+		t.Errorf("a store that is a directory: %v", err)
 	}
 }
 

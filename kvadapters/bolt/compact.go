@@ -45,7 +45,7 @@ func compact(ctx context.Context, path string) (c Compacted, err error) {
 		return c, err
 	}
 	if info.Size() == 0 {
-		return c, errors.New("the file is empty, so it is no store")
+		return c, errEmpty
 	}
 	if err := precheck(path); err != nil {
 		return c, err

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -42,11 +43,11 @@ func Open(path string, c Config) (*Store, error) {
 		c.Disk.Append = writeAndSync
 	}
 	if err := precheck(path); err != nil {
-		return nil, fmt.Errorf("bolt: %s: %w", path, err)
+		return nil, openError(path, err)
 	}
 	o, err := openCurrent(path, c)
 	if err != nil {
-		return nil, fmt.Errorf("bolt: %s: %w", path, err)
+		return nil, openError(path, err)
 	}
 	// Syncing the file does not sync its name.
 	if err := syncDir(dir); err != nil {
@@ -72,6 +73,16 @@ func Open(path string, c Config) (*Store, error) {
 	s.workers.Go(s.write)
 	s.workers.Go(func() { s.sweep(c.SweepEvery) })
 	return s, nil
+}
+
+// openError returns the error of a file that Open cannot use. Root may have restored it for a server of
+// another user.
+func openError(path string, err error) error {
+	if errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("bolt: %s: %w; give the file to the user that the server runs as, for example by "+
+			"`chown verge: %s`", path, err, path)
+	}
+	return fmt.Errorf("bolt: %s: %w", path, err)
 }
 
 // ErrLocked is returned if another process has the file open.
@@ -346,6 +357,11 @@ const (
 	smallestFile = 2 * 1024 // two pages of the smallest size
 )
 
+var (
+	errNotFile = errors.New("not a regular file, but a directory or a device; name a file")
+	errEmpty   = errors.New("the file is empty, so it is no store")
+)
+
 // precheck detects a file that is not a bolt file, or is truncated, before bbolt maps it: a read beyond the
 // end of a mapped file kills the process. It needs no lock. A process that has the file open keeps one of
 // the two meta pages valid at all times and only ever extends the file.
@@ -363,7 +379,7 @@ func precheck(path string) error {
 		return err
 	}
 	if !info.Mode().IsRegular() {
-		return errors.New("not a regular file; name a file, it is created if it is not there")
+		return errNotFile
 	}
 	if info.Size() == 0 {
 		return nil

@@ -253,3 +253,10 @@ func TestOpen_FileModes(t *testing.T) {
 		}
 	}
 }
+
+func TestOpenError_Permission(t *testing.T) {
+	err := openError("verge.db", &os.PathError{Op: "open", Path: "verge.db", Err: os.ErrPermission})
+	if !errors.Is(err, os.ErrPermission) || !strings.Contains(err.Error(), "`chown verge: verge.db`") {
+		t.Error(err)
+	}
+}

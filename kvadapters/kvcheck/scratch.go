@@ -143,6 +143,9 @@ type boltScratch struct {
 }
 
 func newBoltScratch(path, name string, now func() time.Time) (scratch, error) {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file; name a file, which need not exist", path)
+	}
 	dir := filepath.Dir(path)
 	for { // verge creates missing directories, on the same disk
 		if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) || dir == filepath.Dir(dir) {

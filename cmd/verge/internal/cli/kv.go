@@ -59,7 +59,8 @@ about five seconds, or longer if the store is far away.
 
 The store may be in use. The check writes only to a separate scratch area, next to
 Verge's data and with the same permissions, and removes it at the end, even after a
-failure or Ctrl-C. It sends some thousand small requests. With bolt:FILE, it does
+failure or Ctrl-C. If the process is killed, remove the area: all its names contain
+"verge-check-". The check sends some thousand small requests. With bolt:FILE, it does
 not open the file: it creates a directory next to it to test the disk.
 
 Exit codes: 0 all guarantees hold, 1 one does not or the store cannot be reached, 2
