@@ -95,14 +95,15 @@ func (o *Operations) reportDays(in ReportQuery) (first, last host.Day, err error
 	today := host.DayOf(o.Now())
 	last = o.day(&wrong, "to", in.To, today)
 	first = o.day(&wrong, "from", in.From, last-29)
-	if len(wrong.fields) == 0 && (first > last || last > today || first < today-maxReportDays) {
-		wrong.add(
-			"from",
-			"value",
-			"From must be on or before to, to not after today, and from at most %d days "+
-				"before today.",
-			maxReportDays,
-		)
+	switch {
+	case len(wrong.fields) > 0:
+	case last > today:
+		wrong.add("to", "value", "It must not be after today, which is %s in UTC.", today)
+	case first > last:
+		wrong.add("from", "value", "From must be on or before to.")
+	case first < today-maxReportDays:
+		wrong.add("from", "value", "It must be %s or later, at most %d days before today.",
+			today-maxReportDays, maxReportDays)
 	}
 	return first, last, wrong.err()
 }

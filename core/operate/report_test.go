@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -170,5 +171,32 @@ func TestReport_Rejected(t *testing.T) {
 	w.Reports.Key = nil
 	if _, err := w.Report(ctx, reporter, ReportQuery{}); web.AsError(err).Code != web.InvalidRequest {
 		t.Errorf("without a key: %v", err)
+	}
+}
+
+// The error names the day that has to change.
+func TestReportDays_Errors(t *testing.T) {
+	w := newFixture(t)
+	today := host.DayOf(w.Clock.Now())
+	for name, c := range map[string]struct {
+		from, to host.Day
+		want     string
+	}{
+		"after today": {today - 1, today + 1, "to: It must not be after today, which is " + today.String()},
+		"reversed":    {today, today - 1, "from: From must be on or before to."},
+		"too early":   {today - 366, today, "from: It must be " + (today - 365).String() + " or later"},
+		"the limits":  {today - 365, today, ""},
+	} {
+		_, _, err := w.reportDays(ReportQuery{From: c.from.String(), To: c.to.String()})
+		var rejected *web.Error
+		got := ""
+		if errors.As(err, &rejected) {
+			for _, d := range rejected.Details {
+				got += d.Field + ": " + d.Message
+			}
+		}
+		if !strings.HasPrefix(got, c.want) || (c.want == "") != (err == nil) {
+			t.Errorf("%s: %q, %v, want %q", name, got, err, c.want)
+		}
 	}
 }
