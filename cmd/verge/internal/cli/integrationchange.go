@@ -354,7 +354,8 @@ type integrationRotateCmd struct {
 func (integrationRotateCmd) Help() string {
 	return `Creates a new webhook secret and prints it once. It is staged: the current secret
 signs events until "verge integration test --staged" has confirmed that the receiver
-accepts the new one. Use --at-once if the current secret has leaked.
+accepts the new one. A secret that was staged before is discarded. Use --at-once if the
+current secret has leaked.
 
 Examples:
 
