@@ -21,8 +21,8 @@ func (applyCmd) Help() string {
 prints the changes. After that, the file manages them: the console and the other
 commands show them but cannot change them. Publishers and integrations that an
 earlier file contained and this one does not are archived, and so are those with
-archived = true. Check --dry-run first. All others stay unchanged. A file without
-publishers and integrations is rejected.
+archived = true. Check --dry-run first. All others stay unchanged. An empty file is
+rejected.
 
 Webhook secrets are read on this machine, from secret_file and secret_env. The other
 settings of the file are not used.
@@ -37,11 +37,6 @@ func (c *applyCmd) Run(ctx context.Context, p *program) error {
 	site, err := config.ReadSite(&p.System, c.File)
 	if err != nil {
 		return usageError{err}
-	}
-	if len(site.Publishers) == 0 && len(site.Integrations) == 0 && !c.DryRun {
-		// The file may be cut off, and all publishers and integrations of the last one would be archived.
-		return usagef("%s has no publishers and no integrations. To archive those of an earlier file, keep "+
-			"their blocks, with archived = true", c.File)
 	}
 	text, err := json.Marshal(site)
 	if err != nil {

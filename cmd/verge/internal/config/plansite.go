@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"reflect"
 	"strings"
 
 	"github.com/spf13/afero"
@@ -41,6 +42,10 @@ func ReadSite(sys *System, path string) (integration.Site, error) {
 	var ps problems
 	if err := readConfig(sys.FS, path, &c, &ps); err != nil {
 		return integration.Site{}, fmt.Errorf("configuration: %w", err)
+	}
+	if reflect.DeepEqual(c, File{}) && len(ps) == 0 {
+		// A file that was cut off would archive all publishers and integrations.
+		ps.add("no settings: the file is empty, or has only comments; restore it")
 	}
 	site := c.site(sys, &ps)
 	return site, ps.err(path)
