@@ -31,6 +31,7 @@ type answer struct {
 	header map[string]string
 	body   string
 	drops  bool // the connection ends without a response
+	cut    bool // the connection ends in the middle of the body
 	hangs  bool // no response comes in time
 }
 
@@ -50,6 +51,7 @@ type outcome struct {
 	SessionID  string         `json:"session_id"`
 	Fields     []string       `json:"fields,omitempty"`
 	Step       int            `json:"step"`
+	Leaks      bool           `json:"leaks,omitempty"` // the text of the error contains the key
 }
 
 func (o outcome) String() string {
@@ -64,6 +66,7 @@ type sdkCase struct {
 	args     map[string]string
 	public   bool // with a public key, which only the Node package has
 	baseURL  string
+	key      string // the secret key; if empty, svc_sk_1
 	answers  []answer
 	requests int
 	want     outcome
@@ -94,18 +97,26 @@ var sdkCases = []sdkCase{
 		answers:  []answer{rejection(429, "RATE_LIMITED", map[string]string{"Retry-After": "60"}), good},
 		requests: 1, want: outcome{Kind: "ApiError", Status: 429, Code: "RATE_LIMITED", RetryAfter: 60}},
 	{rule: "contract 5: a failed session is not repeated", args: startArgs,
-		answers: []answer{{status: 502, body: `{"code":"PROVIDER_UNAVAILABLE","error":"e",` +
-			`"session_id":"svc_sess_2"}`}, good}, requests: 1,
+		answers: []answer{{status: 502, body: `{"code":"PROVIDER_UNAVAILABLE","error_code":` +
+			`"PROVIDER_UNAVAILABLE","error":"e","session_id":"svc_sess_2"}`}, good}, requests: 1,
 		want: outcome{Kind: "ApiError", Status: 502, Code: "PROVIDER_UNAVAILABLE", SessionID: "svc_sess_2"}},
 	{rule: "contract 5: an internal error is not repeated", args: startArgs,
 		answers:  []answer{rejection(500, "INTERNAL", map[string]string{"X-Request-Id": "req_1"}), good},
 		requests: 1, want: outcome{Kind: "ApiError", Status: 500, Code: "INTERNAL", RequestID: "req_1"}},
 	{rule: "an error has its fields", args: startArgs,
-		answers: []answer{{status: 400, body: `{"code":"INVALID_REQUEST","error":"e",` +
-			`"details":[{"field":"state","code":"length","message":"m"}]}`}}, requests: 1,
+		answers: []answer{{status: 400, body: `{"code":"INVALID_REQUEST","error_code":"INVALID_REQUEST",` +
+			`"error":"e","details":[{"field":"state","code":"length","message":"m"}]}`}}, requests: 1,
 		want: outcome{Kind: "ApiError", Status: 400, Code: "INVALID_REQUEST", Fields: []string{"state"}}},
 	{rule: "contract 11: the error page of a proxy is repeated", args: startArgs,
 		answers: []answer{{status: 502, body: "<h1>Bad Gateway</h1>"}, good}, requests: 2, want: result},
+	{rule: "contract 11: an error of a proxy with a number as code is repeated", args: startArgs,
+		answers:  []answer{{status: 503, body: `{"code":503,"message":"no healthy upstream"}`}, good},
+		requests: 2, want: result},
+	{rule: "an error of a proxy has no code and no details", args: startArgs,
+		answers:  []answer{{status: 403, body: `{"code":"Forbidden","error":{"m":1},"details":"d"}`}},
+		requests: 1, want: outcome{Kind: "ApiError", Status: 403}},
+	{rule: "contract 11: a response that is cut off is repeated", does: "validate", args: tokenArgs,
+		answers: []answer{{status: 200, body: good.body, cut: true}, good}, requests: 2, want: result},
 	{rule: "contract 11: a lost response is repeated", does: "validate", args: tokenArgs,
 		answers: []answer{{drops: true}, good}, requests: 2, want: result},
 	{rule: "contract 11: a late response is repeated", args: startArgs,
@@ -119,11 +130,23 @@ var sdkCases = []sdkCase{
 	{rule: "a body that is no object is an error", args: startArgs,
 		answers: []answer{{status: 200, body: "[1"}}, requests: 1,
 		want: outcome{Kind: "ApiError", Status: 200}},
+	{rule: "a body with many levels is an error", args: startArgs,
+		answers:  []answer{{status: 200, body: strings.Repeat("[", 60<<10)}},
+		requests: 1, want: outcome{Kind: "ApiError", Status: 200}},
 	{rule: "a redirect is not followed", does: "reconcile", args: map[string]string{"session": "svc_sess_1"},
 		answers:  []answer{{status: 302, header: map[string]string{"Location": "/elsewhere"}}, good},
 		requests: 1, want: outcome{Kind: "ApiError", Status: 302}},
 	{rule: "a secret key is not sent in the clear", args: startArgs, baseURL: "http://verify.example.com",
 		want: outcome{Kind: "VergeError"}},
+	{rule: "an address without a scheme is an error", args: startArgs, baseURL: "localhost:8080",
+		want: outcome{Kind: "VergeError"}},
+	{rule: "an address that is no URL is an error", args: startArgs, baseURL: "http://[::1",
+		want: outcome{Kind: "VergeError"}},
+	{rule: "contract 13: white space around the key is removed", args: startArgs,
+		key: "\ufeff svc_sk_1\r\n", answers: []answer{good}, requests: 1, want: result},
+	{rule: "contract 13: an error does not contain the key", args: startArgs, key: "svc_sk_1\nsvc_sk_1",
+		want: outcome{Kind: "VergeError"}},
+	{rule: "an empty key is an error", args: startArgs, key: " ", want: outcome{Kind: "VergeError"}},
 	{rule: "contract 11: a public key has no idempotency key", public: true, args: startArgs,
 		answers: []answer{good}, requests: 1, want: result},
 	{rule: "contract 11: a lost start with a public key is not repeated", public: true, args: startArgs,
@@ -171,6 +194,13 @@ func (s *sdkServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	for name, value := range a.header {
 		w.Header().Set(name, value)
+	}
+	if a.cut {
+		w.Header().Set("Content-Length", strconv.Itoa(len(a.body)))
+		w.WriteHeader(a.status)
+		io.WriteString(w, a.body[:len(a.body)/2])
+		w.(http.Flusher).Flush()
+		panic(http.ErrAbortHandler)
 	}
 	w.WriteHeader(a.status)
 	io.WriteString(w, a.body)
@@ -268,6 +298,11 @@ type driven struct {
 	Calls    []outcome `json:"calls"`
 	Event    outcome   `json:"event"`
 
+	NoSecret    outcome `json:"no_secret"`    // of an event, without a secret
+	WhiteSecret string  `json:"white_secret"` // the text of the error if the secret ends with a line break
+	ParsedBody  outcome `json:"parsed_body"`  // of an event whose body was parsed
+	Aborted     string  `json:"aborted"`      // the name of the error if the caller aborts
+
 	Types map[string]map[string]struct {
 		Null   bool
 		Values []string
@@ -296,6 +331,9 @@ func drive(t *testing.T, cmd *exec.Cmd, cases []sdkCase) driven {
 		}
 		if c.baseURL != "" {
 			call["base_url"] = c.baseURL
+		}
+		if c.key != "" {
+			call["secret_key"] = c.key
 		}
 		calls = append(calls, call)
 	}
@@ -328,6 +366,11 @@ func drive(t *testing.T, cmd *exec.Cmd, cases []sdkCase) driven {
 	if got.Event.Result["type"] != "verification.started" {
 		t.Errorf("contract 51: the event is %s", got.Event)
 	}
+	if got.NoSecret.Step != 4 || got.ParsedBody.Kind != "VergeError" ||
+		!strings.Contains(got.WhiteSecret, "white space") {
+		t.Errorf("without a secret %s, with a line break %q, and with a parsed body %s", got.NoSecret,
+			got.WhiteSecret, got.ParsedBody)
+	}
 	for n, o := range got.Calls {
 		s.check(n, o)
 	}
@@ -344,7 +387,9 @@ func TestSDK_Node(t *testing.T) {
 	}
 	cmd := exec.Command(node, "drive.mjs")
 	cmd.Dir = dir
-	drive(t, cmd, sdkCases)
+	if got := drive(t, cmd, sdkCases); got.Aborted != "AbortError" {
+		t.Errorf("an abort during the wait: %q", got.Aborted)
+	}
 
 	// The types of the package equal those of the description.
 	write(t, filepath.Join(dir, "openapi.yaml"), string(description(t)))

@@ -9,7 +9,7 @@ async function outcome(run) {
     if (!(error instanceof VergeError)) throw error;
     const { name: kind, status, code, requestId, retryAfter, sessionId, details, step } = error;
     return { kind, status, code, request_id: requestId, retry_after: retryAfter, session_id: sessionId,
-      fields: details?.map(({ field }) => field), step };
+      fields: details?.map(({ field }) => field), step, leaks: `${error} ${error.cause}`.includes('svc_sk_') };
   }
 }
 
@@ -20,6 +20,17 @@ function call({ base_url: baseUrl, secret_key: secretKey, public_key: publicKey,
   return does === 'validate' ? verge.validate(args.token) : verge.reconcile(args.session);
 }
 
+// The service asks to wait for an hour, and the caller aborts during the wait.
+async function aborted() {
+  const controller = new AbortController();
+  const fetch = async () => {
+    setTimeout(() => controller.abort(), 10);
+    return new Response('', { status: 503, headers: { 'Retry-After': '3600' } });
+  };
+  const verge = new Verge({ baseUrl: 'https://verify.example.com', secretKey: 'svc_sk_1', maxWait: 4e6, fetch });
+  return verge.reconcile('svc_sess_1', { signal: controller.signal }).catch(({ name }) => name);
+}
+
 const { requests, calls } = JSON.parse(readFileSync(0, 'utf8'));
 process.stdout.write(JSON.stringify({
   requests: await Promise.all(requests.map(({ secret, headers, body, now, tolerance }) => outcome(() =>
@@ -28,4 +39,8 @@ process.stdout.write(JSON.stringify({
   event: await outcome(() => verifyEvent(['whsec_other', requests[0].secret], new Headers(
     Object.entries(requests[0].headers).map(([name, lines]) => [name, String(lines)])),
   Buffer.from(requests[0].body, 'base64').toString(), { now: requests[0].now })),
+  no_secret: await outcome(() => verifySignature(undefined, requests[0].headers, '')),
+  white_secret: await verifySignature(`${requests[0].secret}\n`, requests[0].headers, '').catch(String),
+  parsed_body: await outcome(() => verifyEvent(requests[0].secret, requests[0].headers, {})),
+  aborted: await aborted(),
 }));

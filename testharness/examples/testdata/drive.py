@@ -17,7 +17,8 @@ def outcome(run):
         kind = {"ConnectionFailed": "ConnectionError"}.get(type(error).__name__, type(error).__name__)
         return {"kind": kind, "status": get("status"), "code": get("code"), "request_id": get("request_id"),
                 "retry_after": get("retry_after"), "session_id": get("session_id"), "step": get("step"),
-                "fields": [detail["field"] for detail in get("details") or ()]}
+                "fields": [detail["field"] for detail in get("details") or ()],
+                "leaks": "svc_sk_" in f"{error} {error.__cause__}"}
 
 
 def call(each):
@@ -32,6 +33,13 @@ def call(each):
 def verify(each):
     options = {"tolerance": each["tolerance"]} if each["tolerance"] else {}
     verify_signature(each["secret"], each["headers"], base64.b64decode(each["body"]), now=each["now"], **options)
+
+
+def white_secret(each):
+    try:
+        verify_signature(each["secret"] + "\n", each["headers"], b"")
+    except VergeError as error:
+        return str(error)
 
 
 def fields(kind):
@@ -54,6 +62,9 @@ json.dump({
     "calls": calls,
     "event": outcome(lambda: verify_event(["whsec_other", first["secret"]], first["headers"],
                                           base64.b64decode(first["body"]), now=first["now"])),
+    "no_secret": outcome(lambda: verify_signature(None, first["headers"], b"")),
+    "white_secret": white_secret(first),
+    "parsed_body": outcome(lambda: verify_event(first["secret"], first["headers"], {})),
     "types": {name: fields(getattr(verge_id, name)) for name in
               ("StartResponse", "ValidateResponse", "Session", "Result", "Failure", "Event", "EventData")},
 }, sys.stdout)

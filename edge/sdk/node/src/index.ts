@@ -92,9 +92,7 @@ export type Event =
     & { session_id?: never; test: false };
 
 /** The class of all errors of this package. */
-export class VergeError extends Error {
-  override name = 'VergeError';
-}
+export class VergeError extends Error { override name = 'VergeError'; }
 
 /** The service returned an error. Branch on `code`, never on the message. */
 export class ApiError extends VergeError {
@@ -118,19 +116,14 @@ export class ApiError extends VergeError {
 }
 
 /** No complete response came: a network error, or the time limit. `cause` has the reason. */
-export class ConnectionError extends VergeError {
-  override name = 'ConnectionError';
-}
+export class ConnectionError extends VergeError { override name = 'ConnectionError'; }
 
 /** A webhook request is not authentic, or it is too old. Respond with 401. */
 export class SignatureError extends VergeError {
   override name = 'SignatureError';
   readonly status = 401;
-  constructor(
-    /** The step of the algorithm in the documentation, 1 to 6. */
-    readonly step: number,
-    message: string,
-  ) {
+  /** `step` is the step of the algorithm in the documentation, 1 to 6. */
+  constructor(readonly step: number, message: string) {
     super(message);
   }
 }
@@ -171,19 +164,14 @@ export class Verge {
 
   constructor(options: Options) {
     const { baseUrl, secretKey, publicKey, timeout = 10_000, retries = 2, maxWait = 10_000 } = options;
-    const url = new URL(baseUrl);
-    const loopback = /^(localhost|127(\.\d+){3}|\[::1\])$|\.localhost$/.test(url.hostname);
-    if (url.protocol !== 'https:' && !loopback) {
-      throw new VergeError(`baseUrl: ${baseUrl} would send the key in the clear; use https`);
-    }
-    if ((secretKey === undefined) === (publicKey === undefined)) {
-      throw new VergeError('give either secretKey or publicKey');
-    }
-    if (secretKey !== undefined && 'document' in globalThis) {
-      throw new VergeError('secretKey: a page must not have a secret key; use publicKey');
-    }
+    const url = URL.canParse(baseUrl) ? new URL(baseUrl) : undefined;
+    const loopback = /^(localhost|127(\.\d+){3}|\[::1\])$|\.localhost$/.test(url?.hostname ?? '');
+    const safe = url?.protocol === 'https:' || (url?.protocol === 'http:' && loopback);
+    if (!safe) throw new VergeError(`baseUrl is neither https://… nor http:// with a loopback host: ${baseUrl}`);
+    [this.#secretKey, this.#publicKey] = [keyOf(secretKey), keyOf(publicKey)];
+    if (!this.#secretKey === !this.#publicKey) throw new VergeError('give either secretKey or publicKey');
+    if (this.#secretKey && 'document' in globalThis) throw new VergeError('a page must not have a secretKey');
     this.#base = baseUrl.replace(/\/+$/, '');
-    [this.#secretKey, this.#publicKey] = [secretKey, publicKey];
     [this.#timeout, this.#retries, this.#maxWait] = [timeout, retries, maxWait];
     // Workers and browsers reject a fetch that is called as a method of another object.
     this.#fetch = options.fetch ?? ((input, init) => fetch(input, init));
@@ -221,7 +209,10 @@ export class Verge {
         call.signal?.throwIfAborted();
         const wait = waitBefore(error, attempt, repeatable);
         if (wait === undefined || wait > this.#maxWait || attempt >= this.#retries) throw error;
-        await new Promise((resolve) => setTimeout(resolve, wait));
+        await new Promise<void>((resolve) => {
+          const timer = setTimeout(resolve, wait);
+          call.signal?.addEventListener('abort', () => (clearTimeout(timer), resolve()), { once: true });
+        }); // the next attempt throws the reason of the signal
       }
     }
   }
@@ -245,8 +236,16 @@ export class Verge {
   }
 }
 
+/** Returns a key without the white space of its file or variable. No error contains the key. */
+function keyOf(key: string | undefined): string | undefined {
+  if (!/^[!-~]*$/.test(key?.trim() ?? '')) throw new VergeError('the key has a character that no key has');
+  return key?.trim() || undefined;
+}
+
 function errorOf(response: Response, answer: Record<string, unknown> | undefined): ApiError {
-  const { code, error, details, session_id: session } = (answer ?? {}) as {
+  // An error of the service has its code twice. A proxy may respond with other JSON.
+  const ours = typeof answer?.code === 'string' && answer.code === answer.error_code;
+  const { code, error, details, session_id: session } = (ours ? answer : {}) as {
     code?: ErrorCode; error?: string; details?: ErrorDetail[]; session_id?: string;
   };
   const after = Number(response.headers.get('Retry-After') ?? NaN);
@@ -315,16 +314,17 @@ export async function verifySignature(
   secret: string | readonly string[], headers: HeadersLike, body: string | Uint8Array, options: VerifyOptions = {},
 ): Promise<void> {
   const bytes = typeof body === 'string' ? utf8(body) : body;
+  if (!ArrayBuffer.isView(bytes)) throw new VergeError('body must be the raw body: a string or a Uint8Array');
   const { t, v1 } = parseSignature(one(headers, 'x-service-signature', 1024) ?? '');
-  if ((one(headers, 'x-service-timestamp', 1024) ?? t) !== t) {
-    throw new SignatureError(2, 'X-Service-Timestamp differs from t');
-  }
-  const secrets = typeof secret === 'string' ? [secret] : secret;
-  if (secrets.length === 0 || secrets.includes('')) throw new SignatureError(4, 'no webhook secret given');
+  const timestamp = one(headers, 'x-service-timestamp', 1024) ?? t;
+  if (timestamp !== t) throw new SignatureError(2, 'X-Service-Timestamp differs from t');
+  const secrets = [secret].flat();
+  if (secrets.length === 0 || !secrets.every(Boolean)) throw new SignatureError(4, 'no webhook secret given');
   let failed: SignatureError | undefined;
   for (const each of secrets) {
     failed = (await hmacIs(utf8(each), v1, `${t}.`, bytes)) ? await standardProblem(each, headers, t, bytes)
-      : new SignatureError(5, 'v1 does not match: check the secret, and that body is the raw body');
+      : new SignatureError(5, `v1 does not match: ${each === each.trim() ? 'check the secret, and that body is the '
+        + 'raw body' : 'the secret has white space at its ends'}`);
     if (!failed) break;
   }
   if (failed) throw failed;

@@ -161,10 +161,18 @@ class Verge:
 
     def __init__(self, base_url: str, *, secret_key: str, timeout: float = 10, retries: int = 2,
                  max_wait: float = 10) -> None:
-        url = urllib.parse.urlsplit(base_url)
-        loopback = re.fullmatch(r"localhost|127(\.\d+){3}|::1|.*\.localhost", url.hostname or "")
-        if url.scheme != "https" and not (url.scheme == "http" and loopback):
-            raise VergeError(f"base_url: {base_url} would send the key in the clear; use https")
+        try:
+            url = urllib.parse.urlsplit(base_url)
+            scheme, host = url.scheme, url.hostname or ""
+        except ValueError:
+            scheme, host = "", ""
+        loopback = re.fullmatch(r"localhost|127(\.\d+){3}|::1|.*\.localhost", host)
+        if not host or scheme != "https" and not (scheme == "http" and loopback):
+            raise VergeError(f"base_url must begin with https://, or with http:// and a loopback host: {base_url}")
+        # White space of a file or variable does not count. Errors must not contain the key.
+        secret_key = (secret_key or "").strip("\ufeff \t\r\n")
+        if not re.fullmatch("[!-~]+", secret_key):
+            raise VergeError("secret_key is missing, or has a character that no key has")
         self._base = base_url.rstrip("/")
         self._key, self._timeout, self._retries, self._max_wait = secret_key, timeout, retries, max_wait
         self._open = urllib.request.build_opener(_NoRedirect).open
@@ -199,6 +207,8 @@ class Verge:
             data = json.dumps(body).encode()
             headers["Content-Type"] = "application/json"
             headers["Idempotency-Key"] = idempotency_key or str(uuid.uuid4())
+            if not re.fullmatch("[ -~]{1,255}", headers["Idempotency-Key"]):
+                raise VergeError("idempotency_key must be 1 to 255 printable ASCII characters")
         attempt = 0
         while True:
             try:
@@ -218,14 +228,17 @@ class Verge:
                 response = error  # it is a response, too
             with response:
                 status, headers, text = response.status, response.headers, response.read(_MAX_RESPONSE + 1)
+                rest = response.length  # read with a limit returns what came, without an error
         except (OSError, HTTPException) as error:
             raise ConnectionFailed(f"no response from {request.host}: {error}") from error
         if len(text) > _MAX_RESPONSE:
             raise ConnectionFailed(f"the response of {request.host} is longer than {_MAX_RESPONSE} bytes")
+        if rest:
+            raise ConnectionFailed(f"the response of {request.host} ended {rest} bytes early")
         answer: Any = None
         try:
             answer = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             pass  # the error below names it
         if status == 200 and isinstance(answer, dict):
             return answer
@@ -233,6 +246,9 @@ class Verge:
 
 
 def _error_of(status: int, headers: Mapping[str, str], answer: Dict[str, Any]) -> ApiError:
+    # An error of the service has its code twice. A proxy may respond with other JSON.
+    if not isinstance(answer.get("code"), str) or answer["code"] != answer.get("error_code"):
+        answer = {}
     try:
         retry_after: Optional[float] = float(headers.get("Retry-After") or "")
     except ValueError:
@@ -274,16 +290,20 @@ def verify_event(secret: Union[str, Sequence[str]], headers: Any, body: bytes, *
 def verify_signature(secret: Union[str, Sequence[str]], headers: Any, body: bytes, *, tolerance: int = 300,
                      now: Optional[float] = None) -> None:
     """Does the same without reading the body."""
+    if not isinstance(body, (bytes, bytearray)):
+        raise VergeError("body must be the raw body, in bytes")
     t, v1 = _parse_signature(_one(headers, "x-service-signature", 1024) or "")
     if _one(headers, "x-service-timestamp", 1024) not in (None, t):
         raise SignatureError(2, "X-Service-Timestamp differs from t")
-    secrets = [secret] if isinstance(secret, str) else list(secret)
-    if not secrets or "" in secrets:
+    secrets = [secret] if isinstance(secret, str) else list(secret or ())
+    if not secrets or not all(secrets):
         raise SignatureError(4, "no webhook secret given")
     failed: Optional[SignatureError] = None
     for each in secrets:
         if _hmac(each.encode(), t.encode() + b".", body, v1):
             failed = _standard_problem(each, headers, t, body)
+        elif each != each.strip():
+            failed = SignatureError(5, "v1 does not match: the secret has white space at its ends")
         else:
             failed = SignatureError(5, "v1 does not match: check the secret, and that body is the raw body")
         if failed is None:
