@@ -2,12 +2,12 @@ package core
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/verge-id/verge/core/internal/api"
 	"github.com/verge-id/verge/core/internal/hosted"
 	"github.com/verge-id/verge/core/internal/hosted/pages"
-	"github.com/verge-id/verge/core/internal/openid"
 	"github.com/verge-id/verge/core/internal/session"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/ratelimit"
@@ -19,16 +19,13 @@ import (
 // Handlers that read the store are limited by rates: a hosted page by s.page, a pending response by
 // s.pending, a call of the API by package api. Routes without a handler are last.
 func (s *Service) publicRoutes() web.Table {
-	return append(s.consoleRoutes(ConsolePublic), web.Table{
+	return slices.Concat(s.consoleRoutes(ConsolePublic), s.openID.Routes(), web.Table{
 		{Methods: post, Pattern: web.StartPath, Label: "start", Handle: s.api.Start},
 		{Methods: options, Pattern: web.StartPath, Label: "start", Handle: s.api.Preflight},
 		{Methods: post, Pattern: web.ValidatePath, Label: "validate", Handle: s.api.Validate},
 		{Methods: get, Pattern: web.SessionsPath + "{session}", Label: "sessions", Handle: s.api.Reconcile},
 		{Methods: get, Pattern: web.TestsPath, Label: "testevents", Waits: true,
 			Handle: s.api.TestEvents},
-
-		{Methods: openid.Methods, Pattern: openid.Path + "/{endpoint...}", Label: "openid",
-			Handle: s.openID.Serve},
 
 		{Methods: get, Pattern: web.HostedPath, Label: "verify", Handle: s.page(s.hosted.Show)},
 		{Methods: post, Pattern: web.HostedPath, Label: "verify", Handle: s.page(s.hosted.Act)},
@@ -69,7 +66,7 @@ func (s *Service) publicRoutes() web.Table {
 		{Pattern: web.HostedPath + "/{...}", Label: "verify"},
 		{Pattern: api.DocsPath + "/{...}", Label: "docs"},
 		{Pattern: "{...}", Label: "other"},
-	}...)
+	})
 }
 
 // consoleRoutes returns the routes of the console. They return 404 if the console is on another listener.

@@ -1,6 +1,7 @@
 package openid
 
 import (
+	"context"
 	"strings"
 
 	"github.com/verge-id/verge/core/web"
@@ -20,16 +21,16 @@ const metadata = `{"issuer":"@","authorization_endpoint":"@/authorize","token_en
 	`"request_parameter_supported":false,"request_uri_parameter_supported":false,` +
 	`"authorization_response_iss_parameter_supported":true}`
 
-func (p *Provider) discovery() *web.Response {
-	return public(strings.ReplaceAll(metadata, "@", p.BaseURL+Path))
+func (p *Provider) discovery(context.Context, *web.Call) (*web.Response, error) {
+	return public(strings.ReplaceAll(metadata, "@", p.BaseURL+Path)), nil
 }
 
-func (p *Provider) jwks() *web.Response {
+func (p *Provider) jwks(context.Context, *web.Call) (*web.Response, error) {
 	set := `{"keys":[`
 	for _, k := range p.Keys {
 		set += strings.TrimSuffix(k.json, "}") + `,"kid":"` + k.id + `","use":"sig","alg":"ES256"},`
 	}
-	return public(strings.TrimSuffix(set, ",") + "]}")
+	return public(strings.TrimSuffix(set, ",") + "]}"), nil
 }
 
 // public returns a document that caches may keep for five minutes. A new key is published for longer before

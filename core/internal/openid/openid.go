@@ -8,14 +8,12 @@
 // There is no state of the provider's own: a request is sealed into the flow token, a code and an access
 // token are sealed, and the store marks a used code as it marks a used result token.
 //
-// Each guest carries this code, so one route serves all paths, and JSON whose values need no escape is
-// written as text.
+// Each guest carries this code, so JSON whose values need no escape is written as text.
 package openid
 
 import (
 	"context"
 	"log/slog"
-	"slices"
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
@@ -38,44 +36,24 @@ type Provider struct {
 	Keys      Keys // the first one signs; none: the service has no provider
 }
 
-// Methods are the methods of all paths together.
-var Methods = []string{"GET", "HEAD", "POST"}
-
-// paths are the paths below Path with their methods. GET of authorize acts, so it has no HEAD.
-var paths = []struct {
-	text    string
-	methods []string
-}{
-	{".well-known/openid-configuration", []string{"GET", "HEAD"}},
-	{"jwks", []string{"GET", "HEAD"}},
-	{"authorize", []string{"GET", "POST"}},
-	{"token", []string{"POST"}},
-	{"userinfo", []string{"GET", "HEAD", "POST"}},
-}
-
-// Serve serves a request for a path below Path.
-func (p *Provider) Serve(ctx context.Context, c *web.Call) (*web.Response, error) {
-	for n := range paths {
-		if paths[n].text != c.Text || len(p.Keys) == 0 {
-			continue
-		}
-		if !slices.Contains(paths[n].methods, c.Method) {
-			return nil, c.NotAllowed(paths[n].methods)
-		}
-		switch n {
-		case 0:
-			return p.discovery(), nil
-		case 1:
-			return p.jwks(), nil
-		case 2:
-			return p.authorize(ctx, c)
-		case 3:
-			return p.token(ctx, c)
-		}
-		return p.userinfo(ctx, c)
+// Routes returns the routes of the provider. They exist if it has keys. GET of authorize acts, so it has no
+// HEAD.
+func (p *Provider) Routes() web.Table {
+	t := web.Table{
+		{Methods: []string{"GET", "HEAD"}, Pattern: "/.well-known/openid-configuration", Handle: p.discovery},
+		{Methods: []string{"GET", "HEAD"}, Pattern: "/jwks", Handle: p.jwks},
+		{Methods: []string{"GET", "POST"}, Pattern: "/authorize", Handle: p.authorize},
+		{Methods: []string{"POST"}, Pattern: "/token", Handle: p.token},
+		{Methods: []string{"GET", "HEAD", "POST"}, Pattern: "/userinfo", Handle: p.userinfo},
+		{Pattern: "/{...}"}, // no route serves it
 	}
-	return nil, web.ErrNoPath
+	for i := range t {
+		t[i].Pattern, t[i].Label, t[i].Only = Path+t[i].Pattern, "openid", p.exists
+	}
+	return t
 }
+
+func (p *Provider) exists(*web.Request) bool { return len(p.Keys) > 0 }
 
 // fault is an error of OAuth (RFC 6749, 4.1.2.1 and 5.2). Its texts are constants of printable ASCII without
 // quotes and backslashes.

@@ -107,7 +107,7 @@ func newFixture(t testing.TB) *fixture {
 	w.secret, w.publicKey = w.key(t, "pub_a", ""), w.key(t, "pub_a", client)
 	w.otherSecret = w.key(t, "pub_b", "")
 	w.router = &web.Router{Host: h.Host, Limiter: &ratelimit.Limiter{Store: ratelimit.NewLocal(0)},
-		Routes: web.Table{{Methods: Methods, Pattern: Path + "/{...}", Handle: w.Serve}}}
+		Routes: w.Routes()}
 	w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
 		if c.Method == "Commit" {
 			w.commits++
@@ -287,6 +287,35 @@ func TestProvider_Success(t *testing.T) {
 	info = w.send("GET", userinfoPath, "", web.Header{"Authorization": {"Bearer " + got.AccessToken}})
 	if info.Status != 401 || errorOf(t, info) != "invalid_token" {
 		t.Errorf("contract 50: userinfo after 5 minutes: %d %s", info.Status, info.Body)
+	}
+}
+
+func TestRoutes_Methods(t *testing.T) {
+	w := newFixture(t)
+	keys := w.Keys
+	for _, c := range []struct{ name, method, path, allow string }{
+		{"contract 5: GET of authorize acts, so it has no HEAD", "HEAD", "/authorize", "GET, POST"},
+		{"contract 5: OPTIONS of authorize", "OPTIONS", "/authorize", "GET, POST"},
+		{"contract 5: GET of a token", "GET", "/token", "POST"},
+		{"contract 7: OPTIONS of a token", "OPTIONS", "/token", "POST"},
+		{"contract 5: POST of the keys", "POST", "/jwks", "GET, HEAD"},
+		{"contract 5: PUT of the document", "PUT", "/.well-known/openid-configuration", "GET, HEAD"},
+		{"contract 5: PUT of userinfo", "PUT", "/userinfo", "GET, HEAD, POST"},
+		{"contract 5, 404: OPTIONS of another path", "OPTIONS", "/logout", ""},
+		{"contract 5, 404: GET of another path", "GET", "/token/", ""},
+	} {
+		want := 405
+		if c.allow == "" {
+			want = 404
+		}
+		w.Keys = keys
+		if r := w.send(c.method, Path+c.path, "", nil); r.Status != want || r.Header.Get("Allow") != c.allow {
+			t.Errorf("%s: %d, Allow %q", c.name, r.Status, r.Header.Get("Allow"))
+		}
+		w.Keys = nil
+		if r := w.send(c.method, Path+c.path, "", nil); r.Status != 404 {
+			t.Errorf("contract 50: without keys: %s: %d", c.name, r.Status)
+		}
 	}
 }
 
