@@ -31,7 +31,8 @@ func (c *call) body() (*fields, error) {
 			return nil, err
 		}
 		return nil, &web.Error{Code: web.InvalidRequest, Message: "The " + syntax.Error() + ".",
-			Details: []web.FieldError{{Field: "", Code: detailFormat, Message: syntax.Problem}}}
+			Details: []web.FieldError{{Field: "", Code: detailFormat,
+				Message: strings.ToUpper(syntax.Problem[:1]) + syntax.Problem[1:] + "."}}}
 	}
 	return &fields{object: object}, nil
 }

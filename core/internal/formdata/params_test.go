@@ -1,7 +1,6 @@
 package formdata
 
 import (
-	"errors"
 	"maps"
 	"net/url"
 	"slices"
@@ -11,7 +10,7 @@ import (
 func TestReadParameters(t *testing.T) {
 	for _, c := range []struct {
 		rule, text string
-		want       url.Values // nil: errParameter
+		want       url.Values // nil: a ParameterError of code
 	}{
 		{"parameters", "code=a&state=b", url.Values{"code": {"a"}, "state": {"b"}}},
 		{"percent encoding and a plus", "code=a%26b+c%2B%C3%A9", url.Values{"code": {"a&b c+é"}}},
@@ -41,7 +40,7 @@ func TestReadParameters(t *testing.T) {
 	} {
 		got, err := ReadParameters(c.text, "code", "state")
 		if c.want == nil {
-			if !errors.Is(err, errParameter) || got != nil {
+			if err != error(ParameterError("code")) || got != nil {
 				t.Errorf("%s: %q gives %v, %v", c.rule, c.text, got, err)
 			}
 			continue
@@ -55,7 +54,7 @@ func TestReadParameters(t *testing.T) {
 func TestReadOAuth(t *testing.T) {
 	for _, c := range []struct {
 		rule, text string
-		want       url.Values // nil: errParameter
+		want       url.Values // nil: a ParameterError of code
 	}{
 		{"RFC 6749, 3.1: without a value", "code=a&state=", url.Values{"code": {"a"}}},
 		{"RFC 6749, 3.1: without an equals sign", "state&code=a", url.Values{"code": {"a"}}},
@@ -64,7 +63,8 @@ func TestReadOAuth(t *testing.T) {
 		{"contract 22: our parameter in bad encoding", "code=%zz", nil},
 	} {
 		got, err := ReadOAuth(c.text, "code", "state")
-		if (c.want == nil) != errors.Is(err, errParameter) || !maps.EqualFunc(got, c.want, slices.Equal) {
+		bad := err == error(ParameterError("code"))
+		if (c.want == nil) != bad || !maps.EqualFunc(got, c.want, slices.Equal) {
 			t.Errorf("%s: %q gives %v, %v, want %v", c.rule, c.text, got, err, c.want)
 		}
 	}

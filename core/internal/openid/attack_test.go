@@ -9,6 +9,7 @@ import (
 
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/coretest"
+	"github.com/verge-id/verge/core/internal/formdata"
 	"github.com/verge-id/verge/core/internal/session"
 	"github.com/verge-id/verge/core/internal/token"
 	"github.com/verge-id/verge/core/web"
@@ -233,7 +234,8 @@ func TestParameters_Empty(t *testing.T) {
 		}
 	}
 	q := mustQuery(t, w.send("GET", authorizePath, authorization().Encode()+"&state=&request=", nil))
-	if q.Get("error") != "invalid_request" {
+	if q.Get("error") != "invalid_request" ||
+		!strings.HasPrefix(q.Get("error_description"), "state occurs twice") {
 		t.Errorf("contract 22: a parameter twice, once empty: %v", q)
 	}
 }
@@ -314,7 +316,7 @@ func TestToken_Attacks(t *testing.T) {
 		{"PKCE downgrade: a verifier without a challenge", w.exchange(unbound), nil, "invalid_grant"},
 		{"PKCE downgrade: an empty verifier", w.exchange(code, "code_verifier", ""), nil, "invalid_grant"},
 		{"another registered redirect_uri", w.exchange(code, "redirect_uri", second), nil, "invalid_grant"},
-		{"no redirect_uri", w.exchange(code, "redirect_uri", "-"), nil, "invalid_grant"},
+		{"no redirect_uri", w.exchange(code, "redirect_uri", "-"), nil, "invalid_request"},
 		{"an altered code", w.exchange(code[:len(code)-1] + "A"), nil, "invalid_grant"},
 		{"no code", w.exchange("-", "code", "-"), nil, "invalid_request"},
 		{"an empty code", w.exchange(""), nil, "invalid_request"},
@@ -510,10 +512,11 @@ func FuzzReadRequest(f *testing.F) {
 
 // The texts of errors need no escapes in JSON.
 func TestFaults(t *testing.T) {
-	for _, f := range []*fault{faultRedirect, faultParameter, faultState, faultRequest, faultRequestURI,
+	for _, f := range []*fault{faultRedirect, faultState, faultRequest, faultRequestURI,
 		faultRegistration, faultNoType, faultType, faultMode, faultScope, faultNonce, faultPrompt,
 		faultInteraction, faultMethod, faultChallenge, faultNotReady, faultUnavailable, errDenied, errAccess,
-		errCredentials, errCode, faultBoth, faultClientID, faultNoGrant, faultGrantType, faultNoCode} {
+		errCredentials, errCode, faultBoth, faultClientID, faultNoGrant, faultGrantType, faultNoCode,
+		faultNoURI, {"invalid_request", formdata.ParameterError("code").Error()}} {
 		var body struct {
 			Code string `json:"error"`
 			Text string `json:"error_description"`

@@ -112,9 +112,8 @@ const (
 
 // Errors of an authorization request.
 var (
-	faultRedirect  = &fault{"invalid_request", "redirect_uri is not registered"}
-	faultParameter = &fault{"invalid_request", "a parameter occurs twice or is badly encoded"}
-	faultState     = &fault{"invalid_request", "state has more than 2048 bytes, more than 3072 with " +
+	faultRedirect = &fault{"invalid_request", "redirect_uri is not registered"}
+	faultState    = &fault{"invalid_request", "state has more than 2048 bytes, more than 3072 with " +
 		"redirect_uri, or a control character"}
 	faultRequest      = &fault{"request_not_supported", "send the parameters themselves"}
 	faultRequestURI   = &fault{"request_uri_not_supported", "send the parameters themselves"}
@@ -139,7 +138,7 @@ func readRequest(text, redirect string) (s api.OpenIDStart, bad *fault) {
 	q, err := formdata.ReadOAuth(text, "response_type", "response_mode", "scope", "state", "nonce", "prompt",
 		"code_challenge", "code_challenge_method", "request", "request_uri", "registration", "ui_locales")
 	if err != nil {
-		bad = faultParameter
+		bad = &fault{"invalid_request", err.Error()}
 		q, _ = formdata.ReadOAuth(text, "state")
 	}
 	if q.Has("state") {

@@ -55,7 +55,7 @@ func (p *Provider) Routes() web.Table {
 
 func (p *Provider) exists(*web.Request) bool { return len(p.Keys) > 0 }
 
-// fault is an error of OAuth (RFC 6749, 4.1.2.1 and 5.2). Its texts are constants of printable ASCII without
+// fault is an error of OAuth (RFC 6749, 4.1.2.1 and 5.2). Its texts have only printable ASCII without
 // quotes and backslashes.
 type fault struct{ code, description string }
 

@@ -57,6 +57,7 @@ var (
 	faultNoGrant   = &fault{"invalid_request", "grant_type is missing"}
 	faultGrantType = &fault{"unsupported_grant_type", "grant_type must be authorization_code"}
 	faultNoCode    = &fault{"invalid_request", "code is missing"}
+	faultNoURI     = &fault{"invalid_request", "redirect_uri is missing"}
 )
 
 func (p *Provider) exchange(ctx context.Context, c *web.Call) (*web.Response, error) {
@@ -75,7 +76,7 @@ func (p *Provider) exchange(ctx context.Context, c *web.Call) (*web.Response, er
 	case errors.Is(err, web.RateLimited):
 		return nil, err
 	case malformed != nil:
-		return nil, faultParameter
+		return nil, &fault{"invalid_request", malformed.Error()}
 	case bad != nil:
 		return nil, bad
 	case err != nil:
@@ -86,6 +87,8 @@ func (p *Provider) exchange(ctx context.Context, c *web.Call) (*web.Response, er
 		return nil, faultGrantType
 	case form.Get("code") == "":
 		return nil, faultNoCode
+	case form.Get("redirect_uri") == "":
+		return nil, faultNoURI
 	}
 	r, err := p.redeem(ctx, c.Now, i, form)
 	if err == errCode {

@@ -70,17 +70,20 @@ func readObject(body []byte, foreign bool) (Object, error) {
 		return Object{}, &SyntaxError{firstInvalid(s.text), "invalid UTF-8"}
 	}
 	if strings.HasPrefix(s.text, "\ufeff") {
-		return Object{}, s.fail("byte order mark")
+		return Object{}, s.fail("unexpected byte order mark")
+	}
+	if s.peek() != '{' && s.at == len(s.text) {
+		return Object{}, s.fail("empty body; expected a JSON object")
 	}
 	if s.peek() != '{' {
-		return Object{}, s.fail("want an object")
+		return Object{}, s.fail("expected a JSON object")
 	}
 	members, err := s.object(1)
 	if err != nil {
 		return Object{}, err
 	}
 	if s.peek(); s.at < len(s.text) {
-		return Object{}, s.fail("data behind the object")
+		return Object{}, s.fail("unexpected data after the object")
 	}
 	return Object{members, foreign}, nil
 }
@@ -146,13 +149,13 @@ func (s *scanner) value(depth int) error {
 			return nil
 		}
 	}
-	return s.fail("want a value")
+	return s.fail("expected a value")
 }
 
 // object reads from '{' to '}'.
 func (s *scanner) object(depth int) ([]member, error) {
 	if depth > maxDepth {
-		return nil, s.fail("nested too deep")
+		return nil, s.fail("more than 16 levels")
 	}
 	s.at++
 	if s.peek() == '}' {
@@ -163,7 +166,7 @@ func (s *scanner) object(depth int) ([]member, error) {
 	var seen map[string]int // places in members; nil until there are manyMembers
 	for {
 		if s.peek() != '"' {
-			return nil, s.fail("want a member name")
+			return nil, s.fail("expected a field name in double quotes")
 		}
 		start := s.at
 		if err := s.quoted(); err != nil {
@@ -176,11 +179,11 @@ func (s *scanner) object(depth int) ([]member, error) {
 			isThere = before >= 0
 		}
 		if isThere && !s.foreign {
-			return nil, &SyntaxError{start, "a member of this name was there before"}
+			return nil, &SyntaxError{start, "duplicate field"}
 		}
 
 		if s.peek() != ':' {
-			return nil, s.fail("want a colon")
+			return nil, s.fail("expected a colon")
 		}
 		s.at++
 		s.peek()
@@ -213,7 +216,7 @@ func place(members []member, name string) int {
 // array reads from '[' to ']'.
 func (s *scanner) array(depth int) error {
 	if depth > maxDepth {
-		return s.fail("nested too deep")
+		return s.fail("more than 16 levels")
 	}
 	s.at++
 	if s.peek() == ']' {
@@ -240,7 +243,7 @@ func (s *scanner) more(closing byte) (bool, error) {
 		s.at++
 		return false, nil
 	}
-	return false, s.fail("want a comma or the closing bracket")
+	return false, s.fail("expected a comma or a closing bracket")
 }
 
 // quoted reads a string from quote to quote and leaves it escaped.
@@ -256,12 +259,12 @@ func (s *scanner) quoted() error {
 		case c == '\\':
 			_, n := escape(s.text[s.at:])
 			if n == 0 {
-				return s.fail("invalid escape")
+				return s.fail("invalid escape, or half of a surrogate pair")
 			}
 			s.at += n - 1
 		}
 	}
-	return s.fail("string without end")
+	return s.fail("string without a closing quote")
 }
 
 // ordinary returns the number of bytes at the start of a text that certainly need no escape in a string. It
