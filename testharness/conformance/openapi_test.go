@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	validator "github.com/pb33f/libopenapi-validator"
 	"github.com/pb33f/libopenapi-validator/schema_validation"
 	"github.com/pb33f/libopenapi/datamodel/high/base"
+	v3 "github.com/pb33f/libopenapi/datamodel/high/v3"
 
 	"github.com/verge-id/verge/core/admin"
 	"github.com/verge-id/verge/core/web"
@@ -25,6 +27,7 @@ import (
 // description is core/internal/api/openapi.yaml, read once for all tests.
 type description struct {
 	validator validator.Validator
+	paths     *v3.Paths
 	events    map[string]*base.Schema // by type
 	schemas   schema_validation.SchemaValidator
 }
@@ -56,7 +59,7 @@ var readDescription = sync.OnceValues(func() (*description, error) {
 		return nil, err
 	}
 	v := validator.NewValidatorFromV3Model(&model.Model)
-	d := &description{validator: v, events: map[string]*base.Schema{},
+	d := &description{validator: v, paths: model.Model.Paths, events: map[string]*base.Schema{},
 		schemas: schema_validation.NewSchemaValidator()}
 	for _, typ := range []string{
 		webhook.TypeStarted, webhook.TypeCompleted, webhook.TypeFailed, webhook.TypeExpired,
@@ -128,6 +131,9 @@ func checkDescribed(t testing.TB, r *testharness.Response) {
 				req.URL.Path, p, r.Body)
 		}
 	}
+	if described(r) {
+		checkHeaders(t, r)
+	}
 	if r.Status != http.StatusOK || req.Method == "GET" || len(r.RequestBody) == 0 {
 		return
 	}
@@ -137,6 +143,33 @@ func checkDescribed(t testing.TB, r *testharness.Response) {
 		for _, p := range problems {
 			t.Errorf("openapi.yaml does not describe a request to %s that was accepted: %v\n%.300s",
 				req.URL.Path, p, r.RequestBody)
+		}
+	}
+}
+
+// checkHeaders reports headers of a response that the public description does not list. All responses of
+// start may have the headers of CORS, which only its 200 lists.
+func checkHeaders(t testing.TB, r *testharness.Response) {
+	t.Helper()
+	d, err := readDescription()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := r.Request.URL.Path
+	if strings.HasPrefix(path, web.SessionsPath) {
+		path = web.SessionsPath + "{sessionId}"
+	}
+	responses := d.paths.PathItems.GetOrZero(path).GetOperations().GetOrZero(
+		strings.ToLower(r.Request.Method)).Responses
+	response := responses.Codes.GetOrZero(strconv.Itoa(r.Status))
+	if response == nil {
+		response = responses.Default
+	}
+	for _, name := range []string{"Accept-Encoding", "Allow", "ETag", "Preference-Applied", "RateLimit",
+		"RateLimit-Policy", "Retry-After", "WWW-Authenticate", "X-Request-Id"} {
+		if r.Header.Get(name) != "" && response.Headers.GetOrZero(name) == nil {
+			t.Errorf("openapi.yaml does not list %s of the %d to %s %s", name, r.Status, r.Request.Method,
+				path)
 		}
 	}
 }
