@@ -236,6 +236,11 @@ func (c *devCmd) site(pl *plan, seeds seedFile, methods method.Catalog, ready re
 	if err := first.Validate(methods, true); err != nil { // all integrations have the flags' values
 		return site, usagef("--webhook-url: %w", err)
 	}
+	for _, one := range c.RedirectURI {
+		if err := checkOneAddress(one); err != nil {
+			return site, usagef("--redirect-uri: %w", err)
+		}
+	}
 	for n := range site.Integrations {
 		site.Integrations[n].RedirectURIs = c.RedirectURI
 	}

@@ -106,6 +106,8 @@ var listFlag = kong.TypeMapper(reflect.TypeFor[*[]string](),
 		words := []string{text}
 		if c.Value.Tag.Sep == ',' {
 			words = strings.Split(text, ",")
+		} else if err := checkOneAddress(text); err != nil {
+			return err
 		}
 		for _, word := range words {
 			if word = strings.TrimSpace(word); word != "" {
@@ -114,6 +116,14 @@ var listFlag = kong.TypeMapper(reflect.TypeFor[*[]string](),
 		}
 		return nil
 	}))
+
+// checkOneAddress returns an error if a text has several addresses. A comma alone may be part of an address.
+func checkOneAddress(text string) error {
+	if strings.Contains(text, ",http://") || strings.Contains(text, ",https://") {
+		return fmt.Errorf("%q looks like several addresses; give the flag once for each", text)
+	}
+	return nil
+}
 
 // objectFlag reads JSON objects in flags.
 var objectFlag = kong.TypeMapper(reflect.TypeFor[*map[string]json.RawMessage](),

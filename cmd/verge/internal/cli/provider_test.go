@@ -100,6 +100,8 @@ func TestIntegrationFlags_RedirectURIs(t *testing.T) {
 		{"contract 50: the flag is repeated", []string{"--redirect-uris", "https://a.example/x",
 			"--redirect-uris=https://b.example/?a=1,2"},
 			`"redirect_uris":["https://a.example/x","https://b.example/?a=1,2"]`},
+		{"contract 50: a list is an error",
+			[]string{"--redirect-uris", "https://a.example/x,https://b.example/"}, ""},
 		{"contract 50: none", []string{"--redirect-uris", ""}, `"redirect_uris":[]`},
 		{"contract 42: not given", []string{"--callback-origins", "https://a.example,https://b.example"},
 			`"callback_origins":["https://a.example","https://b.example"]`},
@@ -116,10 +118,10 @@ func TestIntegrationFlags_RedirectURIs(t *testing.T) {
 			}))
 			defer admin.Close()
 			p := serveFiles(t, nil)
-			run(context.Background(), append([]string{"integration", "change", testIntegration, "--admin-url",
-				admin.URL}, c.args...), p)
-			if !strings.Contains(body, c.want) {
-				t.Errorf("the request has %s, want %s", body, c.want)
+			code := run(context.Background(), append([]string{"integration", "change", testIntegration,
+				"--admin-url", admin.URL}, c.args...), p)
+			if !strings.Contains(body, c.want) || (c.want == "") != (body == "" && code == exitUsage) {
+				t.Errorf("the request has %s, want %s; exit code %d", body, c.want, code)
 			}
 		})
 	}
