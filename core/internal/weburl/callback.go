@@ -24,9 +24,10 @@ const (
 	callbackTooLong = "The URL must not be longer than 2048 bytes."
 	callbackText    = "The URL must be printable ASCII without spaces, double quotes, backslashes, carets, " +
 		"backticks, vertical bars, angle or curly brackets; percent-encode other characters."
-	callbackEscape    = "The URL contains a percent sign that is not followed by two hexadecimal digits."
-	callbackFragment  = "The URL must not have a fragment."
-	callbackRelative  = "The URL must be absolute, such as https://www.publisher.example/return."
+	callbackEscape   = "The URL contains a percent sign that is not followed by two hexadecimal digits."
+	callbackFragment = "The URL must not have a fragment."
+	callbackRelative = "The URL must begin with a scheme and a host, such as " +
+		"https://www.publisher.example/return."
 	callbackScheme    = "The URL must use https."
 	callbackDevScheme = "The URL must use https, or http to a loopback host."
 	callbackUserinfo  = "The URL must not have a user name or password."
