@@ -10,8 +10,8 @@ import (
 )
 
 // errAccess is the one error for every bad access token (RFC 6750, 3.1).
-var errAccess = &fault{"invalid_token", "send the access token of a token response as a Bearer token, " +
-	"within 5 minutes"}
+var errAccess = &fault{"invalid_token", "send the access token of a token response in the header " +
+	"Authorization (Bearer), within 5 minutes"}
 
 // userinfo returns the claims of the ID token about the verification. They are as they were when the code was
 // exchanged.
