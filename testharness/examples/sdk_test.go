@@ -301,6 +301,7 @@ type driven struct {
 	NoSecret    outcome `json:"no_secret"`    // of an event, without a secret
 	WhiteSecret string  `json:"white_secret"` // the text of the error if the secret ends with a line break
 	ParsedBody  outcome `json:"parsed_body"`  // of an event whose body was parsed
+	Refused     string  `json:"refused"`      // the text of the error of a port that Node.js rejects
 	Aborted     string  `json:"aborted"`      // the name of the error if the caller aborts
 
 	Types map[string]map[string]struct {
@@ -387,8 +388,12 @@ func TestSDK_Node(t *testing.T) {
 	}
 	cmd := exec.Command(node, "drive.mjs")
 	cmd.Dir = dir
-	if got := drive(t, cmd, sdkCases); got.Aborted != "AbortError" {
+	got := drive(t, cmd, sdkCases)
+	if got.Aborted != "AbortError" {
 		t.Errorf("an abort during the wait: %q", got.Aborted)
+	}
+	if !strings.Contains(got.Refused, "bad port") {
+		t.Errorf("a port that Node.js rejects: %q", got.Refused)
 	}
 
 	// The types of the package equal those of the description.

@@ -43,4 +43,6 @@ process.stdout.write(JSON.stringify({
   white_secret: await verifySignature(`${requests[0].secret}\n`, requests[0].headers, '').catch(String),
   parsed_body: await outcome(() => verifyEvent(requests[0].secret, requests[0].headers, {})),
   aborted: await aborted(),
+  refused: await new Verge({ baseUrl: 'http://127.0.0.1:1', secretKey: 'svc_sk_1', retries: 0 })
+    .reconcile('svc_sess_1').catch(String), // Node.js rejects this port, and the cause has the reason
 }));

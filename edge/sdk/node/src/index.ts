@@ -120,8 +120,7 @@ export class ConnectionError extends VergeError { override name = 'ConnectionErr
 
 /** A webhook request is not authentic, or it is too old. Respond with 401. */
 export class SignatureError extends VergeError {
-  override name = 'SignatureError';
-  readonly status = 401;
+  override name = 'SignatureError'; readonly status = 401;
   /** `step` is the step of the algorithm in the documentation, 1 to 6. */
   constructor(readonly step: number, message: string) {
     super(message);
@@ -224,7 +223,8 @@ export class Verge {
       response = await this.#fetch(url, { ...init, signal: signal ? AbortSignal.any([limit, signal]) : limit });
       text = await textOf(response);
     } catch (cause) {
-      throw new ConnectionError(`no response from ${new URL(url).origin}: ${String(cause)}`, { cause });
+      const why = (cause as { cause?: { code?: string } }).cause; // Node.js has the reason there
+      throw new ConnectionError(`no response from ${new URL(url).origin}: ${why?.code ?? why ?? cause}`, { cause });
     }
     let answer: Record<string, unknown> | undefined;
     try {
