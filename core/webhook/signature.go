@@ -133,6 +133,9 @@ func Verify(
 	if !hmac.Equal(mac(secret, sig.ts, body), sig.v1) {
 		// The error must not contain the secret or the expected HMAC. Errors appear in logs and responses,
 		// and an attacker could use the HMAC.
+		if secret != strings.TrimSpace(secret) {
+			return reject(5, "v1 does not match; the secret has white space at its ends")
+		}
 		return reject(5, "v1 does not match; check that the secret is this integration's, "+
 			"and that the body is the raw bytes received and not JSON that was parsed and written again")
 	}

@@ -108,6 +108,11 @@ func TestSignVerify(t *testing.T) {
 		t.Errorf("a header name in another case: %v", err)
 	}
 
+	err := Verify(testSecret+"\n", signed(), testBody, testNow, 0)
+	if got := step(t, err); got != 5 || !strings.Contains(err.Error(), "white space") {
+		t.Errorf("a secret with a line break, as of a file: refused at step %d, %v", got, err)
+	}
+
 	both := signed()
 	both["x-service-signature"] = both[HeaderSignature]
 	if got := step(t, Verify(testSecret, both, testBody, testNow, 0)); got != 1 {
