@@ -24,7 +24,7 @@ var publicLines = []string{
 	line("GET POST", "/oidc/authorize", "openid", 16*kib),
 	line("POST", "/oidc/token", "openid", 16*kib),
 	line("GET HEAD POST", "/oidc/userinfo", "openid", 16*kib),
-	line("", "/oidc/{...}", "openid", 16*kib),
+	line("", "/oidc/{endpoint...}", "openid", 16*kib),
 	line("POST", "/api/v1/verify/start", "start", 16*kib),
 	line("OPTIONS", "/api/v1/verify/start", "start", 16*kib),
 	line("POST", "/api/v1/verify/validate", "validate", 16*kib),

@@ -45,7 +45,7 @@ func (p *Provider) Routes() web.Table {
 		{Methods: []string{"GET", "POST"}, Pattern: "/authorize", Handle: p.authorize},
 		{Methods: []string{"POST"}, Pattern: "/token", Handle: p.token},
 		{Methods: []string{"GET", "HEAD", "POST"}, Pattern: "/userinfo", Handle: p.userinfo},
-		{Pattern: "/{...}"}, // no route serves it
+		{Pattern: "/{endpoint...}"}, // no route serves it
 	}
 	for i := range t {
 		t[i].Pattern, t[i].Label, t[i].Only = Path+t[i].Pattern, "openid", p.exists

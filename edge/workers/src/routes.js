@@ -22,7 +22,7 @@ export const publicRoutes = [
   { methods: ["GET","POST"], pattern: "/oidc/authorize", label: "openid", maxBody: 16384 },
   { methods: ["POST"], pattern: "/oidc/token", label: "openid", maxBody: 16384 },
   { methods: ["GET","HEAD","POST"], pattern: "/oidc/userinfo", label: "openid", maxBody: 16384 },
-  { methods: [], pattern: "/oidc/{...}", label: "openid", maxBody: 16384 },
+  { methods: [], pattern: "/oidc/{endpoint...}", label: "openid", maxBody: 16384 },
   { methods: ["POST"], pattern: "/api/v1/verify/start", label: "start", maxBody: 16384 },
   { methods: ["OPTIONS"], pattern: "/api/v1/verify/start", label: "start", maxBody: 16384 },
   { methods: ["POST"], pattern: "/api/v1/verify/validate", label: "validate", maxBody: 16384 },
