@@ -197,7 +197,7 @@ func fits(pattern, parts []string) (map[string]string, bool) {
 
 // Show serves GET.
 func (c *Console) Show(ctx context.Context, r *web.Call) *web.Response {
-	v, rejected := c.visit(ctx, r.Request)
+	v, rejected := c.visit(ctx, r.Request, nil)
 	if rejected != nil {
 		return rejected
 	}
@@ -236,11 +236,11 @@ func (c *Console) actOn(ctx context.Context, req *web.Request, form url.Values, 
 		return c.plain(400, pages.ProblemData{Heading: "The form cannot be read", Tone: pages.Bad,
 			Text: "It was damaged in transit. Reload the page and send the form again."})
 	}
-	v, rejected := c.visit(ctx, req)
+	v, rejected := c.visit(ctx, req, form)
 	if rejected != nil {
 		return rejected
 	}
-	v.form, v.file = form, file
+	v.file = file
 	return v.act()
 }
 

@@ -151,11 +151,14 @@ func showAccount(v *visit) (view, error) {
 	return view{frame: f, body: pages.Account(f, d)}, nil
 }
 
+// signedOutPath is the page after a sign-out.
+var signedOutPath = pages.Path("sign-in") + "?out=1"
+
 func signOut(v *visit) (next, error) {
 	if err := v.Access.SignOut(v.ctx, v.cookie); err != nil {
 		return next{}, err
 	}
-	return next{path: pages.Path("sign-in") + "?out=1", over: true}, nil
+	return next{path: signedOutPath, over: true}, nil
 }
 
 func signOutEverywhere(v *visit) (next, error) {
@@ -165,7 +168,7 @@ func signOutEverywhere(v *visit) (next, error) {
 	if _, err := v.Operations.SignOutMember(v.ctx, v.who(), v.who().ID); err != nil {
 		return next{}, err
 	}
-	return next{path: pages.Path("sign-in") + "?out=1", over: true}, nil
+	return next{path: signedOutPath, over: true}, nil
 }
 
 func endSession(v *visit) (next, error) {

@@ -44,9 +44,10 @@ func (v *visit) cannotRead(field, message string) {
 // operations returns the operations. Call it when all values of the form have been read.
 func (v *visit) operations() *operate.Operations { return v.Operations.WithMisread(v.misread) }
 
-// visit returns the page of a request and its person, or an error response.
-func (c *Console) visit(ctx context.Context, req *web.Request) (*visit, *web.Response) {
-	v := &visit{Console: c, ctx: ctx, req: req, now: c.Host.Now(), cookie: req.Header.Cookie(c.cookieName())}
+// visit returns the page of a request and its person, or an error response. form is the form of a POST.
+func (c *Console) visit(ctx context.Context, req *web.Request, form url.Values) (*visit, *web.Response) {
+	v := &visit{Console: c, ctx: ctx, req: req, now: c.Host.Now(), form: form,
+		cookie: req.Header.Cookie(c.cookieName())}
 	var err error
 	if v.query, err = formdata.ReadParameters(req.Query, params...); err != nil {
 		return nil, c.plain(400, pages.ProblemData{Heading: "The address cannot be read", Tone: pages.Bad,
@@ -149,11 +150,18 @@ func (c *Console) Sample(ctx context.Context, req *web.Request) (id, callback st
 
 // signedOut redirects to the sign-in page. A browser that followed a link from another site did not send its
 // cookie, which is only for our own pages. Therefore a page of the console requests the address again.
+//
+// The browser still has the input of a form. After a sign-in in another tab, a reload of the page sends the form
+// again, and it is shown with the input.
 func (v *visit) signedOut() *web.Response {
+	if v.page.name == "account" && v.form.Get("do") == "sign-out" {
+		return v.see(signedOutPath)
+	}
 	if v.req.Method == "POST" {
 		return v.plainFor(401, pages.ProblemData{Heading: "You are signed out", Tone: pages.Wait,
-			Text: "Your session has ended, so nothing was changed. Sign in, and send the form again.",
-			To:   pages.Path("sign-in"), ToText: "Sign in"})
+			Text: "Your session has ended, so nothing was changed. Sign in in a new tab, and then reload " +
+				"this page: it shows the form again with your input.",
+			To: pages.Path("sign-in"), ToText: "Sign in in a new tab", NewTab: true})
 	}
 	here := v.req.Path
 	if v.req.Query != "" {

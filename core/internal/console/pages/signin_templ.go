@@ -362,6 +362,7 @@ type ProblemData struct {
 	Heading, Text string
 	Tone          string
 	To, ToText    string // where to go instead
+	NewTab        bool   // the link opens a new tab
 }
 
 //go:noinline
@@ -399,7 +400,11 @@ func Problem(f *Frame, d ProblemData) templ.Component {
 		templ_7745c5c3_Buffer.Text(d.Text)
 		templ_7745c5c3_Buffer.HTML("</p><p><a class=\"button quiet-button\" href=\"")
 		templ_7745c5c3_Buffer.URL(d.To)
-		templ_7745c5c3_Buffer.HTML("\">")
+		templ_7745c5c3_Buffer.HTML("\"")
+		if d.NewTab {
+			templ_7745c5c3_Buffer.HTML(" target=\"_blank\" rel=\"noopener\"")
+		}
+		templ_7745c5c3_Buffer.HTML(">")
 		templ_7745c5c3_Buffer.Text(d.ToText)
 		templ_7745c5c3_Buffer.HTML("</a></p></section></div>")
 		return nil
