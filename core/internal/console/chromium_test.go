@@ -19,6 +19,7 @@ import (
 	"github.com/verge-id/verge/testharness/chromium"
 	"github.com/verge-id/verge/testharness/long"
 	"github.com/verge-id/verge/testharness/testenv"
+	"github.com/verge-id/verge/testharness/wait"
 )
 
 // axeFile is axe-core, which .ci/install installs.
@@ -32,6 +33,9 @@ type browser struct {
 	url string
 	who string // who is signed in; "": no one
 	axe string
+
+	status  int         // of the responses, without the console; 0: the console's
+	signsIn chan string // receives the mode of each request for the sign-in page, if not nil
 }
 
 func newBrowser(t *testing.T) *browser {
@@ -58,6 +62,13 @@ func (b *browser) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	req := &web.Request{Method: r.Method, Path: r.URL.Path, Query: r.URL.RawQuery,
 		Header: web.Header(r.Header),
 		Body:   body, Client: netip.MustParseAddr("127.0.0.1")}
+	if b.signsIn != nil && r.URL.Path == "/console/sign-in" {
+		b.signsIn <- r.Header.Get("Sec-Fetch-Mode")
+	}
+	if b.status != 0 {
+		w.WriteHeader(b.status)
+		return
+	}
 	if b.who != "" {
 		req.Header.Set("Cookie", "verge-console="+b.who)
 	}
@@ -176,6 +187,7 @@ func TestPagesAreAccessible(t *testing.T) {
 			b.judge(s.name + " on " + screen.name)
 		}
 	}
+	b.longNames()
 }
 
 // judge fails the test if axe-core finds something wrong with the page, or if something is wider than the
@@ -220,6 +232,68 @@ func TestRejectedFormsAreAccessible(t *testing.T) {
 		}
 		b.picture(c.name + " phone light")
 		b.judge(c.name)
+	}
+}
+
+// A live page shows its next state, but not while the user has input, a selection or the focus in it.
+func TestLivePage(t *testing.T) {
+	b := newBrowser(t)
+	b.who = "developer"
+	b.do(chromedp.Navigate(b.url + b.posted(t, view{who: "developer", path: mine + "/test",
+		form: "do=start-test-session&integration_id=" + managedID})))
+	for _, c := range []struct {
+		name, act string
+		status    int
+		replaced  bool
+	}{
+		{name: "not in use", replaced: true},
+		{name: "typed text", act: `form.callback_url.value = "https://shop.example/back"`},
+		{name: "another choice", act: `form.type.selectedIndex = 2`},
+		{name: "a selection", act: `getSelection().selectAllChildren(live.querySelector("h1"))`},
+		{name: "the focus", act: `form.callback_url.focus()`},
+		{name: "the service is unavailable", status: 503},
+		{name: "too many requests", status: 429},
+		{name: "available again", replaced: true},
+	} {
+		b.status = c.status
+		got := eval[string](b, `(async () => {
+			const live = document.querySelector("[data-live]");
+			const fields = live.querySelectorAll("[name=callback_url], [name=type]");
+			const form = Object.fromEntries([...fields].map((field) => [field.name, field]));
+			`+c.act+`;
+			await refresh();
+			const same = document.querySelector("[data-live]") === live;
+			document.activeElement.blur();
+			getSelection().removeAllRanges();
+			form.callback_url.value = "";
+			form.type.selectedIndex = 0;
+			return same ? "kept" : "replaced";
+		})()`)
+		if (got == "replaced") != c.replaced {
+			t.Errorf("%s: the live part was %s", c.name, got)
+		}
+	}
+	b.who, b.signsIn = "", make(chan string, 9)
+	b.do(chromedp.Evaluate[chromedp.Void](`void refresh()`))
+	for fetched := range 2 { // by the script, and as a page
+		if mode := wait.For(b.signsIn); (mode == "navigate") != (fetched == 1) {
+			t.Errorf("after the sign-out, request %d for the sign-in page is by %s", fetched, mode)
+		}
+	}
+}
+
+// longNames fails the test if long words of names make a table wider than the page.
+func (b *browser) longNames() {
+	b.t.Helper()
+	b.who = "operator"
+	for _, path := range []string{"/console/publishers", mine + "/integrations", mine + "/members"} {
+		b.do(chromedp.EmulateViewport(1280, 800), chromedp.Navigate(b.url+path))
+		rows := eval[int](b, `[...document.querySelectorAll("td.main")].map((name) => {
+			name.textContent = "Donaudampfschiff".repeat(5);
+		}).length`)
+		if found := eval[[]string](b, wide); rows == 0 || len(found) > 0 {
+			b.t.Errorf("%s, %d rows: wider than the screen: %v", path, rows, found)
+		}
 	}
 }
 

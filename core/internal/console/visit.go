@@ -151,8 +151,8 @@ func (c *Console) Sample(ctx context.Context, req *web.Request) (id, callback st
 // signedOut redirects to the sign-in page. A browser that followed a link from another site did not send its
 // cookie, which is only for our own pages. Therefore a page of the console requests the address again.
 //
-// The browser still has the input of a form. After a sign-in in another tab, a reload of the page sends the form
-// again, and it is shown with the input.
+// The browser still has the input of a form. After a sign-in in another tab, a reload of the page sends it
+// again, and the form is shown with the input.
 func (v *visit) signedOut() *web.Response {
 	if v.page.name == "account" && v.form.Get("do") == "sign-out" {
 		return v.see(signedOutPath)
