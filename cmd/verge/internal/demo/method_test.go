@@ -233,6 +233,24 @@ func TestChromiumCamera(t *testing.T) {
 		w.reads("Your age is verified", "Demo camera")
 	})
 
+	t.Run("contract 37: a phone on its side shows the picture and its button", func(t *testing.T) {
+		w := newWalkIn(t, &withCamera, chromedp.EmulateViewport(844, 390, chromedp.EmulateMobile))
+		w.chooses(cameraID)
+		if !get(w, chromedp.Evaluate[bool](`document.querySelector("#image").validity.valid`)) {
+			t.Error("WCAG 4.1.2: a choice that the user does not need is an error")
+		}
+		for _, step := range [][2]string{{"start", "take"}, {"take", "use"}} {
+			w.click(part(step[0]), part(step[1]))
+			for _, shown := range []string{"stage", step[1]} {
+				if !get(w, chromedp.Evaluate[bool](`(() => {
+					const at = document.querySelector('`+part(shown)+`').getBoundingClientRect();
+					return at.top > -1 && at.bottom < innerHeight + 1 && at.height > 40;
+				})()`)) {
+					t.Errorf("after %s, the whole %s is not visible", step[0], shown)
+				}
+			}
+		}
+	})
 	t.Run("contract 37: a browser that never stops asking for the camera", fileWhileTheBrowserAsks)
 	t.Run("contract 37: a camera of few pixels", camerasOfFewPixels)
 

@@ -50,7 +50,9 @@
 		part.says.classList.toggle("trouble", failures.includes(next));
 		if (focus) {
 			part[focus].focus({ preventScroll: true });
-			part[focus].scrollIntoView({ block: "nearest" });
+			for (const element of [part.stage, part[focus]]) {
+				element.scrollIntoView({ block: "nearest" });
+			}
 		}
 	};
 
@@ -177,6 +179,7 @@
 	};
 
 	input.accept = "image/*";
+	input.required = false; // the camera is another way, and screen readers would report an error
 	part.file.querySelector("label").textContent = form.dataset.label;
 	part.file.querySelector("p").textContent = form.dataset.hint; // any picture, which choose scales down
 	input.addEventListener("change", choose);
