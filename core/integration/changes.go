@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/verge-id/verge/core/internal/audit"
@@ -50,7 +51,7 @@ func (i Integration) Changes(was Integration, secrets Secrets) []audit.Change {
 	c.add("publisher_id", was.PublisherID, i.PublisherID)
 	c.add("name", was.Name, i.Name)
 	for _, s := range Settings {
-		if s.Text(&was) != s.Text(&i) {
+		if cmp.Or(s.Text(&was), s.zero) != cmp.Or(s.Text(&i), s.zero) {
 			c = append(c, audit.Change{Field: s.Name, From: s.Audited(&was), To: s.Audited(&i)})
 		}
 	}

@@ -147,6 +147,7 @@ type Setting struct {
 
 	hidesPath bool // a value is an address; its path and query may hold a secret
 
+	zero    string                              // the meaning of an empty text, if a value has the same
 	initial any                                 // value of a new integration, if not zero
 	normal  func(list []string) []string        // nil: lists are stored unchanged
 	item    func(value string, dev bool) string // returns the problem of one value of a list
@@ -204,6 +205,7 @@ var Settings = []Setting{
 	{Name: "passkeys", seedKeeps: true, Section: "proof", Row: 2, Label: "Passkeys of users",
 		Options: []option{{PasskeysOff, "Off"}, {PasskeysPublisher, "Yes, for sites of this publisher"},
 			{PasskeysService, "Yes, for every site of this service"}},
+		zero: PasskeysOff,
 		Hint: "Whether verified users may use a passkey the next time."},
 }
 

@@ -71,6 +71,18 @@ func TestChanges_EverySetting(t *testing.T) {
 	}
 }
 
+// Contract 42: a form that is saved unchanged contains "off". Without a value before, that is no change.
+func TestChanges_PasskeysOff(t *testing.T) {
+	was := New(testUUID, "pub_a")
+	for _, values := range [][2]string{{"", PasskeysOff}, {PasskeysOff, ""}} {
+		before, after := was, was
+		before.Passkeys, after.Passkeys = values[0], values[1]
+		if got := after.Changes(before, Secrets{}); len(got) != 0 {
+			t.Errorf("%q: %+v", values, got)
+		}
+	}
+}
+
 // Contract 13: the audit has only the origins of redirect URIs, and an entry if only a path or query changes.
 func TestChanges_RedirectURIs(t *testing.T) {
 	was := New(testUUID, "pub_a")
