@@ -141,7 +141,7 @@ func resend(v *visit) (next, error) {
 }
 
 func showSessions(v *visit) (view, error) {
-	all, err := v.choices()
+	all, _, err := v.chosen(v.query.Get("integration"))
 	if err != nil {
 		return view{}, err
 	}

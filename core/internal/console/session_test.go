@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/operate"
 )
 
 // Contract 44: the list of finished sessions has filters, and no data about a user.
@@ -30,6 +31,16 @@ func TestSessions_List(t *testing.T) {
 		if resp.Status != 400 || !strings.Contains(string(resp.Body), text) {
 			t.Errorf("%s: %d without %q", query, resp.Status, text)
 		}
+	}
+}
+
+// The filter shows its integration even if that is not in the first part of the list.
+func TestSessions_FilterBeyondChoices(t *testing.T) {
+	w := newLargeFixture(t, operate.MaxLimit+1)
+	chosen := largeIntegration(operate.MaxLimit).ID
+	body := string(w.ask("GET", mine+"/sessions?integration="+chosen, "viewer", "").Body)
+	if !strings.Contains(body, `value="`+chosen+`" selected`) {
+		t.Errorf("the filter does not show its integration:\n%s", body)
 	}
 }
 
