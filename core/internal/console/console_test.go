@@ -251,6 +251,7 @@ func TestConsole_OtherPublisher(t *testing.T) {
 		mine + "/integrations/" + foreignID + "/openid",
 		mine + "/test?integration=" + foreignID, mine + "/usage?integration=" + foreignID,
 		mine + "/usage.csv?integration=" + foreignID, mine + "/deliveries?integration=" + foreignID,
+		mine + "/sessions?integration=" + foreignID,
 		mine + "/deliveries/" + foreignID + "/" + deadID, mine + "/sessions/" + theirsID,
 		theirs + "/sessions/" + theirsID} {
 		for _, who := range []string{"admin", "viewer"} {
@@ -521,7 +522,7 @@ func TestForms_RejectedKeepsInput(t *testing.T) {
 		!strings.Contains(page, `value="old"`) ||
 		!strings.Contains(page,
 			`aria-invalid="true"`) || !strings.Contains(page, "The challenge age must be a whole number") ||
-		!strings.Contains(page, `role="alert"`) || !strings.Contains(page, "<title>Error – Shop") {
+		!strings.Contains(page, `role="alert" tabindex="-1" autofocus`) || !strings.Contains(page, "<title>Error – Shop") {
 		t.Errorf("%d:\n%s", resp.Status, page)
 	}
 	for _, c := range []struct {

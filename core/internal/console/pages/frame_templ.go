@@ -288,7 +288,7 @@ func said(f *Frame) templ.Component {
 		if f.Form.Notice != "" || len(f.Form.Problems) > 0 {
 			templ_7745c5c3_Buffer.HTML("<div class=\"said\" data-tone=\"")
 			templ_7745c5c3_Buffer.Text(Bad)
-			templ_7745c5c3_Buffer.HTML("\" role=\"alert\">")
+			templ_7745c5c3_Buffer.HTML("\" role=\"alert\" tabindex=\"-1\" autofocus>")
 			templ_7745c5c3_Err = icon(Bad).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
