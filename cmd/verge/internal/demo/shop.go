@@ -39,7 +39,7 @@ type openAttempt struct {
 func (s *Site) shop(w http.ResponseWriter, r *http.Request) {
 	b := s.remembered(r)
 	page := shopPage{
-		chrome:    chrome{Title: "Oak & Ember", Active: "shop"},
+		chrome:    chrome{Title: "Reserve No. 7", Active: "shop"},
 		Languages: languages,
 		Offers:    s.conf.Offers,
 		Pretend:   s.pretend != nil,
