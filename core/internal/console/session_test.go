@@ -12,6 +12,10 @@ import (
 func TestSessions_List(t *testing.T) {
 	w := newFixture(t)
 	completed, _ := w.real(sessionID, "")
+	all := string(w.ask("GET", mine+"/sessions", "viewer", "").Body)
+	if !strings.Contains(all, " UTC</time>") {
+		t.Errorf("a time without its zone:\n%s", all)
+	}
 	for query, has := range map[string]bool{"": true, "?outcome=" + host.OutcomeCompleted: true,
 		"?outcome=" + host.OutcomeExpired: false, "?integration=" + shopID: true,
 		"?integration=" + kioskID: false,

@@ -722,7 +722,7 @@ func exactly(t time.Time) templ.Component {
 		templ_7745c5c3_Buffer.HTML("<time datetime=\"")
 		templ_7745c5c3_Buffer.Text(machine(t))
 		templ_7745c5c3_Buffer.HTML("\">")
-		templ_7745c5c3_Buffer.Text(at(t))
+		templ_7745c5c3_Buffer.Text(at(t) + " UTC")
 		templ_7745c5c3_Buffer.HTML("</time>")
 		return nil
 	})

@@ -1301,7 +1301,8 @@ func failing(f *Frame, i operate.Integration) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Buffer.HTML("UTC. ")
+			templ_7745c5c3_Buffer.Text(".")
+			templ_7745c5c3_Buffer.HTML(" ")
 			if i.Failing.Alerted == nil {
 				templ_7745c5c3_Buffer.HTML("An alert is sent when an attempt fails an hour after that. ")
 			} else {
@@ -1310,7 +1311,9 @@ func failing(f *Frame, i operate.Integration) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Buffer.HTML(" UTC. ")
+				templ_7745c5c3_Buffer.HTML(" ")
+				templ_7745c5c3_Buffer.Text(".")
+				templ_7745c5c3_Buffer.HTML(" ")
 			}
 			templ_7745c5c3_Buffer.HTML("<a href=\"")
 			templ_7745c5c3_Buffer.URL(with(f.path("deliveries"), "integration", i.ID))
@@ -1339,9 +1342,9 @@ func facts(i operate.Integration, rows [][]integration.Setting) templ.Component 
 			}()
 		}
 		ctx = templ.InitializeContext(ctx)
-		templ_7745c5c3_Var116 := templ.GetChildren(ctx)
-		if templ_7745c5c3_Var116 == nil {
-			templ_7745c5c3_Var116 = templ.NopComponent
+		templ_7745c5c3_Var118 := templ.GetChildren(ctx)
+		if templ_7745c5c3_Var118 == nil {
+			templ_7745c5c3_Var118 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
 		for _, row := range rows {
@@ -1374,9 +1377,9 @@ func Integration(f *Frame, d IntegrationData) templ.Component {
 			}()
 		}
 		ctx = templ.InitializeContext(ctx)
-		templ_7745c5c3_Var119 := templ.GetChildren(ctx)
-		if templ_7745c5c3_Var119 == nil {
-			templ_7745c5c3_Var119 = templ.NopComponent
+		templ_7745c5c3_Var121 := templ.GetChildren(ctx)
+		if templ_7745c5c3_Var121 == nil {
+			templ_7745c5c3_Var121 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
 		templ_7745c5c3_Err = integrationTabs(f, d.Integration, "integration").Render(ctx, templ_7745c5c3_Buffer)
@@ -1409,7 +1412,7 @@ func Integration(f *Frame, d IntegrationData) templ.Component {
 		}
 		if f.May(operate.ChangeIntegration) && d.Archived == nil && !d.Managed {
 			templ_7745c5c3_Buffer.HTML("<div class=\"card\">")
-			templ_7745c5c3_Var120 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
+			templ_7745c5c3_Var122 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 				templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 				templ_7745c5c3_Buffer, templ_7745c5c3_IsBuffer := templruntime.GetBuffer(templ_7745c5c3_W)
 				if !templ_7745c5c3_IsBuffer {
@@ -1433,7 +1436,7 @@ func Integration(f *Frame, d IntegrationData) templ.Component {
 				templ_7745c5c3_Buffer.HTML(" <button type=\"submit\">Save changes</button>")
 				return nil
 			})
-			templ_7745c5c3_Err = form(f, "save-integration", f.path("integrations", d.ID)).Render(templ.WithChildren(ctx, templ_7745c5c3_Var120), templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = form(f, "save-integration", f.path("integrations", d.ID)).Render(templ.WithChildren(ctx, templ_7745c5c3_Var122), templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -1463,7 +1466,7 @@ func Integration(f *Frame, d IntegrationData) templ.Component {
 		}
 		if f.May(operate.ArchiveIntegration) && d.Archived == nil && !d.Managed {
 			templ_7745c5c3_Buffer.HTML("<details class=\"danger\"><summary>Archive this integration</summary><p>It starts no new sessions. Active sessions continue normally, and their events are delivered.</p>")
-			templ_7745c5c3_Var124 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
+			templ_7745c5c3_Var126 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 				templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 				templ_7745c5c3_Buffer, templ_7745c5c3_IsBuffer := templruntime.GetBuffer(templ_7745c5c3_W)
 				if !templ_7745c5c3_IsBuffer {
@@ -1484,7 +1487,7 @@ func Integration(f *Frame, d IntegrationData) templ.Component {
 				templ_7745c5c3_Buffer.HTML("</button>")
 				return nil
 			})
-			templ_7745c5c3_Err = form(f, "archive-integration", f.path("integrations", d.ID)).Render(templ.WithChildren(ctx, templ_7745c5c3_Var124), templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = form(f, "archive-integration", f.path("integrations", d.ID)).Render(templ.WithChildren(ctx, templ_7745c5c3_Var126), templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

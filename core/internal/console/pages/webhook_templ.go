@@ -530,7 +530,6 @@ func report(f *Frame, d WebhookData) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Buffer.Text(" UTC")
 		templ_7745c5c3_Buffer.HTML("</p></div><ul class=\"probes\" role=\"list\">")
 		for _, p := range d.Report.Probes {
 			templ_7745c5c3_Buffer.HTML("<li><div class=\"split\"><h3>")
@@ -598,9 +597,9 @@ func mending(r *operate.TestReport, p operate.ProbeReport) templ.Component {
 			}()
 		}
 		ctx = templ.InitializeContext(ctx)
-		templ_7745c5c3_Var30 := templ.GetChildren(ctx)
-		if templ_7745c5c3_Var30 == nil {
-			templ_7745c5c3_Var30 = templ.NopComponent
+		templ_7745c5c3_Var29 := templ.GetChildren(ctx)
+		if templ_7745c5c3_Var29 == nil {
+			templ_7745c5c3_Var29 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
 		if p.Status == 0 || elsewhere(r, p) != "" {
@@ -647,9 +646,9 @@ func receivers() templ.Component {
 			}()
 		}
 		ctx = templ.InitializeContext(ctx)
-		templ_7745c5c3_Var37 := templ.GetChildren(ctx)
-		if templ_7745c5c3_Var37 == nil {
-			templ_7745c5c3_Var37 = templ.NopComponent
+		templ_7745c5c3_Var36 := templ.GetChildren(ctx)
+		if templ_7745c5c3_Var36 == nil {
+			templ_7745c5c3_Var36 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
 		templ_7745c5c3_Buffer.HTML("<section class=\"card\" aria-labelledby=\"receivers\"><h2 id=\"receivers\">A receiver that passes the test</h2><p class=\"quiet\">Complete examples. Add your secret, and your code for events. The receivers in Node.js, Python and Go listen on localhost by http: forward the webhook URL from your https server to them.</p><div class=\"snippets\">")
@@ -695,14 +694,14 @@ func Test(f *Frame, d TestData) templ.Component {
 			}()
 		}
 		ctx = templ.InitializeContext(ctx)
-		templ_7745c5c3_Var41 := templ.GetChildren(ctx)
-		if templ_7745c5c3_Var41 == nil {
-			templ_7745c5c3_Var41 = templ.NopComponent
+		templ_7745c5c3_Var40 := templ.GetChildren(ctx)
+		if templ_7745c5c3_Var40 == nil {
+			templ_7745c5c3_Var40 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
 		templ_7745c5c3_Buffer.HTML("<div class=\"head\"><h1>Test console</h1><p class=\"quiet\">Test your receiver and the flow.</p></div>")
 		if d.Integration == nil {
-			templ_7745c5c3_Var42 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
+			templ_7745c5c3_Var41 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 				templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 				templ_7745c5c3_Buffer, templ_7745c5c3_IsBuffer := templruntime.GetBuffer(templ_7745c5c3_W)
 				if !templ_7745c5c3_IsBuffer {
@@ -719,7 +718,7 @@ func Test(f *Frame, d TestData) templ.Component {
 				templ_7745c5c3_Buffer.HTML("\">Go to the integrations</a>")
 				return nil
 			})
-			templ_7745c5c3_Err = empty("plug", "Nothing to test yet", "Tests need an integration. Create the first one, then return to this page.").Render(templ.WithChildren(ctx, templ_7745c5c3_Var42), templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = empty("plug", "Nothing to test yet", "Tests need an integration. Create the first one, then return to this page.").Render(templ.WithChildren(ctx, templ_7745c5c3_Var41), templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -752,7 +751,7 @@ func Test(f *Frame, d TestData) templ.Component {
 					templ_7745c5c3_Buffer.HTML("</code>")
 					templ_7745c5c3_Buffer.Text(", and has test: true.")
 					templ_7745c5c3_Buffer.HTML("</p>")
-					templ_7745c5c3_Var49 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
+					templ_7745c5c3_Var48 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 						templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 						templ_7745c5c3_Buffer, templ_7745c5c3_IsBuffer := templruntime.GetBuffer(templ_7745c5c3_W)
 						if !templ_7745c5c3_IsBuffer {
@@ -780,7 +779,7 @@ func Test(f *Frame, d TestData) templ.Component {
 						templ_7745c5c3_Buffer.HTML(">Send test event</button>")
 						return nil
 					})
-					templ_7745c5c3_Err = form(f, "send-test-event", f.path("test")).Render(templ.WithChildren(ctx, templ_7745c5c3_Var49), templ_7745c5c3_Buffer)
+					templ_7745c5c3_Err = form(f, "send-test-event", f.path("test")).Render(templ.WithChildren(ctx, templ_7745c5c3_Var48), templ_7745c5c3_Buffer)
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}
@@ -804,7 +803,7 @@ func Test(f *Frame, d TestData) templ.Component {
 					return templ_7745c5c3_Err
 				}
 				templ_7745c5c3_Buffer.HTML("</div><p class=\"quiet\">Five requests test whether your receiver checks signatures. If they pass, the integration is ready for production.</p>")
-				templ_7745c5c3_Var50 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
+				templ_7745c5c3_Var49 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 					templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 					templ_7745c5c3_Buffer, templ_7745c5c3_IsBuffer := templruntime.GetBuffer(templ_7745c5c3_W)
 					if !templ_7745c5c3_IsBuffer {
@@ -819,7 +818,7 @@ func Test(f *Frame, d TestData) templ.Component {
 					templ_7745c5c3_Buffer.HTML("<button type=\"submit\" class=\"quiet-button\">Run the signed test</button>")
 					return nil
 				})
-				templ_7745c5c3_Err = form(f, "test-webhook", f.path("integrations", d.Integration.ID, "webhook")).Render(templ.WithChildren(ctx, templ_7745c5c3_Var50), templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = form(f, "test-webhook", f.path("integrations", d.Integration.ID, "webhook")).Render(templ.WithChildren(ctx, templ_7745c5c3_Var49), templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -830,7 +829,7 @@ func Test(f *Frame, d TestData) templ.Component {
 				templ_7745c5c3_Buffer.HTML("<section class=\"card\" aria-labelledby=\"walk\"><h2 id=\"walk\">Walk through a session</h2>")
 				if d.Integration.Sandbox {
 					templ_7745c5c3_Buffer.HTML("<p class=\"quiet\">A session in the sandbox shows what users see. No one is verified, and you choose the outcome. Its events are the same as for any other session: they have test: false.</p>")
-					templ_7745c5c3_Var51 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
+					templ_7745c5c3_Var50 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 						templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 						templ_7745c5c3_Buffer, templ_7745c5c3_IsBuffer := templruntime.GetBuffer(templ_7745c5c3_W)
 						if !templ_7745c5c3_IsBuffer {
@@ -854,7 +853,7 @@ func Test(f *Frame, d TestData) templ.Component {
 						templ_7745c5c3_Buffer.HTML(" <button type=\"submit\" class=\"quiet-button\">Start a test session</button>")
 						return nil
 					})
-					templ_7745c5c3_Err = form(f, "start-test-session", f.path("test")).Render(templ.WithChildren(ctx, templ_7745c5c3_Var51), templ_7745c5c3_Buffer)
+					templ_7745c5c3_Err = form(f, "start-test-session", f.path("test")).Render(templ.WithChildren(ctx, templ_7745c5c3_Var50), templ_7745c5c3_Buffer)
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}
@@ -891,9 +890,9 @@ func walked(f *Frame, d TestData) templ.Component {
 			}()
 		}
 		ctx = templ.InitializeContext(ctx)
-		templ_7745c5c3_Var54 := templ.GetChildren(ctx)
-		if templ_7745c5c3_Var54 == nil {
-			templ_7745c5c3_Var54 = templ.NopComponent
+		templ_7745c5c3_Var53 := templ.GetChildren(ctx)
+		if templ_7745c5c3_Var53 == nil {
+			templ_7745c5c3_Var53 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
 		templ_7745c5c3_Buffer.HTML("<section class=\"card\" aria-labelledby=\"walked\"><div class=\"split\">")
@@ -953,9 +952,9 @@ func exchange(f *Frame, d TestData) templ.Component {
 			}()
 		}
 		ctx = templ.InitializeContext(ctx)
-		templ_7745c5c3_Var58 := templ.GetChildren(ctx)
-		if templ_7745c5c3_Var58 == nil {
-			templ_7745c5c3_Var58 = templ.NopComponent
+		templ_7745c5c3_Var57 := templ.GetChildren(ctx)
+		if templ_7745c5c3_Var57 == nil {
+			templ_7745c5c3_Var57 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
 		templ_7745c5c3_Buffer.HTML("<section class=\"card\" aria-labelledby=\"came\"><div class=\"split\"><h2 id=\"came\">")
@@ -970,7 +969,7 @@ func exchange(f *Frame, d TestData) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Buffer.Text(" UTC, response after " + took(d.Exchange.TookMS))
+		templ_7745c5c3_Buffer.Text(", response after " + took(d.Exchange.TookMS))
 		templ_7745c5c3_Buffer.HTML("</p>")
 		if d.Exchange.Words != "" {
 			templ_7745c5c3_Buffer.HTML("<p>")
@@ -1009,9 +1008,9 @@ func requestOf(url string, header map[string]string, body string) templ.Componen
 			}()
 		}
 		ctx = templ.InitializeContext(ctx)
-		templ_7745c5c3_Var62 := templ.GetChildren(ctx)
-		if templ_7745c5c3_Var62 == nil {
-			templ_7745c5c3_Var62 = templ.NopComponent
+		templ_7745c5c3_Var61 := templ.GetChildren(ctx)
+		if templ_7745c5c3_Var61 == nil {
+			templ_7745c5c3_Var61 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
 		templ_7745c5c3_Buffer.HTML("<pre tabindex=\"0\" aria-label=\"Request\"><code>")
@@ -1038,9 +1037,9 @@ func answerOf(body string, cut bool, most string) templ.Component {
 			}()
 		}
 		ctx = templ.InitializeContext(ctx)
-		templ_7745c5c3_Var64 := templ.GetChildren(ctx)
-		if templ_7745c5c3_Var64 == nil {
-			templ_7745c5c3_Var64 = templ.NopComponent
+		templ_7745c5c3_Var63 := templ.GetChildren(ctx)
+		if templ_7745c5c3_Var63 == nil {
+			templ_7745c5c3_Var63 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
 		if body == "" {
@@ -1078,9 +1077,9 @@ func choose(f *Frame, to string, all []operate.Integration, current string) temp
 			}()
 		}
 		ctx = templ.InitializeContext(ctx)
-		templ_7745c5c3_Var67 := templ.GetChildren(ctx)
-		if templ_7745c5c3_Var67 == nil {
-			templ_7745c5c3_Var67 = templ.NopComponent
+		templ_7745c5c3_Var66 := templ.GetChildren(ctx)
+		if templ_7745c5c3_Var66 == nil {
+			templ_7745c5c3_Var66 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
 		if len(all) > 1 {
@@ -1121,9 +1120,9 @@ func sessionBadge(status string) templ.Component {
 			}()
 		}
 		ctx = templ.InitializeContext(ctx)
-		templ_7745c5c3_Var71 := templ.GetChildren(ctx)
-		if templ_7745c5c3_Var71 == nil {
-			templ_7745c5c3_Var71 = templ.NopComponent
+		templ_7745c5c3_Var70 := templ.GetChildren(ctx)
+		if templ_7745c5c3_Var70 == nil {
+			templ_7745c5c3_Var70 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
 		for _, b := range sessionBadges(status) {
