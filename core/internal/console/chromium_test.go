@@ -188,6 +188,7 @@ func TestPagesAreAccessible(t *testing.T) {
 		}
 	}
 	b.longNames()
+	b.legend()
 }
 
 // judge fails the test if axe-core finds something wrong with the page, or if something is wider than the
@@ -282,17 +283,37 @@ func TestLivePage(t *testing.T) {
 	}
 }
 
-// longNames fails the test if long words of names make a table wider than the page.
+// legend fails the test if the legend of a chart has no colours in a high contrast mode.
+func (b *browser) legend() {
+	b.t.Helper()
+	b.do(command(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+		Features: []*emulation.MediaFeature{{Name: "forced-colors", Value: "active"}}}),
+		chromedp.Navigate(b.url+mine))
+	if colours := eval[int](b, `new Set([...document.querySelectorAll(".usage-legend li")].map((one) =>
+		getComputedStyle(one, "::before").backgroundColor)).size`); colours < 3 {
+		b.t.Errorf("a legend of %d colours", colours)
+	}
+}
+
+// longNames fails the test if long words of names, or a window of a middle width, make a table wider than the
+// page.
 func (b *browser) longNames() {
 	b.t.Helper()
 	b.who = "operator"
-	for _, path := range []string{"/console/publishers", mine + "/integrations", mine + "/members"} {
-		b.do(chromedp.EmulateViewport(1280, 800), chromedp.Navigate(b.url+path))
-		rows := eval[int](b, `[...document.querySelectorAll("td.main")].map((name) => {
+	for _, path := range []string{"/console/publishers", mine, mine + "/integrations", mine + "/members",
+		mine + "/keys", mine + "/sessions"} {
+		b.do(chromedp.Navigate(b.url + path))
+		for _, width := range []int64{900, 1024, 1135, 1140, 1280} {
+			b.do(chromedp.EmulateViewport(width, 800))
+			if found := eval[[]string](b, wide); len(found) > 0 {
+				b.t.Errorf("%s at %d: wider than the screen: %v", path, width, found)
+			}
+		}
+		rows := eval[int](b, `[...document.querySelectorAll("td.main, td.named")].map((name) => {
 			name.textContent = "Donaudampfschiff".repeat(5);
 		}).length`)
 		if found := eval[[]string](b, wide); rows == 0 || len(found) > 0 {
-			b.t.Errorf("%s, %d rows: wider than the screen: %v", path, rows, found)
+			b.t.Errorf("%s, %d long names: wider than the screen: %v", path, rows, found)
 		}
 	}
 }

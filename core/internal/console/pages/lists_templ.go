@@ -71,7 +71,7 @@ func Keys(f *Frame, d KeysData) templ.Component {
 						return templ_7745c5c3_Err
 					}
 				}
-				templ_7745c5c3_Buffer.HTML("</td><td data-label=\"For\">")
+				templ_7745c5c3_Buffer.HTML("</td><td data-label=\"For\" class=\"named\">")
 				if k.Public() {
 					templ_7745c5c3_Buffer.Text("Public: ")
 					templ_7745c5c3_Buffer.HTML(" <a href=\"")
@@ -435,7 +435,7 @@ func Undelivered(f *Frame, d operate.Undelivered) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Buffer.HTML("</td><td data-label=\"Details\">")
+				templ_7745c5c3_Buffer.HTML("</td><td data-label=\"Details\" class=\"named\">")
 				for _, i := range p.Integrations {
 					templ_7745c5c3_Buffer.HTML("<div>")
 					templ_7745c5c3_Buffer.Text(called(i.Name, i.Integration) + ": ")
@@ -963,7 +963,7 @@ func sessionTable(f *Frame, sessions []operate.FinishedSession, integrations []o
 			templ_7745c5c3_Buffer.Text(methodWord(s.Method))
 			templ_7745c5c3_Buffer.HTML("</td><td data-label=\"Took\">")
 			templ_7745c5c3_Buffer.Text(roughly(s.Ended.Sub(s.Started)))
-			templ_7745c5c3_Buffer.HTML("</td><td data-label=\"Integration\">")
+			templ_7745c5c3_Buffer.HTML("</td><td data-label=\"Integration\" class=\"named\">")
 			templ_7745c5c3_Buffer.Text(nameOf(integrations, s.Integration))
 			templ_7745c5c3_Buffer.HTML("</td><td data-label=\"Session\">")
 			templ_7745c5c3_Err = code(s.ID).Render(ctx, templ_7745c5c3_Buffer)
