@@ -1,6 +1,7 @@
 package bolt
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -60,6 +61,13 @@ func writing(b []byte) func(*testing.T, string) {
 func zeroed(good []byte, from, to int) []byte {
 	b := append([]byte(nil), good...)
 	clear(b[from:to])
+	return b
+}
+
+// flipped returns good with another byte at a place.
+func flipped(good []byte, at int) []byte {
+	b := bytes.Clone(good)
+	b[at] = ^b[at]
 	return b
 }
 
