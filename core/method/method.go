@@ -345,8 +345,8 @@ type View struct {
 	Code string // for another device that responds; "": none. The page omits it above MaxCode
 	Poll time.Duration
 
-	// Outdated means that another release has written the state, and no response to its request can be
-	// accepted. The user begins the step again.
+	// Outdated means that no response to the request can be accepted: another release has written the state,
+	// or the settings have changed. The user begins the step again.
 	Outdated bool
 
 	// Credentials are requests that the browser itself can send to its user's wallets, where it has the

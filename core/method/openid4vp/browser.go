@@ -70,7 +70,7 @@ func (o *openID) signedBy(s method.Session, q pendingRequest, protocol string) (
 			return "", nil, err
 		}
 		transcript := mdoc.DCAPITranscript(q.encryptionInfo(), from)
-		return o.settings.reader.key, mdoc.ReaderAuthentication(o.items(s), transcript), nil
+		return o.settings.reader.key, mdoc.ReaderAuthentication(o.items(q), transcript), nil
 	}
 	return "", nil, nil
 }
@@ -106,12 +106,12 @@ func (o *openID) credential(s method.Session, q pendingRequest, protocol string,
 			reader = &mdoc.ReaderSignature{Chain: o.settings.reader.sent(), Signature: signature}
 		}
 		return asJSON(map[string]string{"encryptionInfo": q.encryptionInfo(),
-			"deviceRequest": encoded(mdoc.DeviceRequest(o.items(s), reader))})
+			"deviceRequest": encoded(mdoc.DeviceRequest(o.items(q), reader))})
 	case signedProtocol:
 		return asJSON(map[string]string{"request": string(compact(message, signature))})
 	}
 	data := map[string]any{"response_mode": o.browserMode()}
-	for _, p := range o.asked(s, q, unsignedProtocol) {
+	for _, p := range o.asked(q, unsignedProtocol) {
 		if data[p.name] = p.text; p.json != nil {
 			data[p.name] = json.RawMessage(p.json)
 		}
@@ -124,9 +124,9 @@ func (o *openID) credential(s method.Session, q pendingRequest, protocol string,
 
 // items returns the elements that org-iso-mdoc asks for. That protocol has no alternatives, so the wallet is
 // asked for each element that can decide, and sends those that the document has.
-func (o *openID) items(s method.Session) mdoc.Items {
+func (o *openID) items(q pendingRequest) mdoc.Items {
 	p := o.settings.profile
-	names := o.settings.provable(p, s.MinimumAge)
+	names := o.settings.provable(p, q.age)
 	return mdoc.Items{DocType: p.doctype, Namespace: p.namespace, Elements: names,
 		Circuits: o.settings.offered(len(names)), ProofRequired: o.settings.zeroKnowledge == require}
 }
@@ -147,7 +147,7 @@ func (o *openID) requestToBrowser(s method.Session, q pendingRequest) ([]byte, e
 	if err != nil {
 		return nil, err
 	}
-	return o.toSign(append(o.asked(s, q, signedProtocol),
+	return o.toSign(append(o.asked(q, signedProtocol),
 		parameter{name: "response_mode", text: o.browserMode()},
 		parameter{name: "client_id", text: client},
 		parameter{name: "expected_origins", json: asJSON([]string{from})})), nil
@@ -234,7 +234,7 @@ func (o *openID) readISO(
 	if err != nil {
 		return "", err
 	}
-	return o.verify(ctx, presentation{format, response}, s.MinimumAge, signed{transcript: transcript})
+	return o.verify(ctx, presentation{format, response}, s.MinimumAge, q.age, signed{transcript: transcript})
 }
 
 // readVPToken reads a response by OpenID4VP, and verifies its content. It returns the kept form.
@@ -265,6 +265,6 @@ func (o *openID) readVPToken(
 		return "", err
 	}
 	nonce := encoded(q.nonce(protocol))
-	return o.verify(ctx, document, s.MinimumAge,
+	return o.verify(ctx, document, s.MinimumAge, q.age,
 		signed{mdoc.OpenID4VPDCAPITranscript(from, nonce, thumbprint), "origin:" + from, nonce})
 }

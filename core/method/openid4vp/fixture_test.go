@@ -168,6 +168,13 @@ func sign(_ context.Context, key, algorithm string, message []byte) ([]byte, err
 	return append(r.FillBytes(make([]byte, 32)), s.FillBytes(make([]byte, 32))...), nil
 }
 
+// asks begins again with another minimum age.
+func (w *fixture) asks(age int) {
+	w.Helper()
+	w.session.MinimumAge = age
+	w.begin()
+}
+
 // begin opens a box.
 func (w *fixture) begin() {
 	w.Helper()

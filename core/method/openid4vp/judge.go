@@ -53,21 +53,22 @@ func (c claimOf) Date() (date time.Time, ok bool) {
 
 // judge decides by the elements of a document. The first element that the document has, and that can be read,
 // decides, so two contradictory ones cannot be played off against each other. A date of birth is compared
-// here and goes no further.
-func judge(elements []element, values []value, age int, now time.Time) kept {
+// here and goes no further. The elements may be those of a higher age than the minimum age.
+func judge(elements []element, values []value, minimumAge int, now time.Time) kept {
 	k := kept{result: unconfirmedKept}
 	for i, e := range elements {
 		old, ok := values[i].Bool()
 		if e.isDate {
-			old, ok = bornBy(values[i], age, now)
+			e.age = minimumAge
+			old, ok = bornBy(values[i], minimumAge, now)
 		}
 		if !ok {
 			continue
 		}
 		switch {
-		case old && e.age >= age:
+		case old && e.age >= minimumAge:
 			k.result, k.age = approvedKept, e.age
-		case !old && e.age <= age:
+		case !old && e.age <= minimumAge:
 			k.result = rejectedKept
 		default: // over a lower age, or under a higher one
 			k.result = otherKept

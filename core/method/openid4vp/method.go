@@ -181,7 +181,7 @@ func (o *openID) Show(s method.Session, state []byte) method.View {
 		return v
 	}
 	v.Choices = []string{cancel}
-	q, err := readPendingRequest(state)
+	q, err := o.readPendingRequest(state, s.MinimumAge)
 	if err != nil {
 		v.Outdated = true
 		return v
@@ -205,7 +205,7 @@ func (o *openID) Act(ctx context.Context, s method.Session, step method.Step) (m
 		if len(step.State) == 0 { // the page has no such form before a pending request is drawn
 			return method.Decision{}, method.ErrStep
 		}
-		q, err := readPendingRequest(step.State)
+		q, err := o.readPendingRequest(step.State, s.MinimumAge)
 		if err != nil {
 			return method.Decision{}, err
 		}
@@ -213,7 +213,7 @@ func (o *openID) Act(ctx context.Context, s method.Session, step method.Step) (m
 	}
 	switch step.Form.Get("outcome") {
 	case begin:
-		q, err := newPendingRequest(o.host.Random)
+		q, err := o.newPendingRequest(o.host.Random, s.MinimumAge)
 		if err == nil {
 			err = o.signForBrowser(ctx, s, &q)
 		}

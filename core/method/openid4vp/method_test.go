@@ -127,7 +127,7 @@ func TestLinks(t *testing.T) {
 // request to the browser.
 func (w *fixture) asked(age int) (sets [][]string, byBrowser []string) {
 	w.Helper()
-	w.session.MinimumAge = age
+	w.asks(age)
 	v := w.shows()
 	_, text, _ := strings.Cut(v.Code, "?")
 	parameters, err := url.ParseQuery(text)
@@ -278,7 +278,7 @@ func TestQueries_SDJWT(t *testing.T) {
 			changes["formats"] = c.formats
 		}
 		w := newFixture(t, config(t, "pid", changes))
-		w.session.MinimumAge = 16
+		w.asks(16)
 		_, text, _ := strings.Cut(w.shows().Code, "?")
 		parameters, err := url.ParseQuery(text)
 		if got := parameters.Get("dcql_query"); err != nil || got != c.want {
@@ -478,7 +478,7 @@ func TestVerdicts(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("contract 39: %s, %d: %s", c.profile, c.age, c.rule), func(t *testing.T) {
 			w := newFixture(t, config(t, c.profile, settings{"browser": true}))
-			w.session.MinimumAge = c.age
+			w.asks(c.age)
 			w.wallet.Elements[fmt.Sprintf("age_over_%02d", c.age)] = true // so it has what is asked for
 			kept, err := w.send(w.message(w.shows().Code, c.change))
 			if err != nil {

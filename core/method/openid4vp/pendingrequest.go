@@ -9,27 +9,32 @@ import (
 	"encoding/base64"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 
 	"github.com/verge-id/verge/core/internal/strict64"
 	"github.com/verge-id/verge/core/method"
 )
 
-// pendingRequest is the State of the step that waits: a secret, from which nonces and keys are derived, and
-// the signatures of the requests on the page.
+// pendingRequest is the State of the step that waits: the age that its requests ask for, a digest of the
+// method's settings, a secret, from which nonces and keys are derived, and the signatures of the requests on
+// the page. So all its requests ask the same, even if the integration's minimum age is changed (contract 34).
 //
 // A page offers several requests: one by link for each device, and one for each protocol of the Digital
 // Credentials API. Each has its own nonce and key. A wallet signs the nonce and encrypts to the key, so its
 // response to one request does not count for another one. HKDF keeps the values apart: a nonce, which
 // everyone may know, does not help to find a key. A State has room for the secret, and not for all values.
 type pendingRequest struct {
+	age        int
+	of         []byte // a digest of openID.Fingerprint
 	secret     []byte
 	signatures []byte
 }
 
-// The bytes of a State: a version, the secret, and the signatures, each after the digest of its message.
+// The bytes of a State: a version, the age, the digest of the settings, the secret, and the signatures, each
+// after the digest of its message.
 const (
-	stateVersion = 3 // of 2, both links had the same nonce
+	stateVersion = 4 // 3 had no age and no digest
 
 	secretSize    = 32
 	randomSize    = 16 // of nonces and of the request's state
@@ -39,8 +44,9 @@ const (
 	entrySize     = digestSize + signatureSize
 )
 
-// newPendingRequest draws the secret.
-func newPendingRequest(random io.Reader) (q pendingRequest, err error) {
+// newPendingRequest draws the secret of a request for an age, from 1 to method.MaxAge.
+func (o *openID) newPendingRequest(random io.Reader, age int) (q pendingRequest, err error) {
+	q.age, q.of = age, digest([]byte(o.Fingerprint()))
 	q.secret = make([]byte, secretSize)
 	if _, err = io.ReadFull(random, q.secret); err != nil {
 		return pendingRequest{}, fmt.Errorf("openid4vp: reading randomness: %w", err)
@@ -50,16 +56,22 @@ func newPendingRequest(random io.Reader) (q pendingRequest, err error) {
 
 // bytes returns the State.
 func (q pendingRequest) bytes() []byte {
-	return append(append([]byte{stateVersion}, q.secret...), q.signatures...)
+	return slices.Concat([]byte{stateVersion, byte(q.age)}, q.of, q.secret, q.signatures)
 }
 
-// readPendingRequest reads a State. The error is method.ErrOutdated for a State of another release.
-func readPendingRequest(state []byte) (q pendingRequest, err error) {
-	const least = 1 + secretSize
+// readPendingRequest reads a State. The error is method.ErrOutdated for a State of another release, for a
+// request that other settings of the method have made, and for one that asks for less than the minimum age.
+func (o *openID) readPendingRequest(state []byte, minimumAge int) (q pendingRequest, err error) {
+	const secret = 2 + digestSize
+	const least = secret + secretSize
 	if len(state) < least || state[0] != stateVersion || (len(state)-least)%entrySize != 0 {
 		return q, method.ErrOutdated
 	}
-	return pendingRequest{state[1:least], state[least:]}, nil
+	q = pendingRequest{int(state[1]), state[2:secret], state[secret:least], state[least:]}
+	if q.age < minimumAge || !bytes.Equal(q.of, digest([]byte(o.Fingerprint()))) {
+		return q, method.ErrOutdated
+	}
+	return q, nil
 }
 
 // A request is known by its channel: a link, or a protocol of the Digital Credentials API.

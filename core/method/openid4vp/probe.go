@@ -93,7 +93,7 @@ func (o *openID) longestCode(returnURL string) (longest int) {
 	q := pendingRequest{secret: make([]byte, secretSize)}
 	const handle = 24 // characters
 	s := method.Session{ResponseURI: base + web.PendingPath + strings.Repeat("a", handle)}
-	for s.MinimumAge = range method.MaxAge + 1 {
+	for q.age = range method.MaxAge + 1 {
 		longest = max(longest, len(o.link(s, q, false)))
 	}
 	return longest

@@ -445,7 +445,7 @@ func TestProofs_Elements(t *testing.T) {
 				"require",
 				settings{"circuits": circuits, "browser": allProtocols},
 			)
-			w.session.MinimumAge = c.age
+			w.asks(c.age)
 			w.wallet.Elements["age_over_21"] = true
 			var proven []string
 			w.wallet.EditProof = func(z *wallettest.ZKResponse) {

@@ -88,7 +88,7 @@ func (o *openID) parameters(s method.Session, q pendingRequest, channel, client,
 	if o.settings.encrypted {
 		mode = "direct_post.jwt"
 	}
-	return append(o.asked(s, q, channel),
+	return append(o.asked(q, channel),
 		parameter{name: "response_mode", text: mode},
 		parameter{name: "client_id", text: client},
 		parameter{name: "response_uri", text: uri},
@@ -96,11 +96,11 @@ func (o *openID) parameters(s method.Session, q pendingRequest, channel, client,
 }
 
 // asked returns the parameters that every request has.
-func (o *openID) asked(s method.Session, q pendingRequest, channel string) []parameter {
+func (o *openID) asked(q pendingRequest, channel string) []parameter {
 	return []parameter{
 		{name: "response_type", text: "vp_token"},
 		{name: "nonce", text: encoded(q.nonce(channel))},
-		{name: "dcql_query", json: o.query(s.MinimumAge)},
+		{name: "dcql_query", json: o.query(q.age)},
 		{name: "client_metadata", json: o.metadata(q, channel)},
 	}
 }
@@ -245,7 +245,7 @@ func (o *openID) Request(ctx context.Context, s method.Session, state []byte, c 
 	if !o.settings.byReference || !c.Same && !o.settings.crossDevice {
 		return method.RequestObject{}, method.ErrStep
 	}
-	q, err := readPendingRequest(state)
+	q, err := o.readPendingRequest(state, s.MinimumAge)
 	if err != nil {
 		return method.RequestObject{}, err
 	}

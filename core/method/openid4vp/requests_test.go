@@ -258,9 +258,9 @@ func TestSettingChangedWhileWaiting(t *testing.T) {
 		change func(w *fixture)
 		want   []string
 	}{
-		"nothing": {func(*fixture) {}, allProtocols},
-		"the minimum age": {func(w *fixture) { w.session.MinimumAge = 21 },
-			[]string{unsignedProtocol}},
+		"nothing":              {func(*fixture) {}, allProtocols},
+		"a lower minimum age":  {func(w *fixture) { w.session.MinimumAge = 16 }, allProtocols},
+		"a higher minimum age": {func(w *fixture) { w.session.MinimumAge = 21 }, nil},
 		"the host": {func(w *fixture) { w.session.ReturnURL = "https://new.example/verify/return/wallet" },
 			[]string{unsignedProtocol}},
 	} {
@@ -273,6 +273,77 @@ func TestSettingChangedWhileWaiting(t *testing.T) {
 		if !slices.Equal(got, c.want) {
 			t.Errorf("contract 55: after a change of %s the page asks by %q, want %q", name, got, c.want)
 		}
+	}
+}
+
+// The minimum age changes between a wallet's request and its response. The request asks the same all the
+// time, and the response is judged by the elements that the request has asked for.
+func TestMinimumAgeChangedWhileWaiting(t *testing.T) {
+	for _, c := range []struct {
+		rule, profile string
+		asked, now    int
+		change        func(*wallettest.Presentation)
+		verdict       method.Verdict // method.Pending: the response is outdated
+		reason        method.Reason
+		proven        int
+	}{
+		{"raised", "mdl", 18, 21, nil, method.Pending, "", 0},
+		{"raised, with a date of birth", "pid", 18, 21, nil, method.Pending, "", 0},
+		{"lowered, and the higher age is proven", "eu-av", 21, 18, says("age_over_21", true),
+			method.Approved, "", 21},
+		{"lowered, and the higher age is not", "eu-av", 21, 18, says("age_over_21", false),
+			method.AttemptFailed, method.Other, 0},
+		{"lowered, and a lower age is not reached", "eu-av", 21, 18, says("age_over_18", false),
+			method.Rejected, "", 0},
+		{"lowered, and the date is between", "pid", 21, 18, says("birth_date", born("2007-01-01")),
+			method.Approved, "", 18},
+		{"lowered, and the date is below", "pid", 21, 18, says("birth_date", born("2009-01-01")),
+			method.Rejected, "", 0},
+	} {
+		t.Run("contract 34: "+c.rule, func(t *testing.T) {
+			w := newFixture(t, config(t, c.profile, settings{"browser": allProtocols}))
+			w.wallet.Elements["age_over_21"] = true
+			w.asks(c.asked)
+			change := c.change
+			if change == nil {
+				change = func(*wallettest.Presentation) {}
+			}
+			m, form := w.message(w.shows().Code, change), w.inBrowser(service, change)
+			before := w.shows()
+			w.session.MinimumAge = c.now
+			kept, err := w.send(m)
+			d, formErr := w.method.Act(t.Context(), w.session, method.Step{Form: form, State: w.state})
+			if c.verdict == method.Pending {
+				_, requestErr := w.get(false)
+				for what, err := range map[string]error{"response": err, "form": formErr} {
+					if !errors.Is(err, method.ErrOutdated) {
+						t.Errorf("a %s is %v, want ErrOutdated", what, err)
+					}
+				}
+				if !errors.Is(requestErr, method.ErrOutdated) || !w.shows().Outdated {
+					t.Errorf("the request is %v, and the page %+v", requestErr, w.shows())
+				}
+				return
+			}
+			if err != nil || formErr != nil {
+				t.Fatal(err, formErr)
+			}
+			if after := w.shows(); !reflect.DeepEqual(after, before) {
+				t.Errorf("the page is %+v, and was %+v", after, before)
+			}
+			w.wantDecision(w.act(nil, kept), c.verdict, c.reason, c.proven)
+			w.wantDecision(d, c.verdict, c.reason, c.proven)
+		})
+	}
+}
+
+// The profile changes while a wallet responds. Its document is no answer to the new request.
+func TestProfileChangedWhileWaiting(t *testing.T) {
+	w := newFixture(t, config(t, "mdl", nil))
+	m := w.message(w.shows().Code)
+	w.method = newFixture(t, config(t, "pid", nil)).method
+	if _, err := w.send(m); !errors.Is(err, method.ErrOutdated) || !w.shows().Outdated {
+		t.Errorf("contract 34: a response to the former request is %v, want ErrOutdated", err)
 	}
 }
 
@@ -485,7 +556,8 @@ func TestState_OtherRelease(t *testing.T) {
 	for name, state := range map[string][]byte{
 		"version 1":       append([]byte{1}, good[1:]...),
 		"version 2":       append([]byte{2}, good[1:]...),
-		"version 4":       append([]byte{4}, good[1:]...),
+		"version 3":       append([]byte{3}, good[1:]...),
+		"version 5":       append([]byte{5}, good[1:]...),
 		"of another size": append(bytes.Clone(good), 0),
 	} {
 		w.state = state

@@ -41,7 +41,7 @@ func (o *openID) Receive(ctx context.Context, s method.Session, state []byte, c 
 	if !c.Same && !o.settings.crossDevice {
 		return nil, rejected(acrossDevices)
 	}
-	q, err := readPendingRequest(state)
+	q, err := o.readPendingRequest(state, s.MinimumAge)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func (o *openID) Receive(ctx context.Context, s method.Session, state []byte, c 
 		thumbprint = mdoc.Thumbprint(key.PublicKey())
 	}
 	nonce := encoded(q.nonce(channel))
-	kept, err := o.verify(ctx, document, s.MinimumAge,
+	kept, err := o.verify(ctx, document, s.MinimumAge, q.age,
 		signed{mdoc.OpenID4VPTranscript(client, nonce, thumbprint, c.Address), client, nonce})
 	if err != nil {
 		return nil, err
@@ -221,8 +221,9 @@ type signed struct {
 // verify returns the kept form of a document. The error is a *method.Rejection, or the host's, which could
 // not check a signature, or a *host.FetchError for a list that is not available, or the store's: then
 // nothing is known. A fault of a document that this session's wallet has sent is no error: it is kept.
+// asked is the age of the request, which is at least the minimum age.
 func (o *openID) verify(
-	ctx context.Context, document presentation, age int, by signed,
+	ctx context.Context, document presentation, minimumAge, asked int, by signed,
 ) (text string, err error) {
 	p, now := o.settings.profile, o.host.Now()
 	anchors, err := o.anchors(ctx)
@@ -233,10 +234,10 @@ func (o *openID) verify(
 	if err != nil {
 		return "", err
 	}
-	ask := mdoc.Ask{DocType: p.doctype, Namespace: p.namespace, Elements: p.names(age), EKU: p.signers,
+	ask := mdoc.Ask{DocType: p.doctype, Namespace: p.namespace, Elements: p.names(asked), EKU: p.signers,
 		Anchors: anchors, Keys: o.settings.keys, Transcript: by.transcript, Now: now,
 		Verify: o.host.Verify, Issued: &o.issued}
-	elements := p.elements(document.format, age)
+	elements := p.elements(document.format, asked)
 	types := o.settings.types
 	if p.sdJWT.prefix != "" {
 		types = []string{p.sdJWT.prefix}
@@ -259,7 +260,7 @@ func (o *openID) verify(
 	case err != nil:
 		return "", err
 	}
-	k := judge(elements, values, age, now)
+	k := judge(elements, values, minimumAge, now)
 	k.anchor = trustOf(proof, circuit)
 	if revoked != "" {
 		k.result, k.age = revoked, 0

@@ -57,8 +57,8 @@ func TestVerdicts_SDJWT(t *testing.T) {
 		{"nothing is proven by nothing", 18, map[string]any{}, failed, method.Unconfirmed, 0},
 	} {
 		w := newFixture(t, config(t, "pid", settings{"browser": allProtocols}))
-		w.wallet.Format, w.session.MinimumAge = sdJWT, c.age
-		w.begin() // which signs the requests for this age
+		w.wallet.Format = sdJWT
+		w.asks(c.age)
 		kept, err := w.send(w.message(w.shows().Code, claims(c.claims)))
 		if err != nil {
 			t.Fatalf("contract 39: %s: %v", c.rule, err)

@@ -81,8 +81,7 @@ func TestSwiyu_Request(t *testing.T) {
 	}
 	for age, want := range map[int]string{16: "age_over_16", 18: "age_over_18", 65: "age_over_65",
 		15: "birth_date", 21: "birth_date"} {
-		w.session.MinimumAge = age
-		w.begin()
+		w.asks(age)
 		r, err := w.wallet.Open(t.Context(), w.shows().Code)
 		if err != nil || len(r.Claims) != 1 || strings.Join(r.Claims[0], ".") != want {
 			t.Errorf("contract 39: at %d it asks for %q, want %s: %v", age, r.Claims, want, err)
@@ -111,7 +110,7 @@ func TestSwiyu_Verdicts(t *testing.T) {
 		{"an age instead of the date", 21, map[string]any{"age_over_65": "true"}, failed, 0},
 	} {
 		w := newSwissFixture(t, nil)
-		w.session.MinimumAge = c.age
+		w.asks(c.age)
 		kept, err := w.send(w.message(w.shows().Code, claims(c.claims)))
 		if err != nil {
 			t.Fatalf("contract 39: %s: %v", c.rule, err)

@@ -257,18 +257,33 @@ var (
 // answered sends a response of a wallet on another device. The browser does not collect it.
 func (b *begun) answered() {
 	b.t.Helper()
+	if reply := b.answers(b.shows()); reply.Status != http.StatusOK {
+		b.t.Fatalf("the wallet: %d %s", reply.Status, reply.Body)
+	}
+}
+
+// shows begins the step, and returns the code for a wallet on another device.
+func (b *begun) shows() string {
+	b.t.Helper()
 	b.sends(`data-outcome="begin"`)
 	b.wait = b.at.String()
 	code := qrCode.FindStringSubmatch(b.page)
 	if code == nil {
 		b.t.Fatalf("no page that waits for a wallet: %s", b.page)
 	}
+	return html.UnescapeString(code[1])
+}
+
+// answers returns the service's reply to a wallet that answers the request of a code.
+func (b *begun) answers(code string) wallettest.Reply {
+	b.t.Helper()
 	wallet := wallettest.New(b.s.issuer)
 	wallet.Client, wallet.Prove = b.s.client(), b.s.prove
-	if reply, err := wallet.Answer(context.Background(), html.UnescapeString(code[1])); err != nil ||
-		reply.Status != http.StatusOK {
-		b.t.Fatalf("the wallet: %v, %d %s", err, reply.Status, reply.Body)
+	reply, err := wallet.Answer(context.Background(), code)
+	if err != nil {
+		b.t.Fatalf("the wallet: %v", err)
 	}
+	return reply
 }
 
 // collects lets the browser collect the response.
@@ -357,6 +372,29 @@ func TestTrust_Changes(t *testing.T) {
 				at = s.begins(s.second)
 				at.usesPasskey()
 				at.want("contract 38: a passkey of a publisher that is archived", "PENDING")
+			})
+			t.Run("contract 34: another age between a wallet's request and its response", func(t *testing.T) {
+				s := newTrust(t, engine)
+				s.serve(s.walletOf("issuer.pem", "other.pem"))
+				b := s.begins(s.first)
+				for range 4 { // more than the attempts of a session
+					s.asks(s.first, 18)
+					code := b.shows()
+					s.asks(s.first, 21)
+					if reply := b.answers(code); reply.Status != http.StatusGone {
+						t.Errorf("a response to the request for 18: %d %s", reply.Status, reply.Body)
+					}
+					b.collects()
+					b.want("contract 34: raised", "PENDING")
+				}
+				s.asks(s.first, 16)
+				code := b.shows()
+				s.asks(s.first, 13)
+				if reply := b.answers(code); reply.Status != http.StatusOK {
+					t.Errorf("a response to the request for 16: %d %s", reply.Status, reply.Body)
+				}
+				b.collects()
+				b.want("contract 34: lowered", "COMPLETED")
 			})
 			t.Run("contract 34: a removed anchor and a restart", func(t *testing.T) {
 				s := newTrust(t, engine)
