@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/afero"
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/agent"
 
@@ -171,6 +172,8 @@ func TestMethodsOfAConfiguration(t *testing.T) {
 			"methods.bank.oidc.isuer: there is no such setting; these are: "},
 		{in(aBank, `issuer = "https://bank.example"`, `issuer = "http://bank.example"`),
 			"methods.bank.oidc.issuer: The URL must use https."},
+		{in(aBank, `issuer = "https://bank.example"`, `issuer = "bank.example"`),
+			"methods.bank.oidc.issuer: The URL must be absolute, such as https://id.example.com."},
 		{in(aBank, `issuer = "https://bank.example"`, ``),
 			"methods.bank.oidc.issuer: it must be the https address of the provider"},
 		{in(aBank, `issuer = "https://bank.example"`, `preset = "bankid"`),
@@ -251,6 +254,27 @@ func TestMethodsOfAConfiguration_Wallet(t *testing.T) {
 			"methods.wallet.openid4vp.reader_key_file: it is not the key of the first certificate in reader"},
 	} {
 		wantOneProblem(t, methodFilesFor(t, c.methods, `method = "bank"`), c.says)
+	}
+}
+
+// TestMethodsOfAConfiguration_DER: a file of certificates may be in DER, as authorities publish them.
+func TestMethodsOfAConfiguration_DER(t *testing.T) {
+	t.Parallel()
+	methods := strings.NewReplacer(`"/anchor.pem"`, `"/anchor.der"`, `"/certificate.pem"`,
+		`"/certificate.der"`).Replace(aWallet)
+	p := methodFilesFor(t, methods+aBank, `method = "bank"`)
+	for _, name := range []string{"/anchor", "/certificate"} {
+		text, err := afero.ReadFile(p.FS, name+".pem")
+		if err == nil {
+			block, _ := pem.Decode(text)
+			err = afero.WriteFile(p.FS, name+".der", block.Bytes, 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if code, said := runFor(t, p, []string{"serve", "--config", "/verge.toml", "--check"}); code != exitOK {
+		t.Errorf("certificates in DER: %d %s", code, said)
 	}
 }
 

@@ -2,7 +2,9 @@ package config
 
 import (
 	"context"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"maps"
 	"slices"
@@ -363,7 +365,7 @@ func (t *methodTable) file(sys *System, table map[string]any, about, name string
 		if err != nil {
 			t.ps.add("%s.%s: %v", about, setting, err)
 		}
-		return string(b), err == nil
+		return inPEM(b), err == nil
 	}
 	if path := taken[string](t, table, name+"_file", "a text in quotes"); path != "" {
 		if _, both := table[name]; both {
@@ -387,6 +389,19 @@ func (t *methodTable) file(sys *System, table map[string]any, about, name string
 		}
 	}
 	table[name] = texts
+}
+
+// inPEM returns the text of a public file. Certificates in DER, which no JSON text can contain, become PEM.
+func inPEM(file []byte) string {
+	certificates, err := x509.ParseCertificates(file)
+	if err != nil || len(certificates) == 0 {
+		return string(file)
+	}
+	var text []byte
+	for _, c := range certificates {
+		text = append(text, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})...)
+	}
+	return string(text)
 }
 
 // ReadSecret reads a secret from the file or the environment variable of the configuration. Without either,
