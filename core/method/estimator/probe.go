@@ -36,6 +36,8 @@ func Probe(ctx context.Context, c method.Config, h method.Host, _ string) (r met
 	case status == 401 || status == 403:
 		r.Bad("the estimator returns %d: it does not accept %s; check the file, the account at the "+
 			"estimator and this machine's clock", status, credential)
+	case status == 402:
+		r.Bad("the estimator returns 402: it asks for a payment; check the account at the estimator")
 	case status == 404 || status == 405 || status == 410 || status >= 300 && status < 400:
 		r.Bad("the estimator returns %d: this address does not accept pictures; correct url", status)
 	case status == 429:

@@ -37,6 +37,8 @@ func TestProbe(t *testing.T) {
 		{"plain: it fails", "plain", func(w *fixture) { w.answer(500, ``) }, "check its log", false},
 		{"plain: too many requests", "plain",
 			func(w *fixture) { w.answer(429, ``) }, "raise the limit", false},
+		{"plain: an account that is not paid", "plain",
+			func(w *fixture) { w.answer(402, ``) }, "asks for a payment", false},
 		{"plain: a redirect", "plain", func(w *fixture) { w.answer(302, ``) }, "correct url", false},
 	} {
 		t.Run(c.rule, func(t *testing.T) {

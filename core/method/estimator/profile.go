@@ -76,6 +76,9 @@ func (p profile) statusError(status int) error {
 		return &method.SettingError{Reason: rejection.Reason, Setting: p.credential,
 			Err: fmt.Errorf("the estimator responded with status %d: it does not accept our token or "+
 				"signature; check the token, the key and the clock", status)}
+	case 402:
+		return fmt.Errorf("the estimator responded with status %d: it asks for a payment: %w", status,
+			rejection)
 	case 429:
 		return fmt.Errorf("the estimator responded with status %d: it receives more requests than it "+
 			"allows: %w", status, rejection)

@@ -145,12 +145,11 @@ func text(o strictjson.Object, name string, wrong *problem.List) string {
 	return value
 }
 
-// rejectSecrets reports secrets that the profile does not use. It names none of them.
+// rejectSecrets reports secrets that the profile does not use.
 func rejectSecrets(c method.Config, known string, wrong *problem.List) {
-	for name := range c.Secrets {
+	for _, name := range slices.Sorted(maps.Keys(c.Secrets)) {
 		if name != known {
-			wrong.Add("settings", "there is a secret that this profile does not use; leave it out")
-			return
+			wrong.Add(name+"_file", "this profile does not use it; leave it out")
 		}
 	}
 }
