@@ -6,6 +6,8 @@ package weburl
 func CheckEndpoint(s string, dev bool) (problem string) {
 	base, problem := readURL(s)
 	switch {
+	case problem == callbackRelative:
+		return endpointRelative
 	case problem != "" || base.scheme == "https" || dev && base.scheme == "http" && base.loopback():
 		return problem
 	case dev:
@@ -13,6 +15,9 @@ func CheckEndpoint(s string, dev bool) (problem string) {
 	}
 	return callbackScheme
 }
+
+// endpointRelative is the text for an address without a scheme. No publisher sets such an address.
+const endpointRelative = "The URL must be absolute, such as https://id.example.com."
 
 // IsEndpoint reports whether CheckEndpoint finds no fault.
 func IsEndpoint(s string, dev bool) bool { return CheckEndpoint(s, dev) == "" }
