@@ -43,6 +43,9 @@ func (c *client) discover(ctx context.Context) (metadata, error) {
 	return meta, err
 }
 
+// errNoIssuer means that the document at the issuer's address is probably another one.
+var errNoIssuer = fmt.Errorf("oidc: the discovery document has no member issuer: %w", rejected(otherIssuer))
+
 // readMetadata reads only the fields that a relying party needs. A document of another issuer is rejected:
 // otherwise its server would become the issuer.
 func (c *client) readMetadata(o strictjson.Object) (metadata, error) {
@@ -60,7 +63,11 @@ func (c *client) readMetadata(o strictjson.Object) (metadata, error) {
 		encryptsIDToken:  texts(o.Value("id_token_encryption_alg_values_supported")),
 		encryptsUserinfo: texts(o.Value("userinfo_encryption_alg_values_supported")),
 	}
-	if named, _ := o.Value("issuer").Text(); named != c.issuer {
+	named, ok := o.Value("issuer").Text()
+	switch {
+	case !ok:
+		return metadata{}, errNoIssuer
+	case named != c.issuer:
 		return metadata{}, fmt.Errorf("oidc: the discovery document: %w", rejected(otherIssuer))
 	}
 	// These would count as absent. Lists for the operator's check may.
@@ -130,11 +137,22 @@ func (c *client) document(ctx context.Context, what, address string) (strictjson
 		return strictjson.Object{}, err
 	}
 	if response.Status != 200 {
-		return strictjson.Object{}, fmt.Errorf("oidc: the %s: status %d: %w", what, response.Status,
-			rejected(badStatus))
+		return strictjson.Object{}, &statusError{what, response.Status}
 	}
 	return readJSON(what, response.Body)
 }
+
+// statusError is a response of the provider with another status than 200.
+type statusError struct {
+	what   string
+	status int
+}
+
+func (e *statusError) Error() string {
+	return fmt.Sprintf("oidc: the %s: status %d: %v", e.what, e.status, e.Unwrap())
+}
+
+func (e *statusError) Unwrap() error { return rejected(badStatus) }
 
 // ask fetches, and rejects a response that is too large.
 func (c *client) ask(ctx context.Context, what string, req host.FetchRequest) (host.FetchResponse, error) {

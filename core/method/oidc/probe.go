@@ -100,7 +100,25 @@ func (c *client) explained(err error) error {
 		return err
 	}
 	where := strings.TrimSuffix(c.issuer, "/") + wellKnown
-	switch rejection.Reason {
+	var failed *statusError
+	if errors.As(err, &failed) {
+		switch status := failed.status; {
+		case status == 401 || status == 403:
+			return fmt.Errorf("%w; ask the provider, or the operator of the firewall in front of it, to "+
+				"allow requests from this machine to %s", err, where)
+		case status == 429 || status >= 500:
+			return fmt.Errorf("%w; the provider cannot serve %s now: try again later, and tell the provider "+
+				"if it persists", err, where)
+		case status >= 300 && status < 400:
+			return fmt.Errorf("%w; redirects are not followed: open %s, and set issuer as its member issuer "+
+				"spells it", err, where)
+		}
+	}
+	reason := rejection.Reason
+	if errors.Is(err, errNoIssuer) {
+		reason = badJSON
+	}
+	switch reason {
 	case otherIssuer:
 		return fmt.Errorf("%w; set issuer exactly as the member issuer of %s spells it; if that has a "+
 			"placeholder, such as {tenantid} of Microsoft Entra, use the address of one tenant", err, where)

@@ -301,6 +301,11 @@ func TestProbeFails(t *testing.T) {
 		"a placeholder": {oidctest.Fault{Body: `{"issuer":"https://id.example/{tenantid}/v2.0"}`},
 			"of one tenant"},
 		"no such page": {oidctest.Fault{Status: 404}, "correct issuer"},
+		"a firewall":   {oidctest.Fault{Status: 403, Type: "text/html", Body: "<p>"}, "firewall"},
+		"its limit":    {oidctest.Fault{Status: 429}, "try again later"},
+		"its fault":    {oidctest.Fault{Status: 503}, "try again later"},
+		"a redirect":   {oidctest.Fault{Status: 302}, "redirects are not followed"},
+		"no issuer":    {oidctest.Fault{Body: `{}`}, "correct issuer"},
 		"no JSON":      {oidctest.Fault{Type: "text/html", Body: "<p>"}, "correct issuer"},
 	} {
 		w.provider.Fault(oidctest.DiscoveryPath, wrong.fault)
