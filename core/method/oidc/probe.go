@@ -280,8 +280,7 @@ func (c *client) probePush(ctx context.Context, r *method.Report, meta metadata,
 		r.Good("the provider accepted a pushed request: it knows the client and the return address %s",
 			returnURL)
 	case errors.As(err, &rejection) && rejection.Reason == tokenErrors["invalid_client"]:
-		r.Bad("the provider does not accept the client: check client_id, and the secret or key for %s%s",
-			c.auth, advice)
+		r.Bad("the provider does not accept the client: check %s%s", c.credentials(), advice)
 	case errors.As(err, &rejection) && rejection.Reason == tokenErrors["invalid_scope"]:
 		r.Bad("the provider does not allow this client the scope %q", request.Get("scope"))
 	case errors.As(err, &rejection) && (rejection.Reason == tokenErrors["invalid_request"] ||
@@ -292,6 +291,14 @@ func (c *client) probePush(ctx context.Context, r *method.Report, meta metadata,
 	default:
 		r.Bad("a pushed request failed: %v%s", err, advice)
 	}
+}
+
+// credentials names the settings by which the provider knows the client. Client assertions have times.
+func (c *client) credentials() string {
+	if c.auth == authKey {
+		return "client_id, the key, key_id and key_audience for " + c.auth + ", and this machine's clock"
+	}
+	return "client_id, and the secret for " + c.auth
 }
 
 // probeClient exchanges a code that does not exist. A provider that reports this has accepted the client.
@@ -306,9 +313,7 @@ func (c *client) probeClient(ctx context.Context, r *method.Report, meta metadat
 		r.Good("the token endpoint accepts the client by %s", c.auth)
 	case errors.As(err, &rejection) && (rejection.Reason == tokenErrors["invalid_client"] ||
 		rejection.Reason == tokenErrors["unauthorized_client"]):
-		r.Bad("the token endpoint does not accept the client: check client_id, and the "+
-			"secret or key for %s",
-			c.auth)
+		r.Bad("the token endpoint does not accept the client: check %s", c.credentials())
 	default:
 		r.Bad("the token endpoint returned an unexpected response to a code that does not exist: %v", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/method/oidc"
@@ -25,6 +26,9 @@ func announcing(name string, values ...string) func(w *walk) {
 
 // TestProbe: the output of verge method check for a provider.
 func TestProbe(t *testing.T) {
+	wrongClock := func(w *walk) {
+		w.host.Now = func() time.Time { return w.now.Add(-5 * time.Hour) }
+	}
 	const elsewhere = "http://localhost:8080/verify/return/other"
 	for _, c := range []struct {
 		rule      string
@@ -64,6 +68,10 @@ func TestProbe(t *testing.T) {
 		{"an algorithm of client assertions that is not offered", byKey(nil), nil, returnURL,
 			announcing("token_endpoint_auth_signing_alg_values_supported", "RS256", "PS256"),
 			"", "client assertions by ES256; it offers RS256, PS256: set key_alg"},
+		{"a clock that is wrong", byKey(nil), nil, returnURL, wrongClock, "",
+			"check client_id, the key, key_id and key_audience for private_key_jwt, and this machine's"},
+		{"pushed requests: a clock that is wrong", oidctest.Config{Pushed: true, Clients: byKey(nil).Clients},
+			nil, returnURL, wrongClock, "", "and this machine's clock"},
 		{"an algorithm of client assertions that is offered", byKey(nil), nil, returnURL,
 			announcing("token_endpoint_auth_signing_alg_values_supported", "RS256", "ES256"),
 			"offers private_key_jwt", ""},
