@@ -213,7 +213,7 @@ func (o *openID) fromBrowser(
 	if err != nil {
 		return method.Decision{}, err
 	}
-	return o.decide(s, kept)
+	return o.decide(q.age, kept)
 }
 
 // readISO decrypts a response by org-iso-mdoc and verifies its content. It returns the kept form.

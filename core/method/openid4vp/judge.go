@@ -101,9 +101,9 @@ func (o *openID) asksFor(age int) (names []string) {
 	return names
 }
 
-// decide returns the decision about a stored response. The error is a *method.Rejection for a wallet that
-// cannot answer: nothing is decided, and the user may try again.
-func (o *openID) decide(s method.Session, text string) (method.Decision, error) {
+// decide returns the decision about a stored response. asked is the age of the request, for logs. The error
+// is a *method.Rejection for a wallet that cannot answer: nothing is decided, and the user may try again.
+func (o *openID) decide(asked int, text string) (method.Decision, error) {
 	if name, ok := strings.CutPrefix(text, errorKept); ok {
 		return method.Decision{}, rejected("wallet_error_" + name)
 	}
@@ -116,7 +116,7 @@ func (o *openID) decide(s method.Session, text string) (method.Decision, error) 
 	d := method.Decision{Trust: anchor}
 	failed := func(reason method.Reason) {
 		d.Verdict, d.Reason = method.AttemptFailed, reason
-		d.Setting, d.Detail = profileName, strings.Join(o.asksFor(s.MinimumAge), ",")
+		d.Setting, d.Detail = profileName, strings.Join(o.asksFor(asked), ",")
 	}
 	switch result {
 	case approvedKept:

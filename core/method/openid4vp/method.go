@@ -199,7 +199,11 @@ func (o *openID) Act(ctx context.Context, s method.Session, step method.Step) (m
 		if !step.Back && !o.settings.crossDevice { // it was kept before the setting changed
 			return method.Decision{}, method.ErrOutdated
 		}
-		return o.decide(s, string(step.Response))
+		asked := s.MinimumAge
+		if q, err := o.readPendingRequest(step.State, 0); err == nil {
+			asked = q.age
+		}
+		return o.decide(asked, string(step.Response))
 	}
 	if step.Form.Has(method.CredentialField) {
 		if len(step.State) == 0 { // the page has no such form before a pending request is drawn

@@ -331,8 +331,12 @@ func TestMinimumAgeChangedWhileWaiting(t *testing.T) {
 			if after := w.shows(); !reflect.DeepEqual(after, before) {
 				t.Errorf("the page is %+v, and was %+v", after, before)
 			}
-			w.wantDecision(w.act(nil, kept), c.verdict, c.reason, c.proven)
-			w.wantDecision(d, c.verdict, c.reason, c.proven)
+			for _, d := range []method.Decision{w.act(nil, kept), d} {
+				w.wantDecision(d, c.verdict, c.reason, c.proven)
+				if d.Verdict == method.AttemptFailed && !strings.Contains(d.Detail, "age_over_21") {
+					t.Errorf("the log names %s, which the wallet was not asked for", d.Detail)
+				}
+			}
 		})
 	}
 }
