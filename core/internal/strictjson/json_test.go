@@ -69,7 +69,7 @@ func TestReadRejects(t *testing.T) {
 		{"newline in a string", "{\"a\":\"\n\"}", "control character in a string", 6},
 		{"newline in a long string", "{\"a\":\"0123456789abcdef0123\n\"}", "control character in a string",
 			26},
-		{"long string without end", `{"a":"0123456789abcdef`, "string without a closing quote", 22},
+		{"long string that is not closed", `{"a":"0123456789abcdef`, "string without a closing quote", 22},
 		{"NUL in a string", "{\"a\":\"\x00\"}", "control character in a string", 6},
 		{"string without a closing quote", `{"a":"b`, "string without a closing quote", 7},
 		{"name without end", `{"a`, "string without a closing quote", 3},

@@ -293,7 +293,7 @@ func (c *client) probePush(ctx context.Context, r *method.Report, meta metadata,
 	}
 }
 
-// credentials names the settings by which the provider knows the client. Client assertions have times.
+// credentials names the settings that authenticate the client. Client assertions have times.
 func (c *client) credentials() string {
 	if c.auth == authKey {
 		return "client_id, the key, key_id and key_audience for " + c.auth + ", and this machine's clock"

@@ -341,7 +341,7 @@ func TestMinimumAgeChangedWhileWaiting(t *testing.T) {
 	}
 }
 
-// The profile changes while a wallet responds. Its document is no answer to the new request.
+// The profile changes while a wallet responds. Its document does not count for the new request.
 func TestProfileChangedWhileWaiting(t *testing.T) {
 	w := newFixture(t, config(t, "mdl", nil))
 	m := w.message(w.shows().Code)

@@ -373,29 +373,8 @@ func TestTrust_Changes(t *testing.T) {
 				at.usesPasskey()
 				at.want("contract 38: a passkey of a publisher that is archived", "PENDING")
 			})
-			t.Run("contract 34: another age between a wallet's request and its response", func(t *testing.T) {
-				s := newTrust(t, engine)
-				s.serve(s.walletOf("issuer.pem", "other.pem"))
-				b := s.begins(s.first)
-				for range 4 { // more than the attempts of a session
-					s.asks(s.first, 18)
-					code := b.shows()
-					s.asks(s.first, 21)
-					if reply := b.answers(code); reply.Status != http.StatusGone {
-						t.Errorf("a response to the request for 18: %d %s", reply.Status, reply.Body)
-					}
-					b.collects()
-					b.want("contract 34: raised", "PENDING")
-				}
-				s.asks(s.first, 16)
-				code := b.shows()
-				s.asks(s.first, 13)
-				if reply := b.answers(code); reply.Status != http.StatusOK {
-					t.Errorf("a response to the request for 16: %d %s", reply.Status, reply.Body)
-				}
-				b.collects()
-				b.want("contract 34: lowered", "COMPLETED")
-			})
+			t.Run("contract 34: another age between a wallet's request and its response",
+				func(t *testing.T) { ageChanges(t, engine) })
 			t.Run("contract 34: a removed anchor and a restart", func(t *testing.T) {
 				s := newTrust(t, engine)
 				s.serve(s.walletOf("issuer.pem", "other.pem"))
@@ -432,6 +411,31 @@ func TestTrust_Changes(t *testing.T) {
 			})
 		})
 	}
+}
+
+// ageChanges changes the age of an integration between a wallet's request and its response.
+func ageChanges(t *testing.T, engine string) {
+	s := newTrust(t, engine)
+	s.serve(s.walletOf("issuer.pem", "other.pem"))
+	b := s.begins(s.first)
+	for range 4 { // more than the attempts of a session
+		s.asks(s.first, 18)
+		code := b.shows()
+		s.asks(s.first, 21)
+		if reply := b.answers(code); reply.Status != http.StatusGone {
+			t.Errorf("a response to the request for 18: %d %s", reply.Status, reply.Body)
+		}
+		b.collects()
+		b.want("contract 34: raised", "PENDING")
+	}
+	s.asks(s.first, 16)
+	code := b.shows()
+	s.asks(s.first, 13)
+	if reply := b.answers(code); reply.Status != http.StatusOK {
+		t.Errorf("a response to the request for 16: %d %s", reply.Status, reply.Body)
+	}
+	b.collects()
+	b.want("contract 34: lowered", "COMPLETED")
 }
 
 // issuerLeavesList removes the issuer of a kept answer and of a passkey from a trusted list.

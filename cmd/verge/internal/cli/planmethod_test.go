@@ -226,8 +226,7 @@ func TestMethodsOfAConfiguration(t *testing.T) {
 		{in(aWallet, `"/certificate.pem"`, `"/none.pem"`), "methods.wallet.openid4vp.certificate_file: open /none.pem"},
 		{in(aWallet, `"/certificate.pem"`, `"/notes"`),
 			"methods.wallet.openid4vp.certificate_file: there is no PEM in it"},
-		{in(aWallet, `certificate_file = "/certificate.pem"`, ``),
-			"methods.wallet.openid4vp.certificate_file: it is missing"},
+		{in(aWallet, `certificate_file = "/certificate.pem"`, ""), "openid4vp.certificate_file: it is missing"},
 		{in(aWallet, `private_key_file = "/ec.pem"`, ``), "methods.wallet.openid4vp.private_key_file: it is missing"},
 	} {
 		t.Run(c.says, func(t *testing.T) {

@@ -103,7 +103,8 @@ func TestCheck_StoreNotReadable(t *testing.T) {
 		code     int
 		says     string
 	}{
-		{"a directory", "bolt:" + dir, exitUsage, dir + ": not a regular file; name a file"},
+		{"a directory", "bolt:" + dir, exitUsage,
+			dir + ": not a regular file, but a directory or a device; name a file"},
 		{"a file of another kind", "bolt:" + notes, exitUsage, notes + ": neither of its two meta pages"},
 		{"a server that does not respond", "redis://127.0.0.1:1", exitOK,
 			"warning: the store was not read, so nothing was compared with it: store: redis: "},
