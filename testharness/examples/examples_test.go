@@ -363,7 +363,7 @@ func checkClient(t *testing.T, ctx context.Context, h *testharness.Harness) {
 			return [redirect_url.startsWith(baseUrl), refused, error.message].join(' ');
 		}
 	})()`, h.BaseURL, h.Publisher.L1.ID, h.Publisher.L1.PublicKey), chromedp.EvalAwaitPromise))
-	want := "true VergeError secretKey: a page must not have a secret key; use publicKey"
+	want := "true VergeError use publicKey in a page, not secretKey"
 	if err != nil || said != want {
 		t.Errorf("spec, Authentication: %v %q, want %q", err, said, want)
 	}

@@ -411,7 +411,7 @@ func TestSDK_Node(t *testing.T) {
 		t.Fatal(err)
 	}
 	if info.Size() > 3<<10 {
-		t.Errorf("issue 31: the button has %d bytes, more than 3 KiB", info.Size())
+		t.Errorf("the button has %d bytes, more than 3 KiB", info.Size())
 	}
 }
 
@@ -522,7 +522,7 @@ func (s schema) collect(all map[string]schema, null *bool, values map[string]boo
 	}
 }
 
-// issue 31: the client of each language has at most 400 lines. The button has its own limit, in bytes.
+// TestSDK_IsSmall: the client of each language has at most 400 lines. The button has its own limit, in bytes.
 func TestSDK_IsSmall(t *testing.T) {
 	for _, path := range []string{"node/src/index.ts", "python/verge_id/__init__.py"} {
 		text, err := os.ReadFile(filepath.Join("../../edge/sdk", path))

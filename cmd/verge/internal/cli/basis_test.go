@@ -373,8 +373,10 @@ func TestTrust_Changes(t *testing.T) {
 				at.usesPasskey()
 				at.want("contract 38: a passkey of a publisher that is archived", "PENDING")
 			})
-			t.Run("contract 34: another age between a wallet's request and its response",
-				func(t *testing.T) { ageChanges(t, engine) })
+			if engine == "" { // several guests have their own caches (contract 12)
+				t.Run("contract 34: another age between a wallet's request and its response",
+					func(t *testing.T) { ageChanges(t, engine) })
+			}
 			t.Run("contract 34: a removed anchor and a restart", func(t *testing.T) {
 				s := newTrust(t, engine)
 				s.serve(s.walletOf("issuer.pem", "other.pem"))

@@ -169,7 +169,7 @@ export class Verge {
     if (!safe) throw new VergeError(`baseUrl is neither https://… nor http:// with a loopback host: ${baseUrl}`);
     [this.#secretKey, this.#publicKey] = [keyOf(secretKey), keyOf(publicKey)];
     if (!this.#secretKey === !this.#publicKey) throw new VergeError('give either secretKey or publicKey');
-    if (this.#secretKey && 'document' in globalThis) throw new VergeError('a page must not have a secretKey');
+    if (this.#secretKey && 'document' in globalThis) throw new VergeError('use publicKey in a page, not secretKey');
     this.#base = baseUrl.replace(/\/+$/, '');
     [this.#timeout, this.#retries, this.#maxWait] = [timeout, retries, maxWait];
     // Workers and browsers reject a fetch that is called as a method of another object.
