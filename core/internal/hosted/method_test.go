@@ -241,8 +241,9 @@ func TestReturn_Browsers(t *testing.T) {
 		}, "", 403},
 		{"a cookie whose request is another's", func(b *browser) {
 			for name, value := range maps.Clone(b.cookies) {
-				b.cookies["__Host-verge-"+handleOf("3")] = value
+				other := strings.Replace(name, handleOf("1"), handleOf("3"), 1)
 				delete(b.cookies, name)
+				b.cookies[other], b.ends[other] = value, b.ends[name]
 			}
 		}, "/verify/return/bank?code=c&state=" + handleOf("3"), 403},
 		{"a cookie with another session's flow token", func(b *browser) {
