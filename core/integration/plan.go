@@ -22,7 +22,7 @@ const (
 // Actions of a Difference.
 const (
 	actionCreate  = "create"
-	actionChange  = "change" // also of an archived record that the site contains again
+	actionChange  = "change" // including an archived record that the site contains again
 	actionArchive = "archive"
 )
 

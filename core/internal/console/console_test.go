@@ -522,7 +522,8 @@ func TestForms_RejectedKeepsInput(t *testing.T) {
 		!strings.Contains(page, `value="old"`) ||
 		!strings.Contains(page,
 			`aria-invalid="true"`) || !strings.Contains(page, "The challenge age must be a whole number") ||
-		!strings.Contains(page, `role="alert" tabindex="-1" autofocus`) || !strings.Contains(page, "<title>Error – Shop") {
+		!strings.Contains(page, `role="alert" tabindex="-1" autofocus`) ||
+		!strings.Contains(page, "<title>Error – Shop") {
 		t.Errorf("%d:\n%s", resp.Status, page)
 	}
 	for _, c := range []struct {

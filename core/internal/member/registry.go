@@ -61,8 +61,8 @@ var (
 	ErrNoPasskeys = errors.New("member: there are no passkeys at an address without a name")
 )
 
-// AuditOf returns the audit entry of a change, for the commit of the change. A nil
-// AuditOf adds none. It may be called more than once for one successful commit.
+// AuditOf returns the audit entry of a change, for the commit of the change. A nil AuditOf adds none. It may
+// be called more than once for one successful commit.
 type AuditOf[T any] func(made T) ([]kv.Put, error)
 
 func (a AuditOf[T]) puts(made T) ([]kv.Put, error) {

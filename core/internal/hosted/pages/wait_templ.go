@@ -8,7 +8,7 @@ package pages
 import templ "github.com/verge-id/verge/core/internal/templrt"
 import templruntime "github.com/verge-id/verge/core/internal/templrt"
 
-// waysOf is how the response can come: from an app on this device, or from another device that reads the code.
+// waysOf lists the sources of the response: an app on this device, or another device that reads the code.
 // The style sheet puts the app first on a phone, and the code elsewhere.
 //
 //go:noinline
