@@ -98,7 +98,7 @@ func New(config Config, h host.Host) (*Service, error) {
 		Directory: s.directory, Lifecycle: s.lifecycle, Results: results, Limits: cfg.Limits,
 		Methods: methods, Outbox: s.outbox}
 	s.documents = api.NewDocuments(api.Settings{BaseURL: cfg.BaseURL, Limits: cfg.Limits,
-		Schedule: cfg.Schedule, AnswerTime: outbox.AnswerTime(cfg.AttemptTime),
+		Schedule: cfg.Schedule, ResponseTime: outbox.ResponseTime(cfg.AttemptTime),
 		OutcomeLife: cfg.OutcomeLife, Console: cfg.Console == ConsolePublic})
 	s.openID = &openid.Provider{Host: h, BaseURL: cfg.BaseURL, API: s.api, Directory: s.directory,
 		Results: results, Keys: cfg.providerKeys}
@@ -212,7 +212,7 @@ func (s *Service) Apply(ctx context.Context, site []byte) error {
 	return s.directory.Apply(ctx, parsed)
 }
 
-// Ready reports whether the KV answers.
+// Ready reports whether the KV responds.
 func (s *Service) Ready(ctx context.Context) error {
 	_, err := s.host.KV.Get(ctx, kv.Key{Partition: integration.Partition, Name: "ready"})
 	if errors.Is(err, kv.ErrNotFound) {

@@ -91,7 +91,7 @@ func (s *Service) authorize(
 	var nobody operate.Actor
 	switch {
 	case resp == nil || resp.Status > 200 && resp.Status < 400:
-		return nobody, reject(ctx, req, "req_"+rand.Text(), noAnswer)
+		return nobody, reject(ctx, req, "req_"+rand.Text(), noResponse)
 	case resp.Status == 404: // a wrong token gets 401
 		return nobody, reject(ctx, req, "req_"+rand.Text(), oldModule)
 	case resp.Status != 200:
@@ -99,7 +99,7 @@ func (s *Service) authorize(
 	}
 	var holder operate.OperatorToken
 	if err := json.Unmarshal(resp.Body, &holder); err != nil || holder.ID == "" {
-		return nobody, reject(ctx, req, "req_"+rand.Text(), noAnswer)
+		return nobody, reject(ctx, req, "req_"+rand.Text(), noResponse)
 	}
 	return operate.Actor{Kind: operate.KindOperator, ID: holder.ID, Name: holder.Name,
 		Role: holder.Role}, nil
@@ -132,7 +132,7 @@ func (s *Service) askWho(
 
 // The errors for a caller whose token the engine could not check.
 var (
-	noAnswer = &web.Error{Code: web.Unavailable, RetryAfter: 1,
+	noResponse = &web.Error{Code: web.Unavailable, RetryAfter: 1,
 		Message: "The token cannot be checked at the moment; no changes were made. Try again."}
 	oldModule = &web.Error{Code: web.Forbidden,
 		Message: "The active module is of an earlier release, which cannot check the rights of this " +
@@ -155,7 +155,7 @@ func reject(ctx context.Context, req *web.Request, id string, e *web.Error) *web
 	return withIDs(e.Response(id, web.CorrelationID(req.Header)), req, id)
 }
 
-// withIDs adds the ids of contract 4 to an answer.
+// withIDs adds the ids of contract 4 to a response.
 func withIDs(resp *web.Response, req *web.Request, id string) *web.Response {
 	resp.Header.Set("X-Request-Id", id)
 	if correlation := web.CorrelationID(req.Header); correlation != "" {

@@ -229,7 +229,7 @@ func (c Config) withDefaults() Config {
 	}
 	c.Server.Routes, c.Server.AdminRoutes = core.Routes(c.Core), core.AdminRoutes()
 	c.UsageEach = cmp.Or(c.UsageEach, 30*time.Second)
-	// shorter than a request, to leave time for an answer
+	// shorter than a request, to leave time for a response
 	c.StoreBudget = cmp.Or(c.StoreBudget, 5*time.Second)
 	return c
 }
@@ -418,7 +418,7 @@ func (s *Service) Directory() *integration.Directory { return s.native.Directory
 // Usage returns the recorded usage of the service, by all instances.
 func (s *Service) Usage() *core.Usage { return s.native.Usage() }
 
-// Engine returns the engine that answers requests and runs jobs. Its requests have the same budget as
+// Engine returns the engine that serves requests and runs jobs. Its requests have the same budget as
 // those that come over the network.
 func (s *Service) Engine() engine.Engine { return s.engine }
 
@@ -462,7 +462,7 @@ func (s *Service) endIfLost(ctx context.Context, end context.CancelCauseFunc) {
 	}
 }
 
-// Serve answers requests and follows the key ring until ctx is done, and then drains; see
+// Serve serves requests and follows the key ring until ctx is done, and then drains; see
 // server.Server.Run. It is Run without jobs, for a program whose jobs run elsewhere. A service without a
 // network follows the key ring only. Serve must be called only once. Call Close after it.
 func (s *Service) Serve(ctx context.Context) error {

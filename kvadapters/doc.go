@@ -104,7 +104,7 @@
 // concern all of it. Give every primary a replica. While a primary is down and no replica has taken over,
 // its sessions are rejected, and so are requests that it counts. If it holds the configuration, all requests
 // are rejected. And if cluster-require-full-coverage is yes, which is the default, the whole Cluster rejects
-// requests. While a slot is moved, its partitions can answer ErrUnavailable.
+// requests. While a slot is moved, its partitions can return ErrUnavailable.
 //
 // A Redis that lost its data has also lost publishers, integrations and keys, so requests are rejected (401).
 // Restart the instances, which restore the publishers and integrations of their configuration, and create new

@@ -125,8 +125,8 @@ func WithDefaults(h Host) Host {
 	return h
 }
 
-// ErrNotAuthentic is the only answer to a token that was not sealed with this key ring, for this
-// purpose and host. A more exact answer would help only an attacker who altered the token.
+// ErrNotAuthentic is the only error for a token that was not sealed with this key ring, for this
+// purpose and host. A more exact error would help only an attacker who altered the token.
 var ErrNotAuthentic = errors.New("host: not authentic")
 
 // ErrKeyAwaited: other instances seal with the key of this token, and this instance does not have the key yet
@@ -215,7 +215,7 @@ type FetchError struct {
 	Err    error
 }
 
-// Reasons why a fetch has no answer. Events that died before some of these reasons existed have
+// Reasons why a fetch has no response. Events that died before some of these reasons existed have
 // network_error for all of those.
 const (
 	FetchBlocked = "destination_not_allowed" // scheme, address or port is not allowed
@@ -232,7 +232,7 @@ const (
 	FetchCut        = "incomplete_answer"
 	FetchMalformed  = "malformed_answer" // for another reason
 
-	// FetchUnavailable is a response 5xx of a method's other side, or a list of revoked documents that a
+	// FetchUnavailable is a response 5xx of a method's provider, or a list of revoked documents that a
 	// method cannot use. Only methods have it: a webhook's status is in its log.
 	FetchUnavailable = "unavailable"
 )
@@ -243,7 +243,7 @@ func FetchCause(reason string) string {
 	case FetchBlocked:
 		return "its address is not a public one"
 	case FetchTimeout:
-		return "no whole answer came in time"
+		return "no whole response came in time"
 	case FetchDNS:
 		return "its name was not found in the DNS"
 	case FetchRefused:
@@ -259,7 +259,7 @@ func FetchCause(reason string) string {
 	case FetchCut:
 		return "the connection ended before the whole response had arrived"
 	case FetchMalformed:
-		return "what came back is not a whole HTTP answer"
+		return "the response is not a whole HTTP response"
 	case FetchNetwork:
 		return "the connection broke"
 	case FetchUnavailable:

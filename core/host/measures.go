@@ -17,7 +17,7 @@ type Measurement struct {
 // added here and nowhere else.
 const (
 	MethodBegun            = "begun"       // its first step was prepared
-	MethodUnavailable      = "unavailable" // it did not begin, or its other side did not respond to a step
+	MethodUnavailable      = "unavailable" // it did not begin, or the provider did not respond to a step
 	MethodLeft             = "left"        // the browser was sent to another site
 	MethodReturned         = "returned"    // the browser came back
 	MethodResponseRejected = "refused"     // a response of the provider was rejected; see the reason

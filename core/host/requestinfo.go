@@ -9,7 +9,7 @@ type RequestInfo struct {
 	Integration string // UUID
 	Publisher   string
 	Key         string // the id of the API key that has authenticated the request
-	Code        string // of the error that is the answer
+	Code        string // of the error in the response
 }
 
 // With returns a with the fields of more that are not empty.

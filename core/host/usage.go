@@ -93,7 +93,7 @@ type Day int32
 
 const daySeconds = 24 * 60 * 60
 
-// DayOf returns the day of an instant.
+// DayOf returns the day of a time.
 func DayOf(t time.Time) Day {
 	s := t.Unix()
 	if s < 0 { // whole days before 1970 do not matter, but a clock may be wrong
@@ -102,7 +102,7 @@ func DayOf(t time.Time) Day {
 	return Day(s / daySeconds)
 }
 
-// Begin returns the instant at which the day begins.
+// Begin returns the time at which the day begins.
 func (d Day) Begin() time.Time { return time.Unix(int64(d)*daySeconds, 0).UTC() }
 
 // String returns the day as 2026-11-20.

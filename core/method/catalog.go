@@ -204,7 +204,8 @@ func (o Opened) Receive(ctx context.Context, s Session, state []byte, c Call) (
 	ctx, _ = begin(ctx, nil)
 	kept, err = a.Receive(ctx, s, state, c)
 	if err == nil && len(kept) > MaxKept {
-		err = fmt.Errorf("method: %s keeps %d bytes of an answer; at most %d fit", o.Name, len(kept), MaxKept)
+		err = fmt.Errorf("method: %s keeps %d bytes of a response; at most %d fit",
+			o.Name, len(kept), MaxKept)
 	}
 	if err != nil {
 		o.tellFailed(err)

@@ -15,7 +15,7 @@ type Report struct {
 	Facts    []fact    `json:"facts"`
 	Findings []Finding `json:"findings"`
 
-	// Unchecked lists questions that no probe can answer. Each completes "cannot check".
+	// Unchecked lists questions that no probe can settle. Each completes "cannot check".
 	Unchecked []string `json:"unchecked,omitempty"`
 }
 
@@ -54,7 +54,7 @@ func (r *Report) Warn(format string, args ...any) {
 	r.Findings = append(r.Findings, Finding{Good: true, Warning: true, Text: fmt.Sprintf(format, args...)})
 }
 
-// CannotCheck adds a question that the probe cannot answer, such as "whether …".
+// CannotCheck adds a question that the probe cannot settle, such as "whether …".
 func (r *Report) CannotCheck(format string, args ...any) {
 	r.Unchecked = append(r.Unchecked, fmt.Sprintf(format, args...))
 }

@@ -18,7 +18,7 @@ const (
 
 // mostOfAnswer is the maximum number of bytes of a receiver's response in a ProbeReport. A test event shows
 // more, because the console keeps the whole report in one item until its page is shown.
-const mostOfAnswer = 1024
+const maxShownBody = 1024
 
 // TestWebhook sends the probes of the signed webhook test like events, and records the result (contract 29).
 // A staged webhook that is Ready replaces the current one (contract 25).
@@ -111,12 +111,12 @@ func (o *Operations) probe(ctx context.Context, i *integration.Integration, url,
 		probed := ProbeReport{Name: p.Name, Want: string(p.Want), RequestHeader: p.Header,
 			RequestBody: string(p.Body), Status: x.Status, Reason: x.Cause, Body: x.Answer, Cut: x.Cut,
 			Passed: result.Passed(p.Want), TookMS: x.Took.Milliseconds()}
-		if len(probed.Body) > mostOfAnswer {
-			probed.Body, probed.Cut = strings.ToValidUTF8(probed.Body[:mostOfAnswer], ""), true
+		if len(probed.Body) > maxShownBody {
+			probed.Body, probed.Cut = strings.ToValidUTF8(probed.Body[:maxShownBody], ""), true
 		}
 		report.Probes = append(report.Probes, probed)
-		if p.Name == webhook.ProbeGood && result.Unanswered() {
-			break // the other probes would wait as long and get no answer either
+		if p.Name == webhook.ProbeGood && result.NoResponse() {
+			break // the other probes would wait as long and get no response either
 		}
 	}
 	report.Ready, report.Reasons = webhook.Judge(results)

@@ -65,13 +65,13 @@ type Readiness struct {
 }
 
 // Changed is an integration after a change. Secret is the webhook secret that was made, if one was: this is
-// the only answer that has it.
+// the only response that has it.
 type Changed struct {
 	Integration
 	Secret string `json:"secret,omitempty"`
 }
 
-// CreatedKey is the only answer that has the key itself.
+// CreatedKey is the only response that has the key itself.
 type CreatedKey struct {
 	Key  string `json:"key"`
 	Info Key    `json:"info"`
@@ -159,7 +159,7 @@ type Exchange struct {
 	Cause         string            `json:"cause,omitempty"`  // the reason for no response
 	Body          string            `json:"body,omitempty"`   // of the response, at most 4 KiB
 	Cut           bool              `json:"body_cut,omitempty"`
-	Delivered     bool              `json:"delivered"` // an event would be, with that answer
+	Delivered     bool              `json:"delivered"` // an event would be, with that response
 	Words         string            `json:"words"`     // the meaning of the response, and the fix
 	TookMS        int64             `json:"took_ms"`
 }
@@ -292,7 +292,7 @@ type OperatorToken struct {
 	Revoked *time.Time `json:"revoked,omitempty"`
 }
 
-// CreatedOperatorToken is the only answer that has the token itself.
+// CreatedOperatorToken is the only response that has the token itself.
 type CreatedOperatorToken struct {
 	Token string        `json:"token"`
 	Info  OperatorToken `json:"info"`

@@ -68,7 +68,7 @@ type decision struct {
 }
 
 // decide is the generic cell rate algorithm. tat is the counter, the
-// theoretical arrival time: the instant at which it is full again. The zero
+// theoretical arrival time: the time at which it is full again. The zero
 // time is a counter that was never used.
 //
 // A clock that went back leaves tat further ahead than a counter can get;

@@ -39,7 +39,7 @@ type Request struct {
 	Again bool
 }
 
-// Response is the whole answer.
+// Response is a whole response.
 type Response struct {
 	Status int
 	Header Header

@@ -42,7 +42,7 @@ type ProbeResult struct {
 
 // Unanswered reports whether there was no response. If the good probe had no response, the others need not
 // be sent: they would get none either.
-func (r ProbeResult) Unanswered() bool { return r.Reason != "" }
+func (r ProbeResult) NoResponse() bool { return r.Reason != "" }
 
 // probeStale is how old the stale probe is: twice the tolerance.
 const probeStale = 10 * time.Minute
@@ -181,7 +181,7 @@ func Judge(results []ProbeResult) (ready bool, reasons []string) {
 		case !sent && unreached:
 		case !sent:
 			say(rule.name, fmt.Sprintf("expected %s, but it was not sent: %s", rule.want, rule.hint))
-		case r.Unanswered():
+		case r.NoResponse():
 			say(rule.name, fmt.Sprintf("expected %s, but there was no response (%s)", rule.want, r.Reason))
 			unreached = unreached || rule.name == ProbeGood
 		default:
@@ -207,7 +207,7 @@ func alike(results []ProbeResult) bool {
 		if n == 0 {
 			first = r
 		}
-		if !sent || r.Unanswered() || r.Status != first.Status || r.Passed(rule.want) {
+		if !sent || r.NoResponse() || r.Status != first.Status || r.Passed(rule.want) {
 			return false
 		}
 	}
@@ -231,7 +231,7 @@ func worst(results []ProbeResult, name string, want Want) (r ProbeResult, sent b
 
 // Passed reports whether the response is the expected one.
 func (r ProbeResult) Passed(want Want) bool {
-	if r.Unanswered() {
+	if r.NoResponse() {
 		return false
 	}
 	if want == WantRejected {

@@ -20,13 +20,13 @@ import (
 // stage records the progress of an exchange. The transport reports to it from its own goroutines, even
 // after the exchange has ended.
 type stage struct {
-	handshakeFailed, answered atomic.Bool
+	handshakeFailed, responded atomic.Bool
 }
 
 func (s *stage) trace() *httptrace.ClientTrace {
 	return &httptrace.ClientTrace{
 		TLSHandshakeDone:     func(_ tls.ConnectionState, err error) { s.handshakeFailed.Store(err != nil) },
-		GotFirstResponseByte: func() { s.answered.Store(true) },
+		GotFirstResponseByte: func() { s.responded.Store(true) },
 	}
 }
 
@@ -49,7 +49,7 @@ func (s *stage) reason(ctx context.Context, err error) string {
 		return host.FetchDNS
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return host.FetchRefused
-	case s.answered.Load():
+	case s.responded.Load():
 		return malformed(err)
 	case s.handshakeFailed.Load():
 		return host.FetchTLS

@@ -325,8 +325,8 @@ func (t *guardedTransport) exchange(ctx context.Context, req host.FetchRequest) 
 		err = ctx.Err()
 	}
 	if err != nil {
-		return host.FetchResponse{}, fmt.Errorf("the answer broke off behind status %d: %w", resp.StatusCode,
-			err)
+		return host.FetchResponse{}, fmt.Errorf("the response broke off behind status %d: %w",
+			resp.StatusCode, err)
 	}
 	out := host.FetchResponse{
 		Status: resp.StatusCode,

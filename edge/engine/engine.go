@@ -28,11 +28,11 @@ var ErrNoUsage = errors.New("engine: this module keeps no usage")
 // If an engine has a method Close() error, the caller that opened it calls Close after the last request
 // and job.
 type Engine interface {
-	// Handle answers a request of the public API or of a hosted page. It returns soon after ctx is
+	// Handle serves a request of the public API or of a hosted page. It returns soon after ctx is
 	// done. If it returns status 503 or 500 with neither header nor body, the server adds both.
 	Handle(ctx context.Context, req *web.Request) *web.Response
 
-	// Admin answers a request of the operators' API, under the same rules.
+	// Admin serves a request of the operators' API, under the same rules.
 	Admin(ctx context.Context, req *web.Request) *web.Response
 
 	// Ready reports whether the KV can be reached.

@@ -112,7 +112,7 @@ var kinds = map[abi.Kind]kind{
 	abi.KVList:  asked("list", of(abi.Read.List), of(abi.Read.Items), nil),
 	abi.KVSpend: asked("spend", of(abi.Read.Spend), of(abi.Read.Times), nil),
 	abi.Fetch: {"fetch", of(abi.Read.Fetch), map[abi.Status]reading{
-		abi.OK: of(abi.Read.Fetched), abi.NoAnswer: of(readFetchError)}},
+		abi.OK: of(abi.Read.Fetched), abi.NoResponse: of(readFetchError)}},
 	abi.Sign:        asked("sign", of(abi.Read.Sign), text, map[abi.Status]reading{abi.NotFound: nothing}),
 	abi.Decrypt:     asked("decrypt", of(abi.Read.Sign), text, map[abi.Status]reading{abi.NotFound: nothing}),
 	abi.Verify:      asked("verify", of(abi.Read.Verify), of(abi.Read.Verified), nil),
@@ -138,7 +138,7 @@ func readProven(b []byte) (p proven, err error) {
 
 var statuses = map[abi.Status]string{
 	abi.OK: "done", abi.NotFound: "not found", abi.Conflicted: "conflict", abi.Unavailable: "unavailable",
-	abi.Unknown: "unknown", abi.NoAnswer: "no answer", abi.Failed: "failed",
+	abi.Unknown: "unknown", abi.NoResponse: "no answer", abi.Failed: "failed",
 }
 
 // Names of entries, kinds and statuses, as in ABI.md.

@@ -134,7 +134,7 @@ func (p *player) effect(k abi.Kind, body []byte) (abi.Status, []byte) {
 		p.sum.Effects++
 		return recorded.Status, recorded.Reply
 	case k == abi.Fetch:
-		return abi.NoAnswer, abi.Append.FetchError(nil, "network_error", "the replay differs")
+		return abi.NoResponse, abi.Append.FetchError(nil, "network_error", "the replay differs")
 	}
 	return abi.Unavailable, []byte("the replay differs") // ends the request
 }

@@ -329,7 +329,7 @@ func (g *generation) self(ctx context.Context, in *instance) (abi.Self, error) {
 	return abi.Read.Self(b)
 }
 
-// canary sends a request that the core answers without the KV. A correct response shows that the core
+// canary sends a request that the core serves without the KV. A correct response shows that the core
 // works.
 func (g *generation) canary(ctx context.Context) error {
 	request := &web.Request{Method: "GET", Path: abi.CanaryPath}
@@ -342,7 +342,7 @@ func (g *generation) canary(ctx context.Context) error {
 		return err
 	}
 	if resp.Status != 200 || len(resp.Body) == 0 {
-		return fmt.Errorf("it answers the canary request with status %d and %d bytes", resp.Status,
+		return fmt.Errorf("it returns for the canary request status %d and %d bytes", resp.Status,
 			len(resp.Body))
 	}
 	return nil

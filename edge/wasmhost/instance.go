@@ -160,7 +160,7 @@ func (in *instance) run(ctx context.Context) (err error) {
 
 // errNoReaction ends a guest with such a request: otherwise the request would never end, and the guest's
 // end would wait for it.
-var errNoReaction = errors.New("it does not answer a request that was cancelled")
+var errNoReaction = errors.New("it does not return from a cancelled request")
 
 // countMemory updates the engine's total memory.
 func (in *instance) countMemory(size uint32) {

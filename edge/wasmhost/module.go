@@ -243,7 +243,7 @@ func draw(ctx context.Context, mod api.Module) (abi.Self, error) {
 		}
 	}
 	if rec.Kind != abi.Respond {
-		return abi.Self{}, errors.New("it does not answer its test")
+		return abi.Self{}, errors.New("it does not respond to its test")
 	}
 	return abi.Read.Self(rec.Body)
 }

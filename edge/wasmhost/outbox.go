@@ -208,7 +208,7 @@ func (b bounded) Unwrap() error { return b.error }
 // checkAnswer rejects a response that the server could not send unchanged. Header names must be canonical:
 // with another spelling of Content-Length or Transfer-Encoding, a guest would control where the response
 // ends.
-func checkAnswer(p *web.Response) error {
+func checkResponse(p *web.Response) error {
 	if p.Status < 200 || p.Status > 599 {
 		return fmt.Errorf("a response with status %d", p.Status)
 	}
@@ -221,7 +221,7 @@ func checkAnswer(p *web.Response) error {
 		for _, v := range all {
 			size += len(v)
 			if !httpguts.ValidHeaderFieldValue(v) {
-				return fmt.Errorf("an answer whose header %.40q is not text", name)
+				return fmt.Errorf("a response whose header %.40q is not text", name)
 			}
 		}
 	}

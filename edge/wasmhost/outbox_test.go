@@ -241,7 +241,7 @@ func FuzzOutbox(f *testing.F) {
 		if len(c.result) > 0 {
 			if r := wait.For(c.result); r.err == nil {
 				if p, err := abi.Read.Response(r.body); err == nil {
-					_ = checkAnswer(p)
+					_ = checkResponse(p)
 				}
 			}
 		}

@@ -18,7 +18,7 @@ func lost(k abi.Kind, text string) (abi.Status, []byte) {
 	case abi.KVCommit:
 		return abi.Unknown, []byte(text)
 	case abi.Fetch:
-		return abi.NoAnswer, abi.Append.FetchError(nil, host.FetchNetwork, text)
+		return abi.NoResponse, abi.Append.FetchError(nil, host.FetchNetwork, text)
 	}
 	return abi.Unavailable, []byte(text)
 }

@@ -205,7 +205,7 @@ var (
 	errNoResult = errors.New("wasmhost: the guest failed on this request")
 	errPoisoned = errors.New("wasmhost: the guest failed") // all requests of that guest failed
 	errNoGuest  = errors.New("wasmhost: no guest takes requests")
-	errLate     = errors.New("wasmhost: the guest did not answer in time")
+	errLate     = errors.New("wasmhost: the guest did not respond in time")
 	errTooLarge = errors.New("wasmhost: the request is too large for a guest")
 )
 
@@ -271,7 +271,7 @@ func (e *Engine) ask(ctx context.Context, entry abi.Entry, req *web.Request) (*w
 	if err != nil {
 		return nil, err
 	}
-	return resp, checkAnswer(resp)
+	return resp, checkResponse(resp)
 }
 
 func (e *Engine) answered(resp *web.Response, err error) *web.Response {

@@ -102,8 +102,8 @@ func TestModule_Rejected(t *testing.T) {
 	for lie, log := range map[string]string{
 		"zeros": "repeats itself", "short": "repeats itself", "constant": "repeats itself",
 		"signed": "misreads the status of an unknown key",
-		"clock":  "for the time, and it is", "effect": "does not answer its test at once",
-		"canary": "the canary request with status 500", "nothing": "status 200 and 0 bytes",
+		"clock":  "for the time, and it is", "effect": "does not respond to its test immediately",
+		"canary": "status 500 and", "nothing": "status 200 and 0 bytes",
 	} {
 		t.Run(lie, func(t *testing.T) {
 			s, site := on(t, server, workerd.Config{Guest: settings.Config{Host: lie}})

@@ -225,11 +225,11 @@ func TestFetchesOfMethods(t *testing.T) {
 	} {
 		begin := time.Now()
 		s := fetch(of.site, host.FetchRequest{URL: receiver.URL + "/hang", For: "bankid", Timeout: asks})
-		if took := time.Since(begin); s != abi.NoAnswer || took > of.most {
+		if took := time.Since(begin); s != abi.NoResponse || took > of.most {
 			t.Errorf("one that hangs, asked for %s: status %d after %s", asks, s, took)
 		}
 	}
-	if s := fetch(site, host.FetchRequest{URL: "https://10.0.0.1/", For: "face"}); s != abi.NoAnswer {
+	if s := fetch(site, host.FetchRequest{URL: "https://10.0.0.1/", For: "face"}); s != abi.NoResponse {
 		t.Errorf("a private address: status %d", s)
 	}
 	counts := map[string]int{}

@@ -248,7 +248,7 @@ func (s *Store) writeGroup(group []*change) {
 	if err := s.inPlace(); err != nil {
 		s.recoverFrom(err, func() {
 			err := unavailable(s.path, err)
-			answer(group, make([]error, len(group)), err, err)
+			reply(group, make([]error, len(group)), err, err)
 		})
 		return
 	}
@@ -269,14 +269,14 @@ func (s *Store) writeGroup(group []*change) {
 		return nil
 	})
 	if err != nil {
-		answer(group, rejected, unavailable(s.path, err), unavailable(s.path, err))
+		reply(group, rejected, unavailable(s.path, err), unavailable(s.path, err))
 		return
 	}
 	if !g.changes.empty() {
 		record := s.log.record(g.changes)
 		if err := s.makeRoom(record); err != nil {
 			s.recoverFrom(err, func() {
-				answer(group, rejected, unavailable(s.path, err), unavailable(s.path, err))
+				reply(group, rejected, unavailable(s.path, err), unavailable(s.path, err))
 			})
 			return
 		}
@@ -288,7 +288,7 @@ func (s *Store) writeGroup(group []*change) {
 		s.count(group, rejected)
 	}
 	g.publish(group, rejected)
-	answer(group, rejected, nil, nil)
+	reply(group, rejected, nil, nil)
 }
 
 // failed recovers from a failed write of a record. A record that the log lacks is dropped. If the log has the
@@ -304,11 +304,11 @@ func (s *Store) failed(g *groupState, group []*change, rejected []error, record 
 	switch {
 	case landed:
 		g.publish(group, rejected)
-		answer(group, rejected, nil, nil)
+		reply(group, rejected, nil, nil)
 	case r.record != nil:
-		answer(group, rejected, unavailable(s.path, cause), unknown(s.path, cause))
+		reply(group, rejected, unavailable(s.path, cause), unknown(s.path, cause))
 	default:
-		answer(group, rejected, unavailable(s.path, cause), unavailable(s.path, cause))
+		reply(group, rejected, unavailable(s.path, cause), unavailable(s.path, cause))
 	}
 	r.finish()
 	if !r.landed {
@@ -344,7 +344,7 @@ func (s *Store) show(changes *layer) {
 // answer sends each change of the group its result: its rejection if its checks failed, wrote if it writes,
 // else read. If the group failed, rejections do not count, because they may depend on changes that are not
 // on disk.
-func answer(group []*change, rejected []error, read, wrote error) {
+func reply(group []*change, rejected []error, read, wrote error) {
 	for i, c := range group {
 		switch {
 		case rejected[i] != nil && wrote == nil:

@@ -153,7 +153,7 @@ func aboutPostgres(s postgres.Server, on bool, seen error) About {
 		a.Signals.Seen = seen.Error()
 		warn("signals do not arrive: tasks that an instance leaves to others " + untilPolled)
 	}
-	restart := "PostgreSQL answers after an fsync, if the disk really writes before it confirms."
+	restart := "PostgreSQL confirms after an fsync, if the disk really writes before it confirms."
 	if s.Settings["fsync"] == "off" {
 		restart = "fsync is off: no loss by kill -9, but a power cut can destroy the whole database."
 		warn("fsync is off: a power cut can destroy the whole database; set fsync = on")

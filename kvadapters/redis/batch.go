@@ -12,7 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Small requests of many callers are sent in batches. A batch is written and answered as a whole, and each
+// Small requests of many callers are sent in batches. A batch is written and read as a whole, and each
 // request has its own reply. Sending and receiving a request costs a server and a client more than
 // executing it. No request waits for later ones: the requests that arrive while batches are in progress
 // form the next batch.

@@ -191,7 +191,7 @@ func (s *Scratch) server(ctx context.Context, node *redis.Client, now func() tim
 		serverTime, err := node.Time(ctx).Result()
 		took := now().Sub(asked)
 		if err != nil {
-			return server, s.root.answered(probe, err)
+			return server, s.root.probed(probe, err)
 		}
 		if within := took / 2; server.Within < 0 || within < server.Within {
 			server.Ahead, server.Within = serverTime.Sub(asked.Add(within)), within
@@ -199,8 +199,8 @@ func (s *Scratch) server(ctx context.Context, node *redis.Client, now func() tim
 	}
 
 	info, err := node.Info(ctx).Result()
-	if err != nil && !isAnswer(err) {
-		return server, s.root.answered(probe, err)
+	if err != nil && !isReply(err) {
+		return server, s.root.probed(probe, err)
 	}
 	fields := fieldsOf(info)
 	if version := fields["valkey_version"]; version != "" {
@@ -219,8 +219,8 @@ func (s *Scratch) server(ctx context.Context, node *redis.Client, now func() tim
 	}
 	for _, name := range AskedSettings {
 		settings, err := node.ConfigGet(ctx, name).Result()
-		if err != nil && !isAnswer(err) {
-			return server, s.root.answered(probe, err)
+		if err != nil && !isReply(err) {
+			return server, s.root.probed(probe, err)
 		}
 		if value, ok := settings[name]; ok && err == nil {
 			server.Settings[name] = value
@@ -230,14 +230,14 @@ func (s *Scratch) server(ctx context.Context, node *redis.Client, now func() tim
 }
 
 // isAnswer reports whether err is a server's error reply, such as one for a missing permission.
-func isAnswer(err error) bool {
-	var answer redis.Error
-	return errors.As(err, &answer)
+func isReply(err error) bool {
+	var reply redis.Error
+	return errors.As(err, &reply)
 }
 
-// answered returns the error of a request for a server's information about itself.
-func (s *Store) answered(r request, err error) error {
-	if isAnswer(err) {
+// probed returns the error of a request for a server's information about itself.
+func (s *Store) probed(r request, err error) error {
+	if isReply(err) {
 		return s.rejected(r, err)
 	}
 	return s.unavailable(r, fmt.Errorf("asking a server about itself: %w", err))

@@ -219,7 +219,7 @@ func (s *recording) carry(k abi.Kind, body []byte) (abi.Status, []byte) {
 		f = s.fault(s.effects, k)
 	}
 	if k == abi.Fetch && f != none {
-		return abi.NoAnswer, abi.Append.FetchError(nil, host.FetchNetwork, "the connection was reset")
+		return abi.NoResponse, abi.Append.FetchError(nil, host.FetchNetwork, "the connection was reset")
 	}
 	if f == unavailable || f != none && k != abi.KVCommit {
 		return abi.Unavailable, []byte("the store is away")

@@ -37,7 +37,7 @@ type Entry uint8
 const (
 	Handle   Entry = 1 // a request of the public API or a hosted page: Request → Response
 	Admin    Entry = 2 // a request of the operators' API: Request → Response
-	Ready    Entry = 3 // whether the KV answers: nothing → Outcome
+	Ready    Entry = 3 // whether the KV responds: nothing → Outcome
 	ClaimDue Entry = 4 // lease due tasks: ClaimJobs → Jobs
 	Run      Entry = 5 // run a leased task: Job → Outcome
 	Defer    Entry = 6 // return a leased task until a time: Job → Outcome
@@ -100,7 +100,7 @@ const (
 	Conflicted  Status = 2 // KVCommit: Conflict follows
 	Unavailable Status = 3 // nothing changed; the text of the error follows
 	Unknown     Status = 4 // KVCommit: may or may not have happened; the text follows
-	NoAnswer    Status = 5 // Fetch: FetchError follows
+	NoResponse  Status = 5 // Fetch: FetchError follows
 	Failed      Status = 6 // only for a request: none of the above; the text follows
 )
 

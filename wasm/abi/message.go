@@ -68,7 +68,7 @@ func (parser) Response(b []byte) (*web.Response, error) {
 
 // header writes names in byte order, so that equal headers have equal bytes.
 func (w *writer) header(h web.Header) {
-	names := make([]string, 0, 16) // on the stack; it is enough for requests and answers
+	names := make([]string, 0, 16) // on the stack; it is enough for requests and responses
 	for name := range h {
 		names = append(names, name)
 	}

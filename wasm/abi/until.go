@@ -22,7 +22,7 @@ func (appender) Until(b []byte, until time.Time) []byte {
 // Until reads the output of Append.Until and returns the bytes that follow.
 func (parser) Until(b []byte) (rest []byte, until time.Time, err error) {
 	if len(b) < UntilSize {
-		return nil, until, errors.New("abi: the host's answer is too short")
+		return nil, until, errors.New("abi: the host's response is too short")
 	}
 	if ms := int64(binary.BigEndian.Uint64(b)); ms != 0 {
 		until = time.UnixMilli(ms).UTC()

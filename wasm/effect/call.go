@@ -116,7 +116,7 @@ func failure(status abi.Status, reply []byte, otherwise error) error {
 	case status == abi.Unknown && otherwise == kv.ErrUnknown:
 		return abi.Outcome{Status: status, Text: string(reply)}.Err()
 	}
-	return fmt.Errorf("%w: the host answers with status %d", otherwise, status)
+	return fmt.Errorf("%w: the host returns status %d", otherwise, status)
 }
 
 // Fetcher is a host.Fetcher. Each of its calls is an effect.
@@ -134,14 +134,14 @@ func (f Fetcher) Fetch(_ context.Context, req host.FetchRequest) (host.FetchResp
 		}
 		return resp, nil
 	}
-	if status == abi.NoAnswer {
+	if status == abi.NoResponse {
 		if reason, text, err := abi.Read.FetchError(reply); err == nil {
 			return host.FetchResponse{}, &host.FetchError{Reason: reason, Err: errors.New(text)}
 		}
 	}
 	return host.FetchResponse{}, &host.FetchError{
 		Reason: host.FetchNetwork,
-		Err:    fmt.Errorf("the host answers with status %d", status),
+		Err:    fmt.Errorf("the host returns status %d", status),
 	}
 }
 
@@ -152,7 +152,7 @@ type Signer Func
 func (s Signer) Sign(_ context.Context, key, algorithm string, message []byte) ([]byte, error) {
 	signature, err := s.use(abi.Sign, key, algorithm, message)
 	if err == nil && len(signature) == 0 {
-		return nil, errors.New("the host answers a signature with status 0 and 0 bytes")
+		return nil, errors.New("the host returns a signature with status 0 and 0 bytes")
 	}
 	return signature, err
 }
@@ -174,7 +174,7 @@ func (s Signer) use(kind abi.Kind, key, algorithm string, message []byte) ([]byt
 	case abi.Unavailable:
 		return nil, abi.Outcome{Status: status, Text: string(reply)}.Err()
 	}
-	return nil, fmt.Errorf("the host answers the use of a private key with status %d and %d bytes", status,
+	return nil, fmt.Errorf("the host returns for a private key status %d and %d bytes", status,
 		len(reply))
 }
 
@@ -195,7 +195,7 @@ func (v Verifier) Verify(
 	case abi.Unavailable:
 		return false, abi.Outcome{Status: status, Text: string(reply)}.Err()
 	}
-	return false, fmt.Errorf("the host answers a verification with status %d", status)
+	return false, fmt.Errorf("the host returns for a verification status %d", status)
 }
 
 // ProofVerifier verifies zero-knowledge proofs as host.Host's VerifyProof does. Each of its calls is an
@@ -217,5 +217,5 @@ func (v ProofVerifier) VerifyProof(_ context.Context, s host.ProofStatement, pro
 	case abi.Unavailable:
 		return false, "", abi.Outcome{Status: status, Text: string(reply)}.Err()
 	}
-	return false, "", fmt.Errorf("the host answers a proof with status %d", status)
+	return false, "", fmt.Errorf("the host returns for a proof status %d", status)
 }

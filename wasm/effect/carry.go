@@ -74,15 +74,15 @@ func (p *Ports) Carry(ctx context.Context, kind abi.Kind, body []byte) (abi.Stat
 		})
 	case abi.Fetch:
 		return carry(body, abi.Read.Fetch, checkFetch, func(q host.FetchRequest) (abi.Status, []byte) {
-			answer, err := p.Fetch.Fetch(ctx, q)
+			response, err := p.Fetch.Fetch(ctx, q)
 			var failed *host.FetchError
 			switch {
 			case errors.As(err, &failed):
-				return abi.NoAnswer, abi.Append.FetchError(nil, failed.Reason, failed.Err.Error())
+				return abi.NoResponse, abi.Append.FetchError(nil, failed.Reason, failed.Err.Error())
 			case err != nil:
-				return abi.NoAnswer, abi.Append.FetchError(nil, host.FetchNetwork, err.Error())
+				return abi.NoResponse, abi.Append.FetchError(nil, host.FetchNetwork, err.Error())
 			}
-			return abi.OK, abi.Append.Fetched(nil, answer)
+			return abi.OK, abi.Append.Fetched(nil, response)
 		})
 	case abi.Sign, abi.Decrypt:
 		use := p.Sign

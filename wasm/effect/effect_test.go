@@ -567,7 +567,7 @@ func TestSigner_MalformedReply(t *testing.T) {
 		{abi.OK, "", "status 0 and 0 bytes"},
 		{abi.Unavailable, "the key is for ES256", "the key is for ES256"},
 		{abi.Unknown, "x", "status 4 and 1 bytes"},
-		{abi.NoAnswer, "", "status 5 and 0 bytes"},
+		{abi.NoResponse, "", "status 5 and 0 bytes"},
 		{200, "", "status 200 and 0 bytes"},
 	} {
 		signer := effect.Signer(func(abi.Kind, []byte) (abi.Status, []byte) {

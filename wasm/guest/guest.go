@@ -18,7 +18,7 @@ import (
 )
 
 // readiness returns the first reason why the guest is not ready: ring is the error of the key ring, and store
-// the one of the KV. A KV that does not answer hides no ring that does not fit, because balancers ignore the
+// the one of the KV. A KV that does not respond hides no ring that does not fit, because balancers ignore the
 // KV alone.
 func readiness(ring, store error) error {
 	if store == nil || errors.Is(ring, keyset.ErrUnfit) {
@@ -118,7 +118,7 @@ func abandoned(k abi.Kind, err error) (abi.Status, []byte) {
 	case abi.KVCommit:
 		return abi.Unknown, []byte(err.Error())
 	case abi.Fetch:
-		return abi.NoAnswer, abi.Append.FetchError(nil, host.FetchTimeout, err.Error())
+		return abi.NoResponse, abi.Append.FetchError(nil, host.FetchTimeout, err.Error())
 	}
 	return abi.Unavailable, []byte(err.Error())
 }

@@ -380,8 +380,8 @@ func TestFetchReplies(t *testing.T) {
 	}{
 		{abi.OK, abi.Append.Fetched(nil, host.FetchResponse{Status: 204}), 204, ""},
 		{abi.OK, []byte{1}, 0, host.FetchNetwork},
-		{abi.NoAnswer, abi.Append.FetchError(nil, host.FetchBlocked, "loopback"), 0, host.FetchBlocked},
-		{abi.NoAnswer, nil, 0, host.FetchNetwork},
+		{abi.NoResponse, abi.Append.FetchError(nil, host.FetchBlocked, "loopback"), 0, host.FetchBlocked},
+		{abi.NoResponse, nil, 0, host.FetchNetwork},
 		{abi.Unavailable, nil, 0, host.FetchNetwork},
 	} {
 		f := newFake()

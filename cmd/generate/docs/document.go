@@ -20,7 +20,7 @@ type (
 		Headings             []heading
 		Operations, Webhooks []operation
 		Answers              []response // those that operations share
-		// the body of most answers that are no success; the page shows it once
+		// the body of most error responses; the page shows it once
 		Error *body
 	}
 	heading   struct{ ID, Text string }
@@ -208,7 +208,7 @@ func (d *document) operation(method, path string, n node) operation {
 	return op
 }
 
-// response describes an answer, whose reference is already followed.
+// response describes a response, whose reference is already followed.
 func (d *document) response(r node) response {
 	answer := response{Description: inline(text(r, "description")), Body: d.body(r)}
 	for _, item := range d.sub(r, "headers") {

@@ -55,7 +55,7 @@ func served(t *testing.T, s Settings, path string) string {
 }
 
 // standard contains the default settings.
-var standard = Settings{Limits: web.Limits{}.WithDefaults(), AnswerTime: 10 * time.Second,
+var standard = Settings{Limits: web.Limits{}.WithDefaults(), ResponseTime: 10 * time.Second,
 	OutcomeLife: 30 * 24 * time.Hour, Console: true}
 
 func TestDocuments_ConfiguredValues(t *testing.T) {
@@ -66,8 +66,8 @@ func TestDocuments_ConfiguredValues(t *testing.T) {
 			SecretPerIP: ratelimit.PerMinute(602), ReconcilePerKey: ratelimit.PerMinute(121),
 			PreflightsPerIP: ratelimit.PerMinute(603), PagesPerIP: ratelimit.Limit{Count: 7, Per: time.Hour},
 		},
-		Schedule:   webhook.Schedule{Delays: []time.Duration{90 * time.Second, time.Hour}},
-		AnswerTime: 7 * time.Second, OutcomeLife: 36 * time.Hour,
+		Schedule:     webhook.Schedule{Delays: []time.Duration{90 * time.Second, time.Hour}},
+		ResponseTime: 7 * time.Second, OutcomeLife: 36 * time.Hour,
 	}
 	want := []string{
 		"61 a minute per client address, and 601 a minute per key",
@@ -110,7 +110,7 @@ func TestDocuments_ConfiguredValues(t *testing.T) {
 // Contract 30: requests for documents have no rate limit, so they must cost no more than sending the
 // response.
 func TestDocumentsAreMadeOnce(t *testing.T) {
-	d := NewDocuments(Settings{Limits: standard.Limits, AnswerTime: time.Second,
+	d := NewDocuments(Settings{Limits: standard.Limits, ResponseTime: time.Second,
 		OutcomeLife: standard.OutcomeLife})
 	for _, path := range []string{DocsPath, web.OpenAPIPath, DocsCSSPath, ExamplesPath} {
 		first := d.Document(path).Body

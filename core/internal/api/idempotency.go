@@ -109,16 +109,16 @@ func (r *replay) keep(resp *web.Response, rejection *web.Error) ([]kv.Check, []k
 func (r *replay) repeat(item kv.Item) (*web.Response, error) {
 	claims, until, err := r.Sealer.Open(token.Replay, item.Value)
 	if errors.Is(err, host.ErrNotAuthentic) {
-		return nil, fmt.Errorf("%w: kept answer %s", token.ErrRecord, item.Key)
+		return nil, fmt.Errorf("%w: stored response %s", token.ErrRecord, item.Key)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("api: kept answer: %w", err)
+		return nil, fmt.Errorf("api: stored response: %w", err)
 	}
 	var k kept
 	// It was stored at most a session's life ago, so its key must have been in use then.
 	if err := json.Unmarshal(claims, &k); err != nil || k.Name != r.name ||
 		!host.ValidAt(r.Now.Add(-session.Life), until) {
-		return nil, fmt.Errorf("%w: kept answer %s: another one's", token.ErrRecord, item.Key)
+		return nil, fmt.Errorf("%w: stored response %s: another one's", token.ErrRecord, item.Key)
 	}
 	if !bytes.Equal(k.Request, r.request) {
 		return nil, &web.Error{Code: web.InvalidRequest,

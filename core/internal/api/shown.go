@@ -12,18 +12,18 @@ import (
 
 // Settings contains the operator's settings that appear in the documents.
 type Settings struct {
-	Limits      web.Limits
-	Schedule    webhook.Schedule
-	AnswerTime  time.Duration // time limit for a webhook receiver's response
-	OutcomeLife time.Duration
-	Console     bool // the console is at /console
-	BaseURL     string
+	Limits       web.Limits
+	Schedule     webhook.Schedule
+	ResponseTime time.Duration // time limit for a webhook receiver's response
+	OutcomeLife  time.Duration
+	Console      bool // the console is at /console
+	BaseURL      string
 }
 
 // The files contain the phrases of a service with default settings, so they are complete and tools can read
 // them. A phrase is the same in openapi.yaml and on the page: it is on one line, without markup. A test
 // checks each of them.
-var standardPhrases = Settings{Limits: web.Limits{}.WithDefaults(), AnswerTime: 10 * time.Second,
+var standardPhrases = Settings{Limits: web.Limits{}.WithDefaults(), ResponseTime: 10 * time.Second,
 	OutcomeLife: 30 * 24 * time.Hour, Console: true}.phrases()
 
 // phrases returns every phrase of the documents that depends on s, in a fixed order. None is part of another.
@@ -41,7 +41,7 @@ func (s Settings) phrases() []string {
 		"also " + rate(s.Limits.ReconcilePerKey) + " per key",
 		rate(s.Limits.PreflightsPerIP) + address + ", for all origins together",
 		rate(s.Limits.PagesPerIP) + address + ", for all pages together",
-		"or no response within " + spoken(s.AnswerTime),
+		"or no response within " + spoken(s.ResponseTime),
 		retries(s.Schedule.Waits()) + " it can be resent",
 		"Outcomes are kept for " + spoken(s.OutcomeLife) + ".",
 		console,

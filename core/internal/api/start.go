@@ -187,7 +187,7 @@ func (c *call) begin(req startRequest, i *integration.Integration, r *replay) (*
 	s := lifecycle.Session{ID: id, Text: text, Integration: i, User: req.user, State: req.state,
 		Untimed: !i.Webhook.Sends()}
 	name, initiation := c.initiate(s, req.language)
-	resp, rejection, err := c.startAnswer(req, s, initiation)
+	resp, rejection, err := c.startedOrFailed(req, s, initiation)
 	if err != nil {
 		return nil, err
 	}
@@ -232,8 +232,8 @@ func (c *call) initiate(s lifecycle.Session, language string) (name string, err 
 	return "", nil
 }
 
-// startAnswer returns the 200 or the 502.
-func (c *call) startAnswer(req startRequest, s lifecycle.Session, initiation error) (
+// startedOrFailed returns the 200 or the 502.
+func (c *call) startedOrFailed(req startRequest, s lifecycle.Session, initiation error) (
 	*web.Response, *web.Error, error) {
 	if initiation != nil {
 		return nil, initiationFailed(s.Text), nil

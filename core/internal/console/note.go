@@ -162,7 +162,7 @@ func (v *visit) takeNote(id string) note {
 		}
 		n.Secret = ""
 		n.Tone, n.Text = pages.Bad,
-			n.Text+" It cannot be shown, because the store does not answer. Make a new one, "+
+			n.Text+" It cannot be shown, because the store does not respond. Make a new one, "+
 				"and end this one."
 	}
 	return n

@@ -13,7 +13,7 @@ import (
 )
 
 // ErrBusy means that the server is being asked, or was just asked often enough.
-var ErrBusy = errors.New("fetchcache: the server has not answered the last requests; " +
+var ErrBusy = errors.New("fetchcache: the server has not responded to the last requests; " +
 	"it is asked again in a few seconds")
 
 // Policy limits how often a server is asked.

@@ -46,7 +46,7 @@ const (
 )
 
 // badAnswer is the reason for an invalid response. It supplements the reasons of package passkey.
-const badAnswer passkey.Reason = "answer"
+const badResponse passkey.Reason = "answer"
 
 // allowsPasskeys reports whether passkeys count in this session on this device. On a phone they do not: a
 // phone brings its verdict to the browser that waits, and a passkey would complete the session on the phone
@@ -149,11 +149,11 @@ func (v *visit) usePasskey(form url.Values) page {
 	var rejection *webauthn.Rejection
 	switch {
 	case errors.As(err, &rejection):
-		v.tellPasskey(host.MethodResponseRejected, badAnswer, rejection.Reason)
+		v.tellPasskey(host.MethodResponseRejected, badResponse, rejection.Reason)
 		if errors.Is(err, webauthn.ErrCounter) {
 			return v.overtaken(text)
 		}
-		return v.methodPage(url.Values{shownParam: {shownPasskey}, reasonParam: {string(badAnswer)}}).
+		return v.methodPage(url.Values{shownParam: {shownPasskey}, reasonParam: {string(badResponse)}}).
 			with(400)
 	case errors.Is(err, passkey.ErrUnknown):
 		return v.notAccepted(passkey.Unknown)
@@ -197,7 +197,7 @@ func (v *visit) overtaken(step string) page {
 // completed the session with this step, the page continues to the callback (hasProven). Otherwise it reports
 // that the passkey was not accepted.
 func (v *visit) overtakenURL(step string) string {
-	return v.url(stepParam, step, shownParam, shownPasskey, reasonParam, string(badAnswer))
+	return v.url(stepParam, step, shownParam, shownPasskey, reasonParam, string(badResponse))
 }
 
 // notAccepted redirects the browser to the page with the reason.
@@ -226,7 +226,7 @@ func (v *visit) tellPasskey(event string, reason passkey.Reason, why string) {
 func passkeyNotice(query url.Values) string {
 	reason := passkey.Reason(query.Get(reasonParam))
 	if query.Get(shownParam) == shownPasskey &&
-		(reason == badAnswer || slices.Contains(passkey.Reasons, reason)) {
+		(reason == badResponse || slices.Contains(passkey.Reasons, reason)) {
 		return string(reason)
 	}
 	return ""
@@ -322,9 +322,9 @@ func (v *visit) enrol(form url.Values) page {
 		v.tellPasskey(host.MethodBegun, "", "")
 		return v.seeOther(v.endURL(step))
 	case errors.As(err, &rejection):
-		v.tellPasskey(host.MethodResponseRejected, badAnswer, rejection.Reason)
+		v.tellPasskey(host.MethodResponseRejected, badResponse, rejection.Reason)
 	case errors.Is(err, lifecycle.ErrEnrolled), errors.Is(err, passkey.ErrKnown):
-		v.tellPasskey(host.MethodResponseRejected, badAnswer, "made_before")
+		v.tellPasskey(host.MethodResponseRejected, badResponse, "made_before")
 	default:
 		return v.notKept(err)
 	}

@@ -161,7 +161,7 @@ var (
 		Message: "A response is no longer expected at this address."}
 	errSecond = &web.Error{Code: web.AlreadyUsed,
 		Message: "Another response arrived first. This one was ignored."}
-	errAnswer = &web.Error{Code: web.InvalidRequest,
+	errMismatch = &web.Error{Code: web.InvalidRequest,
 		Message: "This response does not match the request. You can send another one."}
 	errFetch = &web.Error{Code: web.InvalidRequest,
 		Message: "The request object is not served for this form. wallet_nonce must occur at most once and " +
@@ -329,7 +329,7 @@ func (h *Hosted) judge(ctx context.Context, req *web.Request, s lifecycle.Sessio
 			return p, errOver
 		}
 		if errors.Is(err, method.ErrStep) || errors.As(err, &rejection) {
-			return p, errAnswer
+			return p, errMismatch
 		}
 		return p, errLater
 	}
@@ -341,7 +341,7 @@ func (h *Hosted) judge(ctx context.Context, req *web.Request, s lifecycle.Sessio
 	}
 	p, err = h.Lifecycle.Receive(ctx, p, a, token.At(s.ID.Expires()))
 	switch {
-	case errors.Is(err, lifecycle.ErrAnswered):
+	case errors.Is(err, lifecycle.ErrSecondResponse):
 		err = errSecond
 	case errors.Is(err, lifecycle.ErrNoPending):
 		err = errOver

@@ -54,7 +54,7 @@ var (
 	// ErrNoPending: the pending response does not exist or no longer exists.
 	ErrNoPending = errors.New("lifecycle: no such pending response")
 	// ErrAnswered: another response was posted first.
-	ErrAnswered = errors.New("lifecycle: another response was first")
+	ErrSecondResponse = errors.New("lifecycle: another response was first")
 	// ErrHandOffTaken: another device is doing the step, or has done it.
 	ErrHandOffTaken = errors.New("lifecycle: another device has the hand-off")
 )
@@ -189,7 +189,7 @@ func (l *Lifecycle) Receive(ctx context.Context, p Pending, a Response, expires 
 	c.Posted, c.Kept, c.Same, c.Code, c.Digest, c.Basis = true, a.Kept, a.Same, a.Code, digest[:], a.Basis
 	now, err := l.rewrite(ctx, p, c, expires)
 	if err == nil && !now.Is(a) {
-		err = ErrAnswered
+		err = ErrSecondResponse
 	}
 	return now, err
 }

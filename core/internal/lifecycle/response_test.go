@@ -46,7 +46,7 @@ func TestReceive_FirstResponseCounts(t *testing.T) {
 		{Kept: []byte("no"), Same: true, Raw: []byte("second")},
 		{Kept: []byte("no"), Raw: []byte("first")},
 	} {
-		if _, err := w.Receive(ctx, b, second, expires); !errors.Is(err, ErrAnswered) {
+		if _, err := w.Receive(ctx, b, second, expires); !errors.Is(err, ErrSecondResponse) {
 			t.Errorf("contract 34: a second response: %v", err)
 		}
 	}

@@ -119,11 +119,11 @@ func Verify(ctx context.Context, deviceResponse []byte, a Ask) (Proof, error) {
 	if !errors.As(err, &rejection) || FaultOf(rejection.Reason) == "" {
 		return proof, err
 	}
-	answers, failed := a.answers(ctx, d)
+	signed, failed := a.deviceSigned(ctx, d)
 	if failed != nil {
 		return Proof{}, failed
 	}
-	if answers {
+	if signed {
 		rejection.Document = FaultOf(rejection.Reason)
 	}
 	return Proof{}, err
@@ -151,11 +151,10 @@ func (a Ask) VerifyJWS(ctx context.Context, t jws.Token) (p Proof, err error) {
 	return Proof{Anchor: anchor, Path: path}, checkJWS(ctx, a.Verify, t, public, issuerSignature)
 }
 
-// answers reports whether the wallet has signed this session's transcript with the key that the document
+// deviceSigned reports whether the wallet has signed this session's transcript with the key that the document
 // names. The document may be of any issuer, so this is no proof about a person: anyone who has seen the
-// request can create such a response. A stranger cannot.
-// The error is the host's.
-func (a Ask) answers(ctx context.Context, d document) (bool, error) {
+// request can create such a response, and no one else. The error is the host's.
+func (a Ask) deviceSigned(ctx context.Context, d document) (bool, error) {
 	payload, ok := d.issuerAuth.payload.Bytes()
 	if !ok {
 		return false, nil

@@ -158,7 +158,7 @@ func (r *Registry) readForm(form, kind, of string) (c challenge, err error) {
 
 // answered adds to tx that the challenge is used, which is possible once. The mark is kept longer than the
 // form is valid, even if clocks differ.
-func (c challenge) answered(tx *kv.Tx) {
+func (c challenge) use(tx *kv.Tx) {
 	name := c.item()
 	tx.Checks = append(tx.Checks, kv.Check{Name: name})
 	tx.Puts = append(tx.Puts, kv.Put{Name: name, Value: mark,
@@ -223,7 +223,7 @@ func (r *Registry) Enrol(
 		Passkeys: []Passkey{first}}
 
 	tx := i.spend(invitationItems+hashOf(secret), version)
-	c.answered(&tx)
+	c.use(&tx)
 	first.claim(&tx, m.ID)
 	if err := r.replace(&tx, m); err != nil { // without a version: the member must not exist yet
 		return "", Session{}, err
@@ -293,7 +293,7 @@ func (r *Registry) SignIn(
 		now := r.now().UTC()
 		used.LastUsed, used.Credential.Counter, used.Credential.BackedUp = &now, proof.Counter, proof.BackedUp
 		tx := kv.Tx{}
-		c.answered(&tx)
+		c.use(&tx)
 		if err := r.replace(&tx, m); err != nil {
 			return err
 		}
@@ -409,7 +409,7 @@ func (r *Registry) AddPasskey(
 			added.Name = freeName(m.Passkeys)
 		}
 		m.Passkeys = append(m.Passkeys, added)
-		c.answered(tx)
+		c.use(tx)
 		added.claim(tx, m.ID)
 		return r.fresh(ctx, c, added)
 	})

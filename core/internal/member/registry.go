@@ -115,7 +115,7 @@ func New(h host.Host, cfg Config) *Registry {
 //	c/con/<hash>                 a console session
 //	c/of/con/<id>/<hash>         that the console session is this member's
 //	c/cred/<hash>                whose passkey has the credential's id: a member's id
-//	c/used/<hash>                that a challenge was answered
+//	c/used/<hash>                that a challenge was used
 //	c/done/<transaction>         that a change was made (commitOnce)
 //
 // The names of records are hashes of secrets, except a member's. Items under c/of/, c/cred/, c/used/ and

@@ -32,7 +32,7 @@ const recordTime = 3 * time.Second
 func AttemptTimeFor(fetch time.Duration) time.Duration { return fetch + recordTime }
 
 // AnswerTime returns the time within which a receiver must respond, given the maximum duration of an attempt.
-func AnswerTime(attempt time.Duration) time.Duration { return attempt - recordTime }
+func ResponseTime(attempt time.Duration) time.Duration { return attempt - recordTime }
 
 // Outbox delivers events. All fields except Schedule are required.
 type Outbox struct {

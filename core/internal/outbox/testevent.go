@@ -29,7 +29,7 @@ type Exchange struct {
 }
 
 // mostOfAnswer is the maximum size of Exchange.Answer in bytes.
-const mostOfAnswer = 4 * 1024
+const maxShownBody = 4 * 1024
 
 // ErrNoType: no event type has that name.
 var ErrNoType = errors.New("outbox: no such event type")
@@ -120,8 +120,8 @@ func (o *Outbox) Exchange(
 
 // beginning returns the start of a response body for an Exchange.
 func beginning(body []byte) (text string, cut bool) {
-	if len(body) > mostOfAnswer {
-		body, cut = body[:mostOfAnswer], true
+	if len(body) > maxShownBody {
+		body, cut = body[:maxShownBody], true
 		for n := 1; n < utf8.UTFMax; n++ { // leave out an incomplete character
 			if r := body[len(body)-n:]; utf8.RuneStart(r[0]) {
 				if !utf8.FullRune(r) {

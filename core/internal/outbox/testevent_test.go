@@ -161,14 +161,14 @@ func TestBeginning(t *testing.T) {
 	}{
 		{"none", "", "", false},
 		{"HTML is unchanged", "<b>&amp;</b>\x00", "<b>&amp;</b>\x00", false},
-		{"exactly full", strings.Repeat("a", mostOfAnswer), strings.Repeat("a", mostOfAnswer), false},
-		{"one more", strings.Repeat("a", mostOfAnswer+1), strings.Repeat("a", mostOfAnswer), true},
-		{"a character across the end", strings.Repeat("a", mostOfAnswer-1) + "€€",
-			strings.Repeat("a", mostOfAnswer-1), true},
-		{"a character up to the end", strings.Repeat("a", mostOfAnswer-3) + "€€",
-			strings.Repeat("a", mostOfAnswer-3) + "€", true},
+		{"exactly full", strings.Repeat("a", maxShownBody), strings.Repeat("a", maxShownBody), false},
+		{"one more", strings.Repeat("a", maxShownBody+1), strings.Repeat("a", maxShownBody), true},
+		{"a character across the end", strings.Repeat("a", maxShownBody-1) + "€€",
+			strings.Repeat("a", maxShownBody-1), true},
+		{"a character up to the end", strings.Repeat("a", maxShownBody-3) + "€€",
+			strings.Repeat("a", maxShownBody-3) + "€", true},
 		{"no UTF-8", "a\xffb", "a\uFFFDb", false},
-		{"no UTF-8 at all", strings.Repeat("\x80", mostOfAnswer+9), "\uFFFD", true},
+		{"no UTF-8 at all", strings.Repeat("\x80", maxShownBody+9), "\uFFFD", true},
 	} {
 		text, cut := beginning([]byte(c.body))
 		if text != c.want || cut != c.cut || !utf8.ValidString(text) {

@@ -9,7 +9,7 @@ import (
 // Writer writes one JSON object, member by member. The result equals, byte for
 // byte, the output of encoding/json for a struct with these members. Use it for the
 // few small objects that nearly every request writes, because reflection costs a
-// WASM guest as much as the rest of such an answer. Use encoding/json for all else.
+// WASM guest as much as the rest of such a response. Use encoding/json for all else.
 //
 // Names are constants of the caller, of letters and underscores. Values may be
 // anything.

@@ -16,7 +16,7 @@ type Assertion struct {
 	UserHandle []byte // of the user; empty if the authenticator did not include it
 }
 
-// VerifyAssertion checks that response answers options with this challenge and is signed by the stored
+// VerifyAssertion checks that response belongs to options with this challenge and is signed by the stored
 // credential. An error is a *Rejection (ErrCounter is one), or an error of verify, which could not check the
 // signature. verify is called at most once.
 //

@@ -9,7 +9,7 @@
 //
 //	const options = PublicKeyCredential.parseCreationOptionsFromJSON(written)
 //	const credential = await navigator.credentials.create({publicKey: options})
-//	answer = JSON.stringify(credential.toJSON())
+//	response = JSON.stringify(credential.toJSON())
 //
 // [VerifyRegistration] checks the response and returns the [Credential] to store, under its ID. The caller
 // rejects an ID that is already stored.
@@ -20,7 +20,7 @@
 //
 //	const options = PublicKeyCredential.parseRequestOptionsFromJSON(written)
 //	const credential = await navigator.credentials.get({publicKey: options})
-//	answer = JSON.stringify(credential.toJSON())
+//	response = JSON.stringify(credential.toJSON())
 //
 // [CredentialID] returns the id of the credential that responded. Load it, and call [VerifyAssertion]. If
 // there is no error, store the new counter by compare-and-set, so that two responses with one counter cannot

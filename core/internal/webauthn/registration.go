@@ -21,8 +21,8 @@ type Credential struct {
 	UserHandle []byte
 }
 
-// VerifyRegistration returns the new credential if response answers options with this challenge. An error is
-// a *Rejection.
+// VerifyRegistration returns the new credential if response belongs to options with this challenge. An error
+// is a *Rejection.
 //
 // It makes the checks of section 7.1: the client data's type, challenge, origin and crossOrigin; the hash of
 // the relying party's id; that the user was present and verified; that a backed-up credential is eligible for

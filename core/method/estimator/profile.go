@@ -46,11 +46,11 @@ type estimate struct {
 }
 
 // maxAnswer is the maximum size of a response in bytes. A real one has about 100.
-const maxAnswer = 16 << 10
+const maxResponse = 16 << 10
 
 // understand reads an estimator's response.
 func (p profile) understand(resp host.FetchResponse) (estimate, error) {
-	if len(resp.Body) > maxAnswer {
+	if len(resp.Body) > maxResponse {
 		return estimate{}, &method.Rejection{Reason: "answer_too_large"}
 	}
 	response, err := strictjson.ReadForeign(resp.Body)

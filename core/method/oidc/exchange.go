@@ -38,9 +38,9 @@ func (c *client) exchange(
 		return tokens{}, endpointError("token endpoint", response)
 	}
 	if mediaType(response) != "application/json" {
-		return tokens{}, fmt.Errorf("oidc: the token endpoint's answer: %w", rejected(badMediaType))
+		return tokens{}, fmt.Errorf("oidc: response of the token endpoint: %w", rejected(badMediaType))
 	}
-	o, err := readJSON("token endpoint's answer", response.Body)
+	o, err := readJSON("response of the token endpoint", response.Body)
 	if err != nil {
 		return tokens{}, err
 	}
@@ -49,7 +49,7 @@ func (c *client) exchange(
 	kind := o.Value("token_type")
 	if t.idToken == "" || !isVisible(t.access, maxDocument) ||
 		kind.Present() && !strings.EqualFold(all.text("token_type"), "Bearer") {
-		return tokens{}, fmt.Errorf("oidc: the token endpoint's answer: %w", rejected(badTokens))
+		return tokens{}, fmt.Errorf("oidc: response of the token endpoint: %w", rejected(badTokens))
 	}
 	return t, nil
 }
@@ -95,7 +95,7 @@ func (c *client) post(
 		form.Set("client_assertion", assertion)
 	}
 	return c.askBy(ctx, by, what, host.FetchRequest{
-		Method: "POST", URL: address, Header: header, Body: []byte(form.Encode()), Timeout: answerTimeout,
+		Method: "POST", URL: address, Header: header, Body: []byte(form.Encode()), Timeout: requestTimeout,
 	})
 }
 

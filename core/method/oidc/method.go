@@ -229,7 +229,7 @@ func (c *client) readReturn(query url.Values, meta metadata) (code string, err e
 	case reason != "":
 		known, ok := returnErrors[reason]
 		if !ok {
-			known = otherAnswer
+			known = otherError
 		}
 		return "", fmt.Errorf("oidc: the provider sent the browser back with an error: %w", rejected(known))
 	}
@@ -343,5 +343,5 @@ func (c claims) text(name string) string {
 // Timeouts of each request to the provider. They are short because a person waits.
 const (
 	documentTimeout = 3 * time.Second
-	answerTimeout   = 5 * time.Second
+	requestTimeout  = 5 * time.Second
 )

@@ -377,7 +377,7 @@ func (c *client) probeAuthorization(ctx context.Context, meta metadata, returnUR
 		return probed{}, err
 	}
 	response, err := c.ask(ctx, "authorization endpoint", host.FetchRequest{
-		Method: "GET", URL: withQuery(meta.authorization, request), Timeout: answerTimeout,
+		Method: "GET", URL: withQuery(meta.authorization, request), Timeout: requestTimeout,
 		Header: map[string]string{"Accept": "text/html"},
 	})
 	var rejection *method.Rejection

@@ -5,10 +5,10 @@ import "github.com/verge-id/verge/core/method"
 // Reasons to reject data of the provider or the browser. They are constants, for logs and metrics.
 const (
 	// Of the browser's return. These say that the return does not belong to the request that it carries.
-	badIssuer   = "return_iss_differs" // a mix-up of two providers (RFC 9207)
-	noIssuer    = "return_iss_missing" // though the provider announces it
-	badReturn   = "return_malformed"   // neither a code nor an error, or both, or too long
-	otherAnswer = "return_error"       // an error that OAuth does not know
+	badIssuer  = "return_iss_differs" // a mix-up of two providers (RFC 9207)
+	noIssuer   = "return_iss_missing" // though the provider announces it
+	badReturn  = "return_malformed"   // neither a code nor an error, or both, or too long
+	otherError = "return_error"       // an error that OAuth does not know
 
 	// Of the provider's documents.
 	badStatus    = "status"

@@ -109,7 +109,7 @@ func (c *client) push(ctx context.Context, meta metadata, request url.Values) (s
 	if response.Status != 201 && response.Status != 200 { // RFC 9126 says 201, not all providers do
 		return "", endpointError("pushed request", response)
 	}
-	o, err := readJSON("answer to the pushed request", response.Body)
+	o, err := readJSON("response to the pushed request", response.Body)
 	if err != nil {
 		return "", err
 	}

@@ -332,7 +332,7 @@ var ownParameters = []string{"response_type", "response_mode", "client_id", "red
 var settingParameters = []string{"scope", "claims", "max_age"}
 
 // readParameters reads further parameters of the authorization request, such as login_hint. acr_values is
-// allowed for providers that choose a login by it and do not answer acr.
+// allowed for providers that choose a login by it and do not return acr.
 func (s *settings) readParameters(r *reader) {
 	v := r.value("parameters")
 	if !v.Present() {

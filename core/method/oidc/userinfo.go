@@ -18,10 +18,10 @@ func (c *client) fetchUserinfo(
 	ctx context.Context, meta metadata, granted tokens, idToken claims,
 ) (claims, error) {
 	if granted.access == "" {
-		return claims{}, fmt.Errorf("oidc: the token endpoint's answer: %w", rejected(noAccess))
+		return claims{}, fmt.Errorf("oidc: response of the token endpoint: %w", rejected(noAccess))
 	}
 	if !idToken.fitsAccess(granted.access) {
-		return claims{}, fmt.Errorf("oidc: the token endpoint's answer: %w", rejected(badAccessHash))
+		return claims{}, fmt.Errorf("oidc: response of the token endpoint: %w", rejected(badAccessHash))
 	}
 	response, err := c.ask(ctx, "userinfo", host.FetchRequest{
 		Method: "GET",
@@ -43,7 +43,7 @@ func (c *client) fetchUserinfo(
 	switch mediaType(response) {
 	case "application/json":
 		if c.encryptsUserinfo {
-			return claims{}, fmt.Errorf("oidc: the userinfo endpoint's answer: %w", rejected(notEncrypted))
+			return claims{}, fmt.Errorf("oidc: response of the userinfo endpoint: %w", rejected(notEncrypted))
 		}
 		if info.Object, err = readJSON("userinfo", response.Body); err != nil {
 			return claims{}, err
@@ -60,10 +60,10 @@ func (c *client) fetchUserinfo(
 			return claims{}, err
 		}
 	default:
-		return claims{}, fmt.Errorf("oidc: the userinfo endpoint's answer: %w", rejected(badMediaType))
+		return claims{}, fmt.Errorf("oidc: response of the userinfo endpoint: %w", rejected(badMediaType))
 	}
 	if info.text("sub") != idToken.text("sub") {
-		return claims{}, fmt.Errorf("oidc: the userinfo endpoint's answer: %w", rejected(otherSubject))
+		return claims{}, fmt.Errorf("oidc: response of the userinfo endpoint: %w", rejected(otherSubject))
 	}
 	return info, nil
 }

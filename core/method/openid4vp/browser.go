@@ -187,11 +187,11 @@ var errForeign = fmt.Errorf("openid4vp: a response to another request: %w, %w", 
 func (o *openID) fromBrowser(
 	ctx context.Context, s method.Session, q pendingRequest, text string,
 ) (method.Decision, error) {
-	answer, err := strictjson.ReadForeign([]byte(text))
+	response, err := strictjson.ReadForeign([]byte(text))
 	if err != nil {
 		return method.Decision{}, errForeign
 	}
-	protocol, _ := answer.Value("protocol").Text()
+	protocol, _ := response.Value("protocol").Text()
 	if !slices.Contains(o.settings.browser, protocol) {
 		return method.Decision{}, errForeign
 	}
@@ -199,7 +199,7 @@ func (o *openID) fromBrowser(
 	if err != nil {
 		return method.Decision{}, err
 	}
-	data, _ := answer.Value("data").Object()
+	data, _ := response.Value("data").Object()
 	open := o.readVPToken
 	if protocol == isoProtocol {
 		open = o.readISO

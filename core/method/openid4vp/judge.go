@@ -102,7 +102,7 @@ func (o *openID) asksFor(age int) (names []string) {
 }
 
 // decide returns the decision about a stored response. asked is the age of the request, for logs. The error
-// is a *method.Rejection for a wallet that cannot answer: nothing is decided, and the user may try again.
+// is a *method.Rejection for a wallet that cannot respond: nothing is decided, and the user may try again.
 func (o *openID) decide(asked int, text string) (method.Decision, error) {
 	if name, ok := strings.CutPrefix(text, errorKept); ok {
 		return method.Decision{}, rejected("wallet_error_" + name)

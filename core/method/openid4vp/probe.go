@@ -63,7 +63,7 @@ func (o *openID) describe(r *method.Report, returnURL string) {
 	r.Fact("links begin with", s.scheme)
 	r.Fact("request", map[bool]string{false: "in the link",
 		true: "signed, and fetched by the wallet"}[s.byReference])
-	r.Fact("answers", map[bool]string{false: "in the clear, over https", true: "encrypted"}[s.encrypted])
+	r.Fact("responses", map[bool]string{false: "in the clear, over https", true: "encrypted"}[s.encrypted])
 	r.Fact("browser's own wallets", map[bool]string{false: "not asked",
 		true: "asked by " + strings.Join(s.browser, ", ")}[len(s.browser) > 0])
 	if s.reader.exists() {
@@ -72,7 +72,7 @@ func (o *openID) describe(r *method.Report, returnURL string) {
 	if s.verifierInfo != nil {
 		r.Fact(verifierInfoName, "sent in requests by OpenID4VP")
 	}
-	r.Fact("wallets on other devices", map[bool]string{false: "excluded", true: "may answer"}[s.crossDevice])
+	r.Fact("wallets on other devices", map[bool]string{false: "excluded", true: "may respond"}[s.crossDevice])
 
 	if n := o.longestCode(returnURL); s.crossDevice && n > method.MaxCode {
 		r.Bad("the request has up to %d bytes, and a QR code holds %d, so the page shows no code for wallets"+

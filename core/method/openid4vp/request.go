@@ -228,8 +228,8 @@ func (o *openID) Fetches(c method.Call) bool {
 			names[name] = true
 		}
 	}
-	isAnswer := slices.ContainsFunc(answerParams, func(name string) bool { return names[name] })
-	return !isAnswer && (names[walletNonce] || names[walletMetadata] ||
+	isResponse := slices.ContainsFunc(responseParams, func(name string) bool { return names[name] })
+	return !isResponse && (names[walletNonce] || names[walletMetadata] ||
 		strings.Contains(strings.ToLower(c.Accept), requestType))
 }
 

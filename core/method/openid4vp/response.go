@@ -28,7 +28,7 @@ var walletErrors = []string{"access_denied", "invalid_request", "invalid_scope",
 const formType = "application/x-www-form-urlencoded"
 
 // answerParams are the parameters of responses. Each response has at least one of them.
-var answerParams = []string{"error", "vp_token", "response"}
+var responseParams = []string{"error", "vp_token", "response"}
 
 // Receive implements method.ResponseReceiver: it reads the response of a wallet. It accepts a proof, a
 // rejection by its user, and an error, each with the state of this request. It also accepts a document that
@@ -45,7 +45,7 @@ func (o *openID) Receive(ctx context.Context, s method.Session, state []byte, c 
 	if err != nil {
 		return nil, err
 	}
-	form, err := formdata.ReadOAuth(string(c.Body), append([]string{"state"}, answerParams...)...)
+	form, err := formdata.ReadOAuth(string(c.Body), append([]string{"state"}, responseParams...)...)
 	if err != nil {
 		return nil, rejected("answer_form")
 	}

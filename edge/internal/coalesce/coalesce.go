@@ -155,7 +155,7 @@ func (g *group[K, V]) sendAfter(key K, before, next *read[V], fetch func(context
 
 // send reads the store for all waiting callers. The read continues even if a caller stops waiting.
 func (g *group[K, V]) send(key K, r *read[V], fetch func(context.Context) (V, error)) {
-	late := errors.New("the store did not answer")
+	late := errors.New("the store did not respond")
 	ctx, cancel := context.WithTimeoutCause(context.Background(), readTimeout, late)
 	defer cancel()
 	r.value, r.err = fetch(ctx)

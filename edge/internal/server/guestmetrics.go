@@ -83,7 +83,7 @@ func (g *guestMetrics) Watch(read func() GuestState) {
 	}
 	g.reg.MustRegister(&guestState{read: read,
 		inFlight: desc("verge_wasm_requests_in_flight",
-			"Requests and jobs that guests were asked and have not answered."),
+			"Requests and jobs in progress in guests."),
 		queued: desc("verge_wasm_requests_queued", "Those in flight that no guest has begun."),
 		instances: desc("verge_wasm_guests",
 			"Guests, those included that end with their last request and those that do not return."),

@@ -94,17 +94,17 @@ func newRequestMetrics(f promauto.Factory) requestMetrics {
 	return requestMetrics{
 		requests: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "verge_http_requests_total",
-			Help: "Requests answered, by route and status. " +
+			Help: "Responses sent, by route and status. " +
 				"Route none: what was no request, or came too slowly to become one.",
 		}, []string{"route", "status"}),
 		seconds: f.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "verge_http_request_seconds",
-			Help: "Time from the header's end to the answer's, by route, without the time that a request " +
-				"has waited for news.",
+			Help: "Time from the end of a request's header to that of its response, by route, without " +
+				"the time that a request has waited for news.",
 			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 15},
 		}, []string{"route"}),
 		inFlight: f.NewGauge(prometheus.GaugeOpts{
-			Name: "verge_http_in_flight", Help: "Requests being answered, without those that wait.",
+			Name: "verge_http_in_flight", Help: "Requests in progress, without those that wait.",
 		}),
 		waiting: f.NewGauge(prometheus.GaugeOpts{
 			Name: "verge_http_waiting", Help: "Requests that wait for news, which have no place.",
@@ -234,7 +234,7 @@ func newStoreMetrics(f promauto.Factory) storeMetrics {
 			Name: "verge_store_operation_seconds",
 			Help: "Time that the store took, by operation (get, list, commit, claim, spend) and " +
 				"result: ok, conflict (others were quicker, which is no fault), refused, unknown (a commit " +
-				"without an answer), gave_up (the caller went away).",
+				"without a response), gave_up (the caller went away).",
 			Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5,
 				5},
 		}, []string{"operation", "result"}),

@@ -150,7 +150,7 @@ class Guest {
     const { status, body } = abi.read(abi.response, this.#result(abi.entry.handle, canary).result);
     if (status !== 200 || body.length === 0) {
       const got = `status ${status} and ${body.length} bytes`;
-      throw new Unavailable(`the guest answers the canary request with ${got}`);
+      throw new Unavailable(`the guest returned ${got} for the canary request`);
     }
     return drawn;
   }
@@ -168,7 +168,7 @@ class Guest {
       });
     }
     const { result } = at;
-    if (result === undefined) throw new Unavailable("the guest does not answer its test at once");
+    if (result === undefined) throw new Unavailable("the guest does not respond to its test immediately");
     return { result, wall };
   }
 

@@ -143,7 +143,7 @@ var ofWorker = map[string]string{
 }
 
 // maxAnswer exceeds the size of any response: a report of 250 integrations and a year has about 40 MiB.
-const maxAnswer = 64 << 20
+const maxResponse = 64 << 20
 
 // send sends one request and reads the response, whose status must be 200, into out. A *[]byte gets the raw
 // body.
@@ -168,7 +168,7 @@ func (c *Client) send(ctx context.Context, method, path string, header http.Head
 			c.base, c.from, err)
 	}
 	defer resp.Body.Close()
-	b, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	b, err := io.ReadAll(io.LimitReader(resp.Body, maxResponse+1))
 	if err != nil && errors.Is(ctx.Err(), context.Canceled) {
 		return c.interrupted(method)
 	}
@@ -178,9 +178,9 @@ func (c *Client) send(ctx context.Context, method, path string, header http.Head
 	if resp.StatusCode != http.StatusOK {
 		return c.rejected(resp.StatusCode, path, b)
 	}
-	if len(b) > maxAnswer {
+	if len(b) > maxResponse {
 		return fmt.Errorf("the response of %s is longer than %d MiB; ask for less, such as a shorter period "+
-			"or one publisher", c.base, maxAnswer>>20)
+			"or one publisher", c.base, maxResponse>>20)
 	}
 	if text, ok := out.(*[]byte); ok {
 		*text = b

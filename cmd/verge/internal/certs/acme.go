@@ -43,7 +43,7 @@ func (a *Authority) TLS() *tls.Config {
 // acmeProtocol is the protocol that an authority offers in a TLS-ALPN-01 check (RFC 8737).
 const acmeProtocol = "acme-tls/1"
 
-// Open prepares for handshakes on a listener. The listener's port answers TLS-ALPN-01.
+// Open prepares for handshakes on a listener. The listener's port serves TLS-ALPN-01.
 func (a *Authority) Open(public net.Listener, log *slog.Logger) {
 	a.log = log
 	// certmagic writes a few lines only to the standard logger. Their format would break the log's format.

@@ -340,7 +340,7 @@ func (l *listener) post(ctx context.Context, e webhook.Event, body []byte) {
 		}
 	}
 	if err != nil {
-		said = "no answer: " + err.Error()
+		said = "no response: " + err.Error()
 	}
 	fmt.Fprintf(l.out, "%s %s  %s\n", oneLine(e.Type), oneLine(e.ID), oneLine(said))
 }

@@ -222,7 +222,7 @@ func TestModule_Rejected(t *testing.T) {
 		{"a module that needs what the host does not offer", changed(t, r.good, "random_get", "random_gex"),
 			nil, "random_gex", true},
 		{"a module that does not answer the canary", notAnswering(t), nil,
-			"it answers the canary request with status 404", true},
+			"it returns for the canary request status 404", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.compiles {

@@ -124,7 +124,7 @@ type File struct {
 		JitterPercent  *int   `toml:"jitter_percent"`
 		ConnectTimeout *span  `toml:"connect_timeout"`
 		Timeout        *span  `toml:"timeout"`
-		MaxAnswer      *int   `toml:"max_answer"`
+		MaxResponse    *int   `toml:"max_answer"`
 	} `toml:"webhooks"`
 
 	Traces struct {

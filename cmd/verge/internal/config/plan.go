@@ -354,7 +354,7 @@ func (c *File) checkWebhooks(pl *Plan, ps *problems) {
 			pl.Core.Schedule.JitterPercent = -1 // there, 0 means the default, and negative means no jitter
 		}
 	}
-	pl.Egress.MaxBody = given(ps, "webhooks.max_answer", w.MaxAnswer)
+	pl.Egress.MaxBody = given(ps, "webhooks.max_answer", w.MaxResponse)
 	pl.Egress.ConnectTimeout = givenSpan(ps, "webhooks.connect_timeout", w.ConnectTimeout)
 	pl.Egress.Timeout = givenSpan(ps, "webhooks.timeout", w.Timeout)
 	if t := pl.Egress.Timeout; t > 0 {

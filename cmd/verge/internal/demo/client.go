@@ -100,7 +100,7 @@ func (c client) reconcile(ctx context.Context, sessionID string) (out sessionVie
 	return out, err
 }
 
-const maxAnswer = 64 * 1024
+const maxResponse = 64 * 1024
 
 func (c client) call(ctx context.Context, method, path, idempotencyKey string, in, out any) *apiError {
 	var body io.Reader
@@ -127,7 +127,7 @@ func (c client) call(ctx context.Context, method, path, idempotencyKey string, i
 		return &apiError{Message: "The service could not be reached: " + err.Error()}
 	}
 	defer resp.Body.Close()
-	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxResponse))
 	if err != nil {
 		return &apiError{Message: "The service's response was cut off: " + err.Error()}
 	}

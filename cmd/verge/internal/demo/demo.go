@@ -67,7 +67,7 @@ type Site struct {
 	api      client
 	browsers browsers
 	inbox    *inbox
-	pretend  *pretend // nil: it plays no other side
+	pretend  *pretend // nil: it simulates no provider
 	handler  http.Handler
 
 	closed    chan struct{}

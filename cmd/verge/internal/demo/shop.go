@@ -26,7 +26,7 @@ type shopPage struct {
 	chrome
 	Languages []language
 	Offers    []Offer
-	Pretend   bool // the site plays other sides of methods
+	Pretend   bool // the site simulates providers
 	Verified  *verified
 	Open      []openAttempt
 }

@@ -17,7 +17,7 @@ type holder struct {
 	Choice string // the form's
 	Label  string
 	adult  bool
-	leaves bool // without an answer
+	leaves bool // without a response
 }
 
 var holders = []holder{
