@@ -130,7 +130,7 @@ func (s *Service) pending(serve func(_ context.Context, _ *web.Call, _ session.P
 
 // errorPage returns the page for an error on the public side, or nil if the client expects JSON.
 func (s *Service) errorPage(status int, req *web.Request) *web.Response {
-	if !web.AsksForPage(req) || strings.HasPrefix(req.Path, web.PendingPath) {
+	if !web.AsksForPage(req) {
 		return nil
 	}
 	return hosted.ErrorPage(s.hosted.Service, status, req)

@@ -6,10 +6,11 @@ import "strings"
 const maxAccept = 1024
 
 // AsksForPage reports whether the response is shown to a person rather than read by a program: the request is
-// not for the API, and its Accept header prefers text/html to JSON. Browsers send such a header when a user
-// opens an address. Their fetch and other clients do so only on request.
+// not for the API or for a pending response, which programs use, and its Accept header prefers text/html to
+// JSON. Browsers send such a header when a user opens an address. Their fetch and other clients do so only on
+// request.
 func AsksForPage(req *Request) bool {
-	if req == nil || strings.HasPrefix(req.Path, "/api/") {
+	if req == nil || strings.HasPrefix(req.Path, "/api/") || strings.HasPrefix(req.Path, PendingPath) {
 		return false
 	}
 	accept := strings.Join(req.Header["Accept"], ",")

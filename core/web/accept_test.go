@@ -21,6 +21,7 @@ func TestAsksForPage(t *testing.T) {
 		{"HTML with another parameter", "/", []string{"text/html;level=1;q=0.7, */*;q=0.1"}, true},
 		{"contract 22: never on the API", "/api/v1/verify/start", []string{browser}, false},
 		{"a path that begins like the API's", "/apiary", []string{browser}, true},
+		{"never where programs post responses", "/verify/box/abc", []string{browser}, false},
 		{"a client without Accept", "/nowhere", nil, false},
 		{"a client that takes anything", "/nowhere", []string{"*/*"}, false},
 		{"a client that takes any text", "/nowhere", []string{"text/*"}, false},

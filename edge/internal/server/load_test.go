@@ -539,6 +539,8 @@ func TestPage(t *testing.T) {
 		{"our fault", "GET /panic\r\n\r\n", browser, 500, true},
 		{"not just now", "GET /gone\r\n\r\n", browser, 503, true},
 		{"never below /api", "GET /api/panic\r\n\r\n", browser, 500, false},
+		{"never where programs post responses", "POST /verify/box/a\r\nContent-Length: 9\r\n\r\na", browser,
+			408, false},
 		{"no page for this", "GET /no-page\r\n\r\n", browser, 500, false},
 		{"a page that fails", "GET /page-panics\r\n\r\n", browser, 500, false},
 	} {
