@@ -553,6 +553,21 @@ func TestIdempotentStart_IntegrationChanged(t *testing.T) {
 	}
 }
 
+// A request that created no session leaves its key free.
+func TestIdempotentStart_NoSession(t *testing.T) {
+	w := newFixture(t)
+	h := with(bearer(w.sk), "Idempotency-Key", "k")
+	for _, body := range []string{startBody(`"language":"xx"`), `{"integration_id":"` + otherUUID +
+		`","callback_url":"https://www.publisher.example/return"}`} {
+		if _, e := w.ask((*API).Start, web.StartPath, h, body); e == nil || code(e) == web.Unavailable {
+			t.Errorf("contract 11: %s: %v", body, e)
+		}
+	}
+	if _, e := w.ask((*API).Start, web.StartPath, h, startBody()); e != nil {
+		t.Errorf("contract 11: the same key after requests that created no session: %v", e)
+	}
+}
+
 // The log and the record name the method that failed, even if the integration has methods that are no longer
 // configured.
 func TestStart_InitiationNamesMethod(t *testing.T) {
