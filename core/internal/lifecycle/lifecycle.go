@@ -165,8 +165,7 @@ type Step struct {
 	// Estimated is the age that an estimate was compared with, if one completes the session. 0: none does.
 	Estimated int
 
-	// Entry is the step with its method and reason. The record keeps it unless the step completes the
-	// session.
+	// Entry is the step with its method and reason. The record keeps it unless it is an approval.
 	Entry session.Step
 }
 
@@ -234,7 +233,7 @@ func (l *Lifecycle) fire(ctx context.Context, s Session, step Step, held []kv.He
 					next.Age = min(next.Age, e)
 				}
 			}
-		} else if step.Entry.Method != "" {
+		} else if step.Entry.Method != "" && t != session.Succeeded { // an approval after the expiry
 			step.Entry.At = now
 			next, _ = next.With(step.Entry)
 		}

@@ -139,6 +139,18 @@ func TestSessionEnded_Line(t *testing.T) {
 			_, err := w.Fire(ctx, s, Step{Trigger: session.TimeUp, Attempt: anyAttempt})
 			return err
 		}, "method=bank reason=timeout setting=proof.claim detail=age integration", 1},
+		{"contract 48: an approval after the expiry, as by a passkey", func(w *fixture, s Session) error {
+			w.Clock.Advance(session.Life)
+			_, err := w.Fire(ctx, s, Step{Trigger: session.Succeeded,
+				Entry: session.Step{Method: "passkey", Result: host.MethodApproved}})
+			return err
+		}, "method=passkey integration", 0},
+		{"contract 48: a rejection after the expiry", func(w *fixture, s Session) error {
+			w.Clock.Advance(session.Life)
+			_, err := w.Fire(ctx, s, Step{Trigger: session.Rejected,
+				Entry: what(host.MethodRejected, "rejected")})
+			return err
+		}, "method=bank reason=rejected setting=proof.claim detail=age integration", 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newFixture(t)
