@@ -218,7 +218,7 @@ var member = foothold{"A member of a publisher", []row{
 	},
 	{
 		says: "They have the rights of their role. A change of role, a removal and a sign-out take " +
-			"effect immediately everywhere.",
+			"effect immediately everywhere. An API key that they have seen counts until it is revoked.",
 		tries: "every operation in every role, with their own form",
 		gets:  "403 if the role lacks the right",
 		proof: []string{"core/operate:TestRights_Table", "core/operate:TestTable_EveryFunction",
@@ -305,8 +305,7 @@ var ticket = foothold{"The finder of an invitation or a sign-in link", []row{
 var stolenToken = foothold{"The thief of an operator token", []row{
 	{
 		says: "They have the rights of its role, until it is revoked. That ends immediately all " +
-			"sessions, links and invitations that depend on it. Members that they admitted " +
-			"stay.",
+			"sessions, links and invitations that depend on it.",
 		tries: "a session, a sign-in link and an invitation created with it, after it is revoked",
 		gets:  "401, the page to sign in, and pages for expired links",
 		do: func(t *testing.T) {
@@ -331,6 +330,32 @@ var stolenToken = foothold{"The thief of an operator token", []row{
 			all(200, 200, 200)
 			want(t, s.Admin("POST", "/admin/v1/operators/"+id+"/revoke", nil), 200, "")
 			all(303, 410, 401)
+		},
+	},
+	{
+		says: "Operator tokens and API keys that they have created, and members that they admitted, stay " +
+			"until they are revoked or removed, too. The audit lists them with the stolen token's name.",
+		tries: "an operator token and an API key that were created with it, after it is revoked",
+		gets:  "the rights of both",
+		do: func(t *testing.T) {
+			s := newService(t, nil)
+			stolen, id := s.operator("operator")
+			var token struct{ Token string }
+			must(t, json.Unmarshal(s.as(stolen, "POST", "/admin/v1/operators",
+				body{"name": "Olaf", "role": "operator"}).Body, &token))
+			var key struct{ Key string }
+			must(t, json.Unmarshal(s.as(stolen, "POST", "/admin/v1/keys",
+				body{"publisher_id": s.Publisher.ID}).Body, &key))
+			want(t, s.Admin("POST", "/admin/v1/operators/"+id+"/revoke", nil), 200, "")
+			want(t, s.as(stolen, "GET", "/admin/v1/keys", nil), 401, "UNAUTHORIZED")
+			want(t, s.as(token.Token, "GET", "/admin/v1/keys", nil), 200, "")
+			want(t, s.startAs(bearer(key.Key), nil), 200, "")
+			entries := string(s.Admin("GET", "/admin/v1/audit", nil).Body)
+			for _, want := range []string{"operator.create", "key.create", "Olga"} {
+				if !strings.Contains(entries, want) {
+					t.Errorf("the audit has no %s: %s", want, entries)
+				}
+			}
 		},
 	},
 }}
