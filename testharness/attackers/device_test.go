@@ -230,8 +230,9 @@ var passkeys = foothold{"The holder of a device with a passkey", []row{
 		},
 	},
 	{
-		says: "Publishers cannot see that a passkey was used: validate and the events have the " +
-			"same content as after any check.",
+		says: "Validate and the events have the same content as after any check, and two sessions of a " +
+			"passkey have nothing in common. The publisher's list of finished sessions shows that a " +
+			"passkey was used, and not which one.",
 		tries: "as two publishers, to find the same user by the passkey",
 		gets:  "facts without it",
 		proof: []string{"testharness/conformance:TestPasskeys"},

@@ -142,7 +142,8 @@ func wantPage(t testing.TB, what string, r *testharness.Response, status int) {
 var consoleSite = foothold{"Another site, in a browser that is signed in to the console", []row{
 	{
 		says: "It can neither frame a page nor act: a form counts only with the token of its " +
-			"session and action, and requests from other domains carry no cookie.",
+			"session and action. Requests from other domains carry no cookie, and forms from other hosts " +
+			"of the domain are rejected.",
 		tries: "a form without a token, with the token of another action or session, from another site, or " +
 			"by GET",
 		gets: "403 for each form, without a change",

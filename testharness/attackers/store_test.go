@@ -145,8 +145,9 @@ var reader = foothold{"A reader of the store", []row{
 		proof: []string{"core/integration:TestWeakSecret", "core/integration:TestSiteValidate"},
 	},
 	{
-		says: "They see publishers, integrations, and session ids with their outcomes. About the last " +
-			"steps without success they see the method, the reason and the setting.",
+		says: "They see publishers, integrations with their `alert_url`, and session ids with their " +
+			"outcomes and the last method. About the last steps without success they see the method, the " +
+			"reason and the setting.",
 		tries: "to read who is verified where, and how it ended",
 		gets:  "publishers and integrations by name, session ids of waiting events, outcomes with their time",
 		do: func(t *testing.T) {
@@ -202,8 +203,9 @@ var reader = foothold{"A reader of the store", []row{
 
 var writer = foothold{"A writer to the store", []row{
 	{
-		says: "They cannot create an outcome, key, integration, member, operator token, passkey or " +
-			"session of the console, and cannot move one to another name.",
+		says: "They cannot create an outcome, key, integration, member, operator token, passkey, trusted " +
+			"list or session of the console, and cannot move one to another name. They can cause or " +
+			"prevent an alert to a publisher.",
 		tries: "a completed outcome under a session's name",
 		gets:  "503 and a page without a result: records without a valid MAC are ignored",
 		do: func(t *testing.T) {

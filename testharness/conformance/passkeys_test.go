@@ -106,6 +106,11 @@ func TestPasskeys(t *testing.T) {
 	if r := u.Reconcile(s.SessionID).JSON(); r["status"] != "COMPLETED" {
 		t.Errorf("contract 38: %v", r)
 	}
+	query := "?method=passkey&publisher_id=" + u.Publisher.ID
+	listed := string(u.Admin("GET", "/admin/v1/sessions"+query, nil).Body)
+	if strings.Count(listed, "session_id") != 1 || !strings.Contains(listed, s.SessionID) {
+		t.Errorf("contract 38: the finished sessions by a passkey: %s", listed)
+	}
 
 	// The ring is rotated, and a new guest or module runs.
 	u.RotateKeyring()
