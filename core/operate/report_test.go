@@ -8,13 +8,17 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/internal/audit"
 	"github.com/verge-id/verge/core/internal/coretest"
 	"github.com/verge-id/verge/core/internal/report"
+	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/web"
 )
 
@@ -172,6 +176,59 @@ func TestReport_Rejected(t *testing.T) {
 	if _, err := w.Report(ctx, reporter, ReportQuery{}); web.AsError(err).Code != web.InvalidRequest {
 		t.Errorf("without a key: %v", err)
 	}
+}
+
+// TestReport_Limits has reports at their limits, and those that are larger by one.
+func TestReport_Limits(t *testing.T) {
+	w := newFixture(t)
+	rejected := func(what string, want bool) {
+		t.Helper()
+		for _, publisher := range []string{"", pubB} {
+			_, err := w.Report(ctx, reporter, ReportQuery{Publisher: publisher})
+			if got := web.AsError(err).Code == web.InvalidRequest; err != nil && !got ||
+				got != (want && publisher == "") {
+				t.Errorf("contract 57: %s, publisher %q: %v", what, publisher, err)
+			}
+		}
+	}
+	all, err := w.Publishers(ctx, reporter, Search{Cursor: Cursor{Limit: MaxLimit}})
+	coretest.Must(t, err)
+	for n := len(all.Items); n <= maxReportIntegrations; n++ {
+		if n == maxReportIntegrations {
+			rejected("250 publishers", false)
+		}
+		coretest.Must(t, w.Directory.PutPublisher(ctx, integration.Publisher{ID: fmt.Sprintf("pub_x%d", n)}))
+	}
+	rejected("251 publishers", true)
+
+	w = newFixture(t)
+	of, err := w.Integrations(ctx, reporter, "", Search{Cursor: Cursor{Limit: MaxLimit}})
+	coretest.Must(t, err)
+	for n := len(of.Items); n <= maxReportIntegrations; n++ {
+		if n == maxReportIntegrations {
+			rejected("250 integrations", false)
+		}
+		coretest.Must(t, w.Directory.PutIntegration(ctx, integration.Integration{
+			ID: fmt.Sprintf("22222222-0000-4000-8000-%012d", n), PublisherID: pubA, Level: "L1",
+			ChallengeAge: 25, Method: "sandbox", Webhook: integration.Webhook{Off: true}}, ""))
+	}
+	rejected("251 integrations", true)
+
+	w = newFixture(t)
+	h := w.Operations.Host
+	before, _, err := audit.List(ctx, h.KV, h.Sealer, "", "", MaxLimit)
+	coretest.Must(t, err)
+	for n := len(before); n <= maxReportEntries; n++ {
+		if n == maxReportEntries {
+			rejected("5,000 entries of the audit", false)
+		}
+		entry := audit.Entry{Actor: audit.Actor{Kind: KindOperator}, Operation: string(memberInvite)}
+		puts, err := entry.Puts(h.Sealer, h.Random, w.Clock.Now())
+		coretest.Must(t, err)
+		coretest.Must(t, h.KV.Commit(ctx, kv.Tx{ID: fmt.Sprint("entry", n), Partition: integration.Partition,
+			Puts: puts}))
+	}
+	rejected("5,001 entries of the audit", true)
 }
 
 // The error names the day that has to change.
