@@ -47,15 +47,7 @@ func (c *eventTriggerCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	if c.JSON {
-		err = printJSON(p, sent)
-	} else {
-		printExchange(p, sent)
-	}
-	if err == nil && !sent.Delivered {
-		err = saidError{}
-	}
-	return err
+	return failUnless(sent.Delivered, show(p, c.JSON, sent, func() error { return printExchange(p, sent) }))
 }
 
 // eventTypes are the types of events without their prefix.
@@ -77,7 +69,7 @@ func checkEventType(given string) error {
 		strings.Join(eventTypes, ", "))
 }
 
-func printExchange(p *program, x *operate.Exchange) {
+func printExchange(p *program, x *operate.Exchange) error {
 	fmt.Fprintf(p.stdout, "POST %s\n", oneLine(x.URL))
 	for _, name := range slices.Sorted(maps.Keys(x.RequestHeader)) {
 		fmt.Fprintf(p.stdout, "%s: %s\n", name, oneLine(x.RequestHeader[name]))
@@ -96,4 +88,5 @@ func printExchange(p *program, x *operate.Exchange) {
 		fmt.Fprintf(p.stdout, "%s%s\n", oneLine(x.Body), more)
 	}
 	fmt.Fprintf(p.stdout, "\n%s\n", x.Words)
+	return nil
 }

@@ -113,17 +113,7 @@ func (c *integrationTestCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	if c.JSON {
-		if err := printJSON(p, report); err != nil {
-			return err
-		}
-	} else if err := printReport(p, report); err != nil {
-		return err
-	}
-	if !report.Ready {
-		return saidError{}
-	}
-	return nil
+	return failUnless(report.Ready, show(p, c.JSON, report, func() error { return printReport(p, report) }))
 }
 
 const probeHeads = "PROBE|WANTED|CAME BACK"

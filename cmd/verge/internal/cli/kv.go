@@ -91,12 +91,7 @@ func (c *kvCheckCmd) Run(ctx context.Context, p *program) error {
 		return err
 	}
 	if c.JSON {
-		if err := printJSON(p, r); err != nil {
-			return err
-		}
+		err = printJSON(p, r)
 	}
-	if !r.OK {
-		return saidError{}
-	}
-	return nil
+	return failUnless(r.OK, err)
 }

@@ -63,10 +63,8 @@ func (c *memberListCmd) Run(ctx context.Context, p *program) error {
 	}
 	if len(all.Members) == 0 {
 		fmt.Fprintf(p.stdout, "%s has no members. Invite one with `verge member invite`.\n", c.Publisher)
-	} else {
-		if err := printTable(p, memberHeads, memberRows(all.Members)); err != nil {
-			return err
-		}
+	} else if err := printTable(p, memberHeads, memberRows(all.Members)); err != nil {
+		return err
 	}
 	if len(all.Invitations) == 0 {
 		return nil

@@ -201,13 +201,7 @@ func (c *methodCheckCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		found.Error = err.Error() + pl.advice(e.Name, err)
 	}
-	if err := found.print(p, c.JSON); err != nil {
-		return err
-	}
-	if !found.Good {
-		return saidError{}
-	}
-	return nil
+	return failUnless(found.Good, show(p, c.JSON, found, func() error { return found.print(p) }))
 }
 
 // advice returns the fix for a request of a method without a response. It returns "" for other errors.
@@ -232,10 +226,7 @@ func (pl *plan) advice(name string, err error) string {
 	return fmt.Sprintf(" (%s); %s", host.FetchCause(failed.Reason), do)
 }
 
-func (m checkedMethod) print(p *program, asJSON bool) error {
-	if asJSON {
-		return printJSON(p, m)
-	}
+func (m checkedMethod) print(p *program) error {
 	all := facts{{"method", fmt.Sprintf("%s, %s, level %s", m.Name, m.Kind, m.Level)}}
 	for _, f := range m.Facts {
 		all = append(all, [2]string{f.Name, f.Value})

@@ -55,7 +55,7 @@ func (c *methodCircuitsCmd) Run(ctx context.Context, p *program) error {
 			c.Name,
 		)
 	}
-	all, bad := []checkedCircuit{}, false
+	all, good := []checkedCircuit{}, true
 	for _, circuit := range circuits {
 		shown, file := pl.checkCircuit(ctx, p, e, circuit)
 		if c.Save != "" && shown.Error == "" {
@@ -64,17 +64,9 @@ func (c *methodCircuitsCmd) Run(ctx context.Context, p *program) error {
 				return err
 			}
 		}
-		all, bad = append(all, shown), bad || shown.Error != ""
+		all, good = append(all, shown), good && shown.Error == ""
 	}
-	if c.JSON {
-		err = printJSON(p, all)
-	} else {
-		err = printCircuits(p, all)
-	}
-	if err == nil && bad {
-		err = saidError{}
-	}
-	return err
+	return failUnless(good, show(p, c.JSON, all, func() error { return printCircuits(p, all) }))
 }
 
 func saveCircuit(p *program, folder, name string, file []byte) error {
@@ -107,9 +99,7 @@ func printCircuits(p *program, all []checkedCircuit) error {
 		lines.add("version", strconv.Itoa(c.Version))
 		lines.add("elements", strconv.Itoa(c.Elements))
 		lines.add("source", c.Source)
-		if c.Saved != "" {
-			lines.add("saved", c.Saved)
-		}
+		lines.add("saved", c.Saved)
 		status := "valid"
 		if c.Error != "" {
 			status = "invalid: " + c.Error

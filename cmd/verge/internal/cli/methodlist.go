@@ -130,19 +130,11 @@ func (pl *plan) checkList(
 		r.Bad("trusted list %s has no certificate that the method can use (%d were skipped)", l.Name,
 			v.skipped())
 	case pl.now().After(v.input.NextUpdate):
-		r.Warn(
-			"trusted list %s is late: its next update was due on %s",
-			l.Name,
-			words.When(v.input.NextUpdate),
-		)
+		r.Warn("trusted list %s is late: its next update was due on %s", l.Name,
+			words.When(v.input.NextUpdate))
 	default:
-		r.Good(
-			"trusted list %s is valid: %d certificates are used, %d are skipped, next update %s",
-			l.Name,
-			v.used,
-			v.skipped(),
-			words.When(v.input.NextUpdate),
-		)
+		r.Good("trusted list %s is valid: %d certificates are used, %d are skipped, next update %s", l.Name,
+			v.used, v.skipped(), words.When(v.input.NextUpdate))
 	}
 }
 
@@ -201,19 +193,11 @@ func (c *methodListFetchCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	shown, bad := []shownList{}, false
+	shown, good := []shownList{}, true
 	for _, v := range all {
-		shown, bad = append(shown, v.shown(c.Name)), bad || v.err != nil
+		shown, good = append(shown, v.shown(c.Name)), good && v.err == nil
 	}
-	if c.JSON {
-		err = printJSON(p, shown)
-	} else {
-		err = printLists(p, shown)
-	}
-	if err == nil && bad {
-		err = saidError{}
-	}
-	return err
+	return failUnless(good, show(p, c.JSON, shown, func() error { return printLists(p, shown) }))
 }
 
 func printLists(p *program, all []shownList) error {
@@ -269,7 +253,7 @@ func (c *methodListLoadCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	loaded, failed := []operate.TrustList{}, false
+	loaded, good := []operate.TrustList{}, true
 	for _, v := range all {
 		var l *operate.TrustList
 		if err = v.err; err == nil {
@@ -277,21 +261,17 @@ func (c *methodListLoadCmd) Run(ctx context.Context, p *program) error {
 		}
 		if err != nil {
 			fmt.Fprintf(p.stderr, "trusted list %s was not loaded: %v\n", v.list.Name, err)
-			failed = true
+			good = false
 			continue
 		}
 		loaded = append(loaded, *l)
 	}
-	switch {
-	case c.JSON:
-		err = printJSON(p, loaded)
-	case len(loaded) > 0 || !failed: // no table without rows under the errors
-		err = printStoredLists(p, loaded)
-	}
-	if err == nil && failed {
-		err = saidError{}
-	}
-	return err
+	return failUnless(good, show(p, c.JSON, loaded, func() error {
+		if len(loaded) == 0 && !good {
+			return nil // no table without rows under the errors
+		}
+		return printStoredLists(p, loaded)
+	}))
 }
 
 type methodListShowCmd struct {
@@ -322,15 +302,9 @@ func printStoredLists(p *program, all []operate.TrustList) error {
 }
 
 func listRows(all []operate.TrustList) (rows [][]string) {
-	when := func(t *time.Time) string {
-		if t == nil {
-			return ""
-		}
-		return words.When(*t)
-	}
 	for _, l := range all {
 		rows = append(rows, []string{l.Method, l.Name, l.State, strconv.FormatUint(l.Sequence, 10),
-			strconv.Itoa(l.Entries), when(l.NextUpdate), when(l.Fetched), l.Source})
+			strconv.Itoa(l.Entries), whenever(l.NextUpdate), whenever(l.Fetched), l.Source})
 	}
 	return rows
 }

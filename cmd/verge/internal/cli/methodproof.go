@@ -77,19 +77,10 @@ func (c *methodProofCmd) Run(ctx context.Context, p *program) error {
 		return err
 	}
 	checked := checkedProof{report, time.Since(start).Seconds()}
-	if err := checked.print(p, c.JSON); err != nil {
-		return err
-	}
-	if !report.Accepted {
-		return saidError{}
-	}
-	return nil
+	return failUnless(report.Accepted, show(p, c.JSON, checked, func() error { return checked.print(p) }))
 }
 
-func (c checkedProof) print(p *program, asJSON bool) error {
-	if asJSON {
-		return printJSON(p, c)
-	}
+func (c checkedProof) print(p *program) error {
 	var all facts
 	all.add("document", c.Document)
 	all.add("namespace", c.Namespace)

@@ -159,3 +159,11 @@ func misuse(err error) error {
 type saidError struct{}
 
 func (saidError) Error() string { return "failed" }
+
+// failUnless returns err. If it is nil and the printed result is not good, failUnless returns a saidError.
+func failUnless(good bool, err error) error {
+	if err == nil && !good {
+		return saidError{}
+	}
+	return err
+}

@@ -18,6 +18,14 @@ func printJSON(p *program, v any) error {
 	return err
 }
 
+// show prints v as JSON, or calls print.
+func show(p *program, asJSON bool, v any, print func() error) error {
+	if asJSON {
+		return printJSON(p, v)
+	}
+	return print()
+}
+
 // english is the language of the command line, for texts that have translations.
 const english = "en"
 
