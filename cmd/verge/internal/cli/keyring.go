@@ -29,9 +29,8 @@ Example:
 }
 
 func (c *keyringGenerateCmd) Run(p *program) error {
-	if _, err := p.FS.Stat(c.File); err == nil && c.File != standardStream {
-		return fmt.Errorf("%s already exists and was not changed; "+
-			"`verge keyring rotate %s` adds a new key to it", c.File, c.File)
+	if err := p.checkNew(c.File); err != nil && c.File != standardStream {
+		return fmt.Errorf("%w; `verge keyring rotate %s` adds a new key to it", err, c.File)
 	}
 	ring, err := keyring.Generate(p.Random, p.Now())
 	if err != nil {
@@ -137,12 +136,8 @@ func (c *keyringRetireCmd) Run(p *program) error {
 	if err := writeKeyring(p, c.File, ring); err != nil {
 		return err
 	}
-	fmt.Fprintf(
-		messages(p, c.File),
-		"Removed key %s from %s; running servers drop it within seconds.\n",
-		c.Key,
-		ringName(c.File),
-	)
+	fmt.Fprintf(messages(p, c.File), "Removed key %s from %s; running servers drop it within seconds.\n",
+		c.Key, ringName(c.File))
 	return nil
 }
 

@@ -43,8 +43,8 @@ Example:
 }
 
 func (c *moduleKeygenCmd) Run(p *program) error {
-	if _, err := p.FS.Stat(c.File); err == nil {
-		return fmt.Errorf("%s already exists and was not changed", c.File)
+	if err := p.checkNew(c.File); err != nil {
+		return err
 	}
 	public, private, err := ed25519.GenerateKey(p.Random)
 	if err != nil {

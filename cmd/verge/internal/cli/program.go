@@ -59,6 +59,14 @@ func (p *program) read(path string, limit int64) ([]byte, error) {
 	return b, nil
 }
 
+// checkNew returns an error if a file to create already exists.
+func (p *program) checkNew(path string) error {
+	if _, err := p.FS.Stat(path); err == nil {
+		return fmt.Errorf("%s already exists and was not changed", path)
+	}
+	return nil
+}
+
 // Main runs the command of this process: it reads the process's arguments, environment and standard streams,
 // and returns the exit code. A signal stops the command cleanly.
 func Main() int {

@@ -45,10 +45,8 @@ var reportNames = []string{"report.json", "report.json.sig", "report.html", "rep
 
 func (c *reportCmd) Run(ctx context.Context, p *program) error {
 	for _, name := range reportNames {
-		path := filepath.Join(c.Dir, name)
-		if _, err := p.FS.Stat(path); err == nil && !c.JSON {
-			return fmt.Errorf("%s already exists and was not changed: choose another directory with --dir",
-				path)
+		if err := p.checkNew(filepath.Join(c.Dir, name)); err != nil && !c.JSON {
+			return fmt.Errorf("%w: choose another directory with --dir", err)
 		}
 	}
 	client, err := c.client(p)

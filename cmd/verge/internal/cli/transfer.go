@@ -8,8 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/spf13/afero"
-
 	"github.com/verge-id/verge/cmd/verge/internal/adminclient"
 	"github.com/verge-id/verge/cmd/verge/internal/config"
 	"github.com/verge-id/verge/core"
@@ -48,7 +46,10 @@ Examples:
 }
 
 func (c *kvExportCmd) Run(ctx context.Context, p *program) error {
-	if err := canCreate(p.FS, c.File); err != nil {
+	if err := p.checkNew(c.File); err != nil {
+		return err
+	}
+	if err := config.CheckWritable(p.FS, filepath.Dir(c.File)); err != nil {
 		return err
 	}
 	client, _, partitions, err := c.store(ctx, p)
@@ -78,31 +79,12 @@ func (c *kvExportCmd) Run(ctx context.Context, p *program) error {
 			Bytes int64     `json:"bytes"`
 		}{c.File, made.Taken, made.Items, made.Tasks, made.Bytes})
 	}
-	fmt.Fprintf(
-		p.stdout,
-		"%s has %d items and %d tasks, %d bytes, as of %s.\n",
-		c.File,
-		made.Items,
-		made.Tasks,
-		made.Bytes,
-		made.Taken.UTC().Format(time.RFC3339),
-	)
+	fmt.Fprintf(p.stdout, "%s has %d items and %d tasks, %d bytes, as of %s.\n", c.File, made.Items,
+		made.Tasks, made.Bytes, made.Taken.UTC().Format(time.RFC3339))
 	if c.Lock {
 		fmt.Fprintln(p.stdout, "The Worker is locked. `verge kv unlock` lets it continue.")
 	}
 	return nil
-}
-
-// canCreate returns an error if path exists, or if its directory cannot be written.
-func canCreate(fsys afero.Fs, path string) error {
-	if _, err := fsys.Stat(path); err == nil {
-		return fmt.Errorf("%s already exists and was not changed", path)
-	}
-	f, err := afero.TempFile(fsys, filepath.Dir(path), ".verge-check-*")
-	if err != nil {
-		return config.WithAdvice(err)
-	}
-	return errors.Join(f.Close(), fsys.Remove(f.Name()))
 }
 
 // export writes the rows of the partitions to the file.

@@ -40,8 +40,8 @@ func (c *webhookSecretCmd) Run(p *program) error {
 		fmt.Fprintln(p.stdout, secret)
 		return nil
 	}
-	if _, err := p.FS.Stat(c.File); err == nil {
-		return fmt.Errorf("%s already exists and was not changed", c.File)
+	if err := p.checkNew(c.File); err != nil {
+		return err
 	}
 	if err := config.WritePrivate(p.FS, c.File, []byte(secret+"\n")); err != nil {
 		return err

@@ -29,7 +29,7 @@ func WritePrivate(fsys afero.Fs, path string, b []byte) (err error) {
 		}
 	}
 	old, err := fsys.Stat(path)
-	if err != nil && !isMissing(err) {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	exists := err == nil
@@ -195,7 +195,7 @@ func (sys *System) Locate(name string) string {
 		return name
 	}
 	credential := filepath.Join(dir, name)
-	if _, err := sys.FS.Stat(credential); isMissing(err) {
+	if _, err := sys.FS.Stat(credential); errors.Is(err, fs.ErrNotExist) {
 		return name
 	}
 	return credential
@@ -277,8 +277,6 @@ func (sys *System) readFileOr(variable, value string) (b []byte, name string, er
 	return []byte(value), variable, nil
 }
 
-func isMissing(err error) bool { return errors.Is(err, fs.ErrNotExist) }
-
 // writable tries to write into dir. If dir does not exist, it tries the nearest parent directory that exists,
 // because the store creates missing directories.
 func writable(fsys afero.Fs, dir string) error {
@@ -290,11 +288,16 @@ func writable(fsys afero.Fs, dir string) error {
 		if err == nil {
 			break
 		}
-		if !isMissing(err) || dir == filepath.Dir(dir) {
+		if !errors.Is(err, fs.ErrNotExist) || dir == filepath.Dir(dir) {
 			return err
 		}
 		dir = filepath.Dir(dir)
 	}
+	return CheckWritable(fsys, dir)
+}
+
+// CheckWritable returns an error if no file can be created in dir.
+func CheckWritable(fsys afero.Fs, dir string) error {
 	f, err := afero.TempFile(fsys, dir, ".verge-check-*")
 	if err != nil {
 		return WithAdvice(err)

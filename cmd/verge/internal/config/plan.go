@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/netip"
 	"strings"
 	"time"
@@ -242,7 +243,7 @@ func (c *File) checkEngine(sys *System, ps *problems) Engine {
 		at.Cache = defaultModuleCache(sys.Getenv)
 	default:
 		err := modules.CheckCache(sys.FS, at.Cache)
-		if _, none := sys.FS.Stat(at.Cache); isMissing(none) {
+		if _, none := sys.FS.Stat(at.Cache); errors.Is(none, fs.ErrNotExist) {
 			err = errors.Join(writable(sys.FS, at.Cache), err)
 		}
 		if err != nil {

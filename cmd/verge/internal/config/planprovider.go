@@ -27,17 +27,22 @@ func (c *File) serviceKeys(sys *System) map[string]keyFile {
 // checkProvider sets the public keys of the OpenID provider. A key of another type than P-256 is a problem.
 func (c *File) checkProvider(pl *Plan, ps *problems) {
 	for n := range c.OIDCProvider.PrivateKeyFiles {
-		name := core.ProviderKeyName(n + 1)
-		spki, err := pl.Signer.Public(name)
-		if err == nil {
-			_, err = pl.Signer.Sign(context.Background(), name, "ES256", nil)
-		}
+		public, err := pl.publicKey(core.ProviderKeyName(n + 1))
 		if err != nil {
 			ps.add("oidc_provider.private_key_files, number %d: ID tokens need ES256: %v", n+1, err)
 			continue
 		}
-		pl.Core.ProviderKeys = append(pl.Core.ProviderKeys, base64.StdEncoding.EncodeToString(spki))
+		pl.Core.ProviderKeys = append(pl.Core.ProviderKeys, public)
 	}
+}
+
+// publicKey returns the public key of a private key that signs with ES256.
+func (pl *Plan) publicKey(name string) (string, error) {
+	spki, err := pl.Signer.Public(name)
+	if err == nil {
+		_, err = pl.Signer.Sign(context.Background(), name, "ES256", nil)
+	}
+	return base64.StdEncoding.EncodeToString(spki), err
 }
 
 // checkReport sets the public key of reports.
@@ -45,15 +50,12 @@ func (c *File) checkReport(pl *Plan, ps *problems) {
 	if c.Report.PrivateKeyFile == "" {
 		return
 	}
-	spki, err := pl.Signer.Public(core.ReportKeyName)
-	if err == nil {
-		_, err = pl.Signer.Sign(context.Background(), core.ReportKeyName, "ES256", nil)
-	}
+	public, err := pl.publicKey(core.ReportKeyName)
 	if err != nil {
 		ps.add("report.private_key_file: reports need ES256: %v", err)
 		return
 	}
-	pl.Core.ReportKey = base64.StdEncoding.EncodeToString(spki)
+	pl.Core.ReportKey = public
 }
 
 // warnOfClients warns about integrations that would be OpenID clients if the service had a provider.

@@ -1,7 +1,9 @@
 package config
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 
 	"github.com/spf13/afero"
 
@@ -28,7 +30,7 @@ func readRing(sys *System, path string) ([]byte, error) {
 
 // parseKeyring reads a ring from b, which was read from path with that error.
 func parseKeyring(b []byte, path string, err error) (keyring.File, error) {
-	if isMissing(err) {
+	if errors.Is(err, fs.ErrNotExist) {
 		return keyring.File{}, fmt.Errorf("no key ring at %s: "+
 			"`verge keyring generate %s` creates one", path, path)
 	}
