@@ -100,11 +100,10 @@ func (c *devCmd) Run(ctx context.Context, p *program) (err error) {
 		return err
 	}
 	var open devListeners
+	defer open.close()
 	if err := open.listen(c); err != nil {
 		return c.otherDev(p, err)
 	}
-	defer open.close()
-
 	if err := p.FS.MkdirAll(c.Data, 0o700); err != nil {
 		return fmt.Errorf("data directory: %w: choose another one with --data", err)
 	}
@@ -278,31 +277,17 @@ func (c *devCmd) store() (kvadapters.Address, error) {
 // devListeners are bound first, so that URLs have the real addresses.
 type devListeners struct{ public, demo, admin, ops net.Listener }
 
-func (l *devListeners) listen(c *devCmd) (err error) {
-	for _, open := range []struct {
-		l    *net.Listener
-		addr string
-		flag string
-	}{
-		{&l.public, c.Addr, "--addr"},
-		{&l.demo, c.DemoAddr, "--demo-addr"},
-		{&l.admin, c.AdminAddr, "--admin-addr"},
-		{&l.ops, c.OpsAddr, "--ops-addr"},
-	} {
-		if err := config.CheckAddress(open.addr); err != nil {
-			l.close()
-			return usagef("%s: %w", open.flag, err)
-		}
-		if *open.l, err = listen(open.addr, open.flag); err != nil {
-			l.close()
-			return err
-		}
-	}
-	if err := checkLocalhost(l.public); err != nil {
-		l.close()
+func (l *devListeners) listen(c *devCmd) error {
+	err := listenAll(
+		opening{&l.public, c.Addr, "--addr"},
+		opening{&l.demo, c.DemoAddr, "--demo-addr"},
+		opening{&l.admin, c.AdminAddr, "--admin-addr"},
+		opening{&l.ops, c.OpsAddr, "--ops-addr"},
+	)
+	if err != nil {
 		return err
 	}
-	return nil
+	return checkLocalhost(l.public)
 }
 
 // otherDev adds the address of the `verge dev` that has the port, if one runs with this data directory.
@@ -322,14 +307,8 @@ func (c *devCmd) otherDev(p *program, err error) error {
 	return err
 }
 
-// close closes the listeners when dev ends before it serves. It can be called twice.
-func (l *devListeners) close() {
-	for _, open := range []net.Listener{l.public, l.demo, l.admin, l.ops} {
-		if open != nil {
-			open.Close()
-		}
-	}
-}
+// close closes the listeners when dev ends before it serves.
+func (l *devListeners) close() { closeAll(l.public, l.demo, l.admin, l.ops) }
 
 // signIn returns a function that creates a link which signs one browser in to the console as the operator.
 // The demo shop has a page that creates one at each visit, so that the address in the terminal works at any

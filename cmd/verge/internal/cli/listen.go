@@ -7,6 +7,8 @@ import (
 	"net/netip"
 	"strings"
 	"syscall"
+
+	"github.com/verge-id/verge/cmd/verge/internal/config"
 )
 
 // listen opens addr; what is the name of its flag or setting.
@@ -27,6 +29,37 @@ func listen(addr, what string) (net.Listener, error) {
 		err = op.Err // without the address, which the message names already
 	}
 	return nil, fmt.Errorf("%s: %w; set %s to an address and a port of this machine", addr, err, what)
+}
+
+// opening is a listener to open.
+type opening struct {
+	l          *net.Listener
+	addr, what string // without an address, it is not opened; what is the name of the flag or setting
+}
+
+// listenAll opens listeners, up to the first error. The caller closes them.
+func listenAll(all ...opening) (err error) {
+	for _, open := range all {
+		if open.addr == "" {
+			continue
+		}
+		if err := config.CheckAddress(open.addr); err != nil {
+			return usagef("%s: %w", open.what, err)
+		}
+		if *open.l, err = listen(open.addr, open.what); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// closeAll closes the listeners that are open.
+func closeAll(all ...net.Listener) {
+	for _, l := range all {
+		if l != nil {
+			l.Close()
+		}
+	}
 }
 
 // portError reports a port that another program has.

@@ -101,10 +101,10 @@ func (c *serveCmd) Run(ctx context.Context, p *program) error {
 		return err
 	}
 	defer endTraces()
+	defer func() { closeAll(pl.public, pl.admin, pl.ops) }()
 	if err := pl.open(); err != nil {
 		return err
 	}
-	defer pl.closeListeners()
 	in, err := assemble(ctx, pl)
 	if err != nil {
 		return p.unlessStopped(ctx, pl.misplaced(err))
@@ -276,32 +276,12 @@ func (c *configFlags) applyAgain(ctx context.Context, p *program, running plan, 
 }
 
 // open binds the planned addresses.
-func (pl *plan) open() (err error) {
-	for _, open := range []struct {
-		l             *net.Listener
-		addr, setting string
-	}{
-		{&pl.public, pl.Listen.Public, "listen.public (--listen)"},
-		{&pl.admin, pl.Listen.Admin, "listen.admin (--admin-listen)"},
-		{&pl.ops, pl.Listen.Ops, "listen.ops (--ops-listen)"},
-	} {
-		if open.addr == "" {
-			continue
-		}
-		if *open.l, err = listen(open.addr, open.setting); err != nil {
-			pl.closeListeners()
-			return err
-		}
-	}
-	return nil
-}
-
-func (pl *plan) closeListeners() {
-	for _, l := range []net.Listener{pl.public, pl.admin, pl.ops} {
-		if l != nil {
-			l.Close()
-		}
-	}
+func (pl *plan) open() error {
+	return listenAll(
+		opening{&pl.public, pl.Listen.Public, "listen.public (--listen)"},
+		opening{&pl.admin, pl.Listen.Admin, "listen.admin (--admin-listen)"},
+		opening{&pl.ops, pl.Listen.Ops, "listen.ops (--ops-listen)"},
+	)
 }
 
 func addrOf(l net.Listener) string {
