@@ -158,8 +158,11 @@ type CWT struct {
 	Until  time.Time // the end of the signer's certificate
 }
 
-// tagSign1 is the tag of a COSE_Sign1. It may be missing, as in documents.
-const tagSign1 = 18
+// Tags of a CWT: its own, and inside of it that of a COSE_Sign1 (RFC 8392, section 6). Both may be missing.
+const (
+	tagCWT   = 61
+	tagSign1 = 18
+)
 
 // OpenCWT verifies a token of at most limit bytes. The error is a *Rejection, or the host's.
 func (l Lists) OpenCWT(ctx context.Context, token []byte, limit int) (t CWT, err error) {
@@ -169,13 +172,12 @@ func (l Lists) OpenCWT(ctx context.Context, token []byte, limit int) (t CWT, err
 	if err != nil {
 		return t, rejected(badCBOR)
 	}
-	if number, content, ok := top.Tag(); ok {
-		if number != tagSign1 {
-			return t, rejected(badSign1)
+	for _, tag := range []uint64{tagCWT, tagSign1} {
+		if number, content, ok := top.Tag(); ok && number == tag {
+			top = content
 		}
-		top = content
 	}
-	s, err := readSign1(top)
+	s, err := readSign1(top) // which has no other tag
 	if err != nil {
 		return t, err
 	}

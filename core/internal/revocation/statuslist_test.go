@@ -356,7 +356,12 @@ func TestReadStatusList_Form(t *testing.T) {
 		{"another payload", revocation.JWT, []byte(parts[0] + "." + parts[1][:8] + "A" + parts[1][9:] + "." +
 			parts[2]), "list_signature"},
 		{"data behind it", revocation.CWT, append(bytes.Clone(cwt), 0), "cbor"},
-		{"the tag of a CWT", revocation.CWT, cbor.Tagged(61, mustRead(t, cwt)).Raw(), "cose"},
+		{"the tag of a CWT", revocation.CWT, cbor.Tagged(61, mustRead(t, cwt)).Raw(), ""},
+		{"the tag of a CWT alone", revocation.CWT, cbor.Tagged(61, mustRead(t, cwt[1:])).Raw(), ""},
+		{"the tag of a CWT twice", revocation.CWT,
+			cbor.Tagged(61, cbor.Tagged(61, mustRead(t, cwt))).Raw(), "cose"},
+		{"the tag of a CWT inside", revocation.CWT,
+			cbor.Tagged(18, cbor.Tagged(61, mustRead(t, cwt[1:]))).Raw(), "cose"},
 		{"the tag of a MAC", revocation.CWT, append([]byte{0xd1}, cwt[1:]...), "cose"},
 		{"no tag", revocation.CWT, cwt[1:], ""},
 		{"two items in the header", revocation.CWT, cbor.Array(cbor.Bytes(twice), cbor.Map(),
