@@ -5,6 +5,7 @@ import (
 	"compress/zlib"
 	"context"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/verge-id/verge/core/internal/jws"
@@ -83,7 +84,8 @@ func ReadStatusList(
 	var err error
 	switch mediaType {
 	case JWT:
-		c, err = readJWT(ctx, string(token), by)
+		// Files of static web servers often end in a line break.
+		c, err = readJWT(ctx, strings.TrimSpace(string(token)), by)
 	case CWT:
 		c, err = readCWT(ctx, token, by)
 	default:

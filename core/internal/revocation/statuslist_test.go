@@ -352,7 +352,9 @@ func TestReadStatusList_Form(t *testing.T) {
 		{"two parts", revocation.JWT, []byte(parts[0] + "." + parts[1]),
 			"the status list token is malformed"},
 		{"four parts", revocation.JWT, append(jwt, ".YQ"...), "the status list token is malformed"},
-		{"a line break", revocation.JWT, append(jwt, '\n'), "the status list token is malformed"},
+		{"a line break", revocation.JWT, append(jwt, "\r\n"...), ""},
+		{"a line break in a part", revocation.JWT, []byte(parts[0] + ".\n" + parts[1] + "." + parts[2]),
+			"the status list token is malformed"},
 		{"another payload", revocation.JWT, []byte(parts[0] + "." + parts[1][:8] + "A" + parts[1][9:] + "." +
 			parts[2]), "list_signature"},
 		{"data behind it", revocation.CWT, append(bytes.Clone(cwt), 0), "cbor"},

@@ -1,6 +1,7 @@
 package strictjson
 
 import (
+	"bytes"
 	"encoding/json"
 	"strconv"
 	"strings"
@@ -29,6 +30,9 @@ func TestReadForeign(t *testing.T) {
 	if o.IsRepeated("a", "last", "none") {
 		t.Error("contract 22: a member that occurs once counts as repeated")
 	}
+	if o, err := ReadForeign([]byte("\ufeff {\"a\":1}")); err != nil || o.Raw("a") != "1" {
+		t.Errorf("contract 22: an object behind a byte order mark: %v, %v", o, err)
+	}
 	inner, _, ok := o.Object("o")
 	list, okList := inner.Value("q").List()
 	if !ok || !okList || !inner.IsRepeated("p") || len(list) != 1 {
@@ -39,8 +43,8 @@ func TestReadForeign(t *testing.T) {
 		hasType(element, "s") {
 		t.Error("contract 22: in an object of a list")
 	}
-	for _, body := range []string{``, `[]`, `{"a":1}{}`, `{"a":01}`, "{\"a\":\"\xff\"}", "\ufeff{}",
-		`{"a":"\ud800"}`,
+	for _, body := range []string{``, `[]`, `{"a":1}{}`, `{"a":01}`, "{\"a\":\"\xff\"}", "\ufeff\ufeff{}", " \ufeff{}",
+		"\ufeff", `{"a":"\ud800"}`,
 		`{"a":` + strings.Repeat("[", 16) + strings.Repeat("]", 16) + `}`} {
 		if _, err := ReadForeign([]byte(body)); err == nil {
 			t.Errorf("contract 22: %q is read", body)
@@ -96,7 +100,8 @@ func FuzzReadForeign(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		strict, strictErr := Read(body)
 		loose, err := ReadForeign(body)
-		if strictErr == nil && err != nil || err == nil && !json.Valid(body) {
+		text := bytes.TrimPrefix(body, []byte(byteOrderMark))
+		if strictErr == nil && err != nil || err == nil && !json.Valid(text) {
 			t.Fatalf("%q: %v, Read: %v", body, err, strictErr)
 		}
 		if strictErr != nil {

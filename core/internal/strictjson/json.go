@@ -59,9 +59,13 @@ func ReadOptional(body []byte) (Object, error) {
 	return Read(body)
 }
 
-// ReadForeign is Read for a message of a provider, a wallet or a browser, which may have members that
-// Verge does not use. A name may occur more than once, at any depth. That member is present, and its value is
-// of no type: no method of Object or Value returns it, and those that return ok return false.
+// byteOrderMark is the one of UTF-8.
+const byteOrderMark = "\ufeff"
+
+// ReadForeign is Read for a message of a provider, a wallet or a browser. It may begin with a byte order
+// mark, which most readers of JSON ignore (RFC 8259, 8.1), and may have members that Verge does not use. A
+// name may occur more than once, at any depth. That member is present, and its value is of no type: no method
+// of Object or Value returns it, and those that return ok return false.
 func ReadForeign(body []byte) (Object, error) { return readObject(body, true) }
 
 func readObject(body []byte, foreign bool) (Object, error) {
@@ -69,7 +73,10 @@ func readObject(body []byte, foreign bool) (Object, error) {
 	if !utf8.ValidString(s.text) {
 		return Object{}, &SyntaxError{firstInvalid(s.text), "invalid UTF-8"}
 	}
-	if strings.HasPrefix(s.text, "\ufeff") {
+	switch marked := strings.HasPrefix(s.text, byteOrderMark); {
+	case marked && foreign:
+		s.at = len(byteOrderMark)
+	case marked:
 		return Object{}, s.fail("unexpected byte order mark")
 	}
 	if s.peek() != '{' && s.at == len(s.text) {

@@ -81,19 +81,20 @@ func (c *client) readMetadata(o strictjson.Object) (metadata, error) {
 			rejected(pushRequired))
 	}
 	for _, endpoint := range []struct {
-		name     string
-		into     *string
-		required bool
+		name           string
+		into           *string
+		used, required bool
 	}{
-		{"authorization_endpoint", &m.authorization, true},
-		{"token_endpoint", &m.token, true},
-		{"jwks_uri", &m.jwks, true},
-		{"userinfo_endpoint", &m.userinfo, c.userinfo},
-		{"pushed_authorization_request_endpoint", &m.par, m.requiresPAR},
+		{"authorization_endpoint", &m.authorization, true, true},
+		{"token_endpoint", &m.token, true, true},
+		{"jwks_uri", &m.jwks, true, true},
+		{"userinfo_endpoint", &m.userinfo, c.userinfo, true},
+		{"pushed_authorization_request_endpoint", &m.par, c.pushes, m.requiresPAR},
 	} {
 		v := o.Value(endpoint.name)
 		address, ok := v.Text()
-		if !v.Present() && !endpoint.required || endpoint.into == &m.par && !c.pushes {
+		absent := !v.Present() || ok && address == ""
+		if !endpoint.used || absent && !endpoint.required {
 			continue
 		}
 		if !ok || !weburl.IsEndpoint(address, c.dev) {

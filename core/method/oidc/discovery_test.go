@@ -46,6 +46,13 @@ func TestDiscoveryDocuments(t *testing.T) {
 		{"an address for pushed requests by http",
 			func(d map[string]any) { d["pushed_authorization_request_endpoint"] = "http://id.example/par" },
 			"discovery_member"},
+		{"no address for pushed requests but an empty text",
+			func(d map[string]any) { d["pushed_authorization_request_endpoint"] = "" }, ""},
+		{"pushed requests required, and an empty text", func(d map[string]any) {
+			d["require_pushed_authorization_requests"], d["pushed_authorization_request_endpoint"] = true, ""
+		}, "discovery_member"},
+		{"a userinfo endpoint that is an empty text", func(d map[string]any) { d["userinfo_endpoint"] = "" },
+			"discovery_member"},
 		{"endpoints on another host",
 			func(d map[string]any) { d["token_endpoint"] = "https://token.example/" }, ""},
 		{"an authorization endpoint with a query",
@@ -76,6 +83,7 @@ func TestDiscoveryDocuments(t *testing.T) {
 	w := newWalk(t, oidctest.Config{}, nil)
 	document := w.provider.Discovery()
 	document["authorization_endpoint"] = "https://id.example/login?tenant=1"
+	document["userinfo_endpoint"] = "/userinfo" // which the method does not use
 	w.provider.Fault(oidctest.DiscoveryPath, oidctest.Fault{Body: string(encode(t, document))})
 	if d := w.mustLeave(); !strings.HasPrefix(d.Leave.URL, "https://id.example/login?tenant=1&") {
 		t.Errorf("RFC 6749, 3.1: a query of the endpoint's own is lost: %s", d.Leave.URL)

@@ -652,6 +652,17 @@ func TestUserinfoAnswers(t *testing.T) {
 	})
 	d, err := w.login()
 	wantRejection(t, "an access token of another login", d, err, "at_hash")
+
+	w.provider.Tamper(nil)
+	tokens := 0
+	w.provider.Rewrite(func(token string) string {
+		if tokens++; tokens == 2 { // the ID token is the first
+			token += "\r\n"
+		}
+		return token
+	})
+	d, err = w.login()
+	wantVerdict(t, "contract 36: signed, with a line break", d, err, method.Approved)
 }
 
 // TestAgeThatNothingProves: the session asks for more than any claim of the method says.

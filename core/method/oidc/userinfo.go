@@ -49,7 +49,7 @@ func (c *client) fetchUserinfo(
 			return claims{}, err
 		}
 	case "application/jwt":
-		token := string(response.Body)
+		token := strings.TrimSpace(string(response.Body)) // some servers end it with a line break
 		if c.encryptsUserinfo || c.encryptsIDToken && isEncrypted(token) {
 			if token, err = c.decrypt(ctx, token, true); err != nil {
 				return claims{}, err
