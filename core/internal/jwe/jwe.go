@@ -27,6 +27,7 @@ import (
 	"encoding/binary"
 	"hash"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -58,7 +59,7 @@ const (
 type Rules struct {
 	Size        int      // the maximum number of bytes
 	Algorithms  []string // values of alg: ECDH or RSA
-	Encryptions []string // values of enc: keys of encryptions
+	Encryptions []string // values of enc, which are in the variable Encryptions
 
 	// Deflate allows zip. The caller passes the plaintext of a message with Deflated to Inflate.
 	Deflate bool
@@ -77,25 +78,29 @@ var encryptions = map[string]encryption{
 	"A256CBC-HS512": {key: 64, iv: 16, tag: 32, mac: sha512.New},
 }
 
+// Encryptions are the values of enc that this package knows.
+var Encryptions = slices.Sorted(maps.Keys(encryptions))
+
 // Message is a JWE that was not decrypted.
 type Message struct {
-	Algorithm string
-	KeyID     string // "" if the header has none
-	Type      string // of the content (cty); "" if the header has none
-	Deflated  bool   // the plaintext is compressed
-	Key       []byte // the encrypted key; empty with ECDH
+	Algorithm  string
+	Encryption string // the value of enc
+	KeyID      string // "" if the header has none
+	Type       string // of the content (cty); "" if the header has none
+	Deflated   bool   // the plaintext is compressed
+	Key        []byte // the encrypted key; empty with ECDH
 
 	// Ephemeral is the sender's key for ECDH. It is a point of P-256.
 	Ephemeral *ecdh.PublicKey
 
-	name           string // of enc
 	by             encryption
 	partyU, partyV []byte
 	protected      []byte
 	iv, text, tag  []byte
 }
 
-// Read reads a message.
+// Read reads a message. With ErrAlgorithm, it returns a Message that has only Algorithm and Encryption as the
+// sender wrote them.
 func Read(compact string, r Rules) (m Message, err error) {
 	if len(compact) > r.Size {
 		return Message{}, ErrSize
@@ -113,7 +118,11 @@ func Read(compact string, r Rules) (m Message, err error) {
 	}
 	m.Key, m.iv, m.text, m.tag = decoded[1], decoded[2], decoded[3], decoded[4]
 	m.protected = []byte(parts[0])
-	if err := m.readHeader(decoded[0], r); err != nil {
+	switch err := m.readHeader(decoded[0], r); err {
+	case nil:
+	case ErrAlgorithm:
+		return Message{Algorithm: m.Algorithm, Encryption: m.Encryption}, err
+	default:
 		return Message{}, err
 	}
 	if len(m.iv) != m.by.iv || len(m.tag) != m.by.tag || (len(m.Key) == 0) != (m.Algorithm == ECDH) {
@@ -140,11 +149,11 @@ func (m *Message) readHeader(raw []byte, r Rules) error {
 	if o.Has("crit") || o.Has("zip") && !m.Deflated || !isText("kid") || !isText("cty") {
 		return ErrHeader
 	}
-	m.Algorithm, m.KeyID, m.Type, m.name = text("alg"), text("kid"), text("cty"), text("enc")
-	if !slices.Contains(r.Algorithms, m.Algorithm) || !slices.Contains(r.Encryptions, m.name) {
+	m.Algorithm, m.KeyID, m.Type, m.Encryption = text("alg"), text("kid"), text("cty"), text("enc")
+	if !slices.Contains(r.Algorithms, m.Algorithm) || !slices.Contains(r.Encryptions, m.Encryption) {
 		return ErrAlgorithm
 	}
-	m.by = encryptions[m.name]
+	m.by = encryptions[m.Encryption]
 	if m.Algorithm != ECDH {
 		return nil
 	}
@@ -167,7 +176,7 @@ func (m Message) Derive(secret []byte) []byte {
 	var key []byte
 	for round := uint32(1); len(key) < m.by.key; round++ {
 		sum := sha256.Sum256(slices.Concat(binary.BigEndian.AppendUint32(nil, round), secret,
-			sized([]byte(m.name)), sized(m.partyU), sized(m.partyV),
+			sized([]byte(m.Encryption)), sized(m.partyU), sized(m.partyV),
 			binary.BigEndian.AppendUint32(nil, uint32(8*m.by.key))))
 		key = append(key, sum[:]...)
 	}

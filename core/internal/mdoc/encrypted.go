@@ -11,14 +11,17 @@ import (
 // much. The limit of the request's body is lower, unless a method asks for proofs.
 const maxEncrypted = MaxZKResponse
 
+// Encryptions are the values of enc that OpenJWE accepts.
+var Encryptions = []string{"A128GCM", "A256GCM"}
+
 // OpenJWE opens a response by direct_post.jwt: a JWE in its compact form, encrypted by ECDH-ES on P-256 with
-// A128GCM or A256GCM. keyID is the kid of the key in the request, which the wallet must name. An error is a
+// one of Encryptions. keyID is the kid of the key in the request, which the wallet must name. An error is a
 // *Rejection. The payload is not checked. It may be compressed if zip is true.
 //
 // The wallet chooses apu and apv. They are part of the key derivation and no proof.
 func OpenJWE(compact string, private *ecdh.PrivateKey, keyID string, zip bool) (payload []byte, err error) {
 	m, err := jwe.Read(compact, jwe.Rules{Size: maxEncrypted, Algorithms: []string{jwe.ECDH},
-		Encryptions: []string{"A128GCM", "A256GCM"}, Deflate: zip})
+		Encryptions: Encryptions, Deflate: zip})
 	switch {
 	case err == jwe.ErrSize:
 		return nil, rejected(tooLarge)

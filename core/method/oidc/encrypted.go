@@ -9,9 +9,6 @@ import (
 	"github.com/verge-id/verge/core/internal/jwe"
 )
 
-// encryptions are the content encryptions (enc) that a token may have.
-var encryptions = []string{"A128GCM", "A256GCM", "A128CBC-HS256", "A256CBC-HS512"}
-
 // isEncrypted reports whether a token has the form of a JWE instead of a JWS.
 func isEncrypted(token string) bool { return strings.Count(token, ".") == 4 }
 
@@ -23,12 +20,14 @@ func (c *client) decrypt(ctx context.Context, token string, zip bool) (string, e
 		return "", rejected(notEncrypted)
 	}
 	m, err := jwe.Read(token, jwe.Rules{Size: maxDocument, Algorithms: []string{decrypts[c.keyAlg]},
-		Encryptions: encryptions, Deflate: zip})
+		Encryptions: jwe.Encryptions, Deflate: zip})
 	switch {
 	case err == jwe.ErrForm, err == jwe.ErrSize:
 		return "", rejected(badJWE)
 	case err == jwe.ErrAlgorithm:
-		return "", rejected(badEncryption)
+		return "", fmt.Errorf("oidc: a token is encrypted by %s and %s; let the provider encrypt for this "+
+			"client by %s, and by one of %s: %w", named(m.Algorithm), named(m.Encryption), decrypts[c.keyAlg],
+			strings.Join(jwe.Encryptions, ", "), rejected(badEncryption))
 	case err == jwe.ErrEphemeral:
 		return "", rejected(badEphemeral)
 	case err != nil, !slices.Contains([]string{"", "jwt", "application/jwt"}, strings.ToLower(m.Type)):

@@ -196,6 +196,23 @@ func TestEncryption_Tokens(t *testing.T) {
 			wantRejection(t, c.rule, d, err, c.reason)
 		}
 	}
+
+	w := newEncryptedWalk(t, oidctest.Config{}, "RS256", wide, nil)
+	for want, rewrite := range map[string]func(string) string{
+		`encrypted by "RSA-OAEP" and "A128GCM"; let the provider encrypt for this client by RSA-OAEP-256, and ` +
+			`by one of A128CBC-HS256, A128GCM, A256CBC-HS512, A256GCM`: encrypting(t, jose.RSA_OAEP, jose.A128GCM,
+			&wide.PublicKey, nested()),
+		`signed by "ES384\n` + strings.Repeat("a", 26) + `"; let`: func(token string) string {
+			header := `{"alg":"ES384\n` + strings.Repeat("a", 99) + `"}`
+			return encrypting(t, jose.RSA_OAEP_256, jose.A128GCM, &wide.PublicKey, nested())(
+				raw64([]byte(header)) + "." + payloadOf(token) + ".AA")
+		},
+	} {
+		w.provider.Rewrite(rewrite)
+		if _, err := w.login(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("contract 36: the error is %v, want %s", err, want)
+		}
+	}
 }
 
 // TestEncryption_Setting: a provider encrypts ID tokens, userinfo, or both. Each of them has its setting.

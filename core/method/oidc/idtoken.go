@@ -6,6 +6,7 @@ import (
 	"crypto/sha512"
 	"crypto/subtle"
 	"encoding/base64"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -176,10 +177,14 @@ func readJWT(raw string) (jws.Token, error) {
 	case jws.ErrCritical:
 		return t, rejected(critical)
 	case jws.ErrAlgorithm:
-		return t, rejected(badAlgorithm)
+		return t, fmt.Errorf("oidc: a token is signed by %s; let the provider sign for this client by one "+
+			"of %s: %w", named(t.Algorithm), strings.Join(algorithms, ", "), rejected(badAlgorithm))
 	}
 	return t, rejected(badHeader)
 }
+
+// named returns an algorithm of a token's header, for logs.
+func named(algorithm string) string { return fmt.Sprintf("%.32q", algorithm) }
 
 // latest is the last second that a claim may name; dates far beyond every clock are a mistake or an attack.
 const latest = 1 << 40

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/verge-id/verge/core/internal/mdoc"
 	"github.com/verge-id/verge/core/internal/strictjson"
 )
 
@@ -124,7 +125,7 @@ func profileOf(name string) (p profile, ok bool) {
 		encrypted: encrypted}
 	p.always, p.older, p.ages = agesOf(o.Value("always")), agesOf(o.Value("older")), agesOf(o.Value("ages"))
 	if p.encryption = textsOf(o.Value("encryption")); p.encryption == nil {
-		p.encryption = []string{"A128GCM", "A256GCM"}
+		p.encryption = mdoc.Encryptions
 	}
 	p.signers, p.browser = textsOf(o.Value("signers")), textsOf(o.Value(browserName))
 	if s, ok := o.Value("sd_jwt").Object(); ok {
