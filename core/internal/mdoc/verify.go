@@ -23,8 +23,18 @@ const (
 // type, which are ignored here.
 var options = cbor.Options{Any: true}
 
-// version is the one of DeviceResponses and of mobile security objects.
-const version = "1.0"
+// Versions of a DeviceResponse: of the first edition of ISO/IEC 18013-5, and of the second one, which adds
+// members. A wallet may write either. A mobile security object has the first one.
+const (
+	version       = "1.0"
+	secondVersion = "1.1"
+)
+
+// hasVersion reports whether a DeviceResponse has a version that this package reads.
+func hasVersion(response cbor.Item) bool {
+	v, _ := response.Member("version").Text()
+	return v == version || v == secondVersion
+}
 
 // Ask is a request. Verify compares the response with it. Each field is required: if one is empty, every
 // response is rejected.
@@ -206,7 +216,7 @@ func readDocument(response []byte) (d document, err error) {
 	if err != nil {
 		return d, rejected(badCBOR)
 	}
-	if v, _ := top.Member("version").Text(); v != version {
+	if !hasVersion(top) {
 		return d, rejected(badVersion)
 	}
 	if status, ok := top.Member("status").Integer(); !ok || status != 0 {

@@ -116,6 +116,8 @@ func TestResponses(t *testing.T) {
 		{"unknown fields", member(response, "x", zero), ""},
 		{"errors of elements", member(document, "errors", cbor.Map()), ""},
 
+		{"contract 39: the version of the second edition", member(response, "version", cbor.Text("1.1")), ""},
+		{"an unknown version", member(response, "version", cbor.Text("1.2")), "version"},
 		{"no version", member(response, "version", none), "version"},
 		{"a version in bytes", member(response, "version", cbor.Bytes([]byte("1.0"))), "version"},
 		{"no status", member(response, "status", none), "status"},
@@ -165,6 +167,7 @@ func TestSecurityObjects(t *testing.T) {
 		{"another digest algorithm than the digests'",
 			member(object, "digestAlgorithm", cbor.Text("SHA-512")), "digest_mismatch"},
 		{"a version of tomorrow", member(object, "version", cbor.Text("2.0")), "mso_version"},
+		{"the version of a response", member(object, "version", cbor.Text("1.1")), "mso_version"},
 		{"no version", member(object, "version", none), "mso_version"},
 		{"no document type", member(object, "docType", none), "mso"},
 		{"another document type", member(object, "docType", cbor.Text(mdlType)), "mso_document_type"},

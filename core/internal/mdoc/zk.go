@@ -17,9 +17,6 @@ const (
 	timestampSize = len("2006-01-02T15:04:05Z")
 )
 
-// zkVersion is the version of a DeviceResponse of the second edition. Some wallets write the first one's.
-const zkVersion = "1.1"
-
 // ZKDocument is the one document of a DeviceResponse with zkDocuments (ISO/IEC 18013-5, second edition,
 // 10.2.7), before anything of it was verified. It has a proof instead of the issuer's signature.
 type ZKDocument struct {
@@ -56,7 +53,7 @@ func ReadZKDocument(response []byte) (d ZKDocument, err error) {
 	if err != nil {
 		return d, rejected(badCBOR)
 	}
-	if v, _ := top.Member("version").Text(); v != version && v != zkVersion {
+	if !hasVersion(top) {
 		return d, rejected(badVersion)
 	}
 	if status, ok := top.Member("status").Integer(); !ok || status != 0 {

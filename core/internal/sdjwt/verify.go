@@ -27,8 +27,8 @@ const (
 // margin is the accepted difference between the clocks of an issuer and of this service.
 const margin = 30 * time.Second
 
-// bindingAge is the maximum age of a key binding token, and how far the clock of a phone may be ahead. The
-// nonce already binds the token to one request.
+// bindingAge is the maximum age of a key binding token, and the accepted difference between the clocks of a
+// phone and of this service. The nonce already binds the token to one request.
 const bindingAge = 5 * time.Minute
 
 // Ask is a request, and the trust anchors. If any field but Claims is empty, every presentation is rejected.
@@ -85,8 +85,8 @@ func (v Value) Text() (text string, ok bool) { return v.v.Text() }
 //   - exp, nbf and iat. The token was issued while its signer's certificate was valid, if it has one.
 //   - The disclosures, by SHA-256: each belongs to a digest in the token or in another disclosure, no digest
 //     occurs twice, and no disclosure replaces a claim or has a reserved name.
-//   - The key binding token, by the key that the issuer has put into cnf: aud, nonce, iat, and the hash of
-//     everything before it.
+//   - The key binding token, by the key that the issuer has put into cnf: aud, nonce, its dates, and the hash
+//     of everything before it.
 //
 // A claim that is absent is proven, too: the caller checks the values. If the document itself is at fault,
 // the key binding is verified, too (mdoc.Rejection.Document).
@@ -188,27 +188,38 @@ func (a Ask) isAsked(payload strictjson.Object) bool {
 // checkDates compares the dates of a token with the time, and with its signer's certificate. Each of them may
 // be absent.
 func (a Ask) checkDates(payload strictjson.Object, issuer mdoc.Proof) error {
-	var dates [3]*time.Time
-	for i, name := range []string{"exp", "nbf", "iat"} {
-		var ok bool
-		if dates[i], ok = dateIn(payload.Value(name)); !ok {
-			return rejected(badDates)
-		}
+	d, ok := datesIn(payload)
+	if !ok {
+		return rejected(badDates)
 	}
-	exp, nbf, iat := dates[0], dates[1], dates[2]
-	now := a.Issuers.Now
-	if len(issuer.Path) > 0 && iat != nil && (iat.Before(issuer.Path[0].NotBefore) ||
-		iat.After(issuer.Path[0].NotAfter)) {
+	if len(issuer.Path) > 0 && d.iat != nil && (d.iat.Before(issuer.Path[0].NotBefore) ||
+		d.iat.After(issuer.Path[0].NotAfter)) {
 		return rejected(signedOutside)
 	}
-	switch {
-	case iat != nil && now.Add(margin).Before(*iat), nbf != nil && now.Add(margin).Before(*nbf):
+	switch now := a.Issuers.Now; {
+	case !isPast(d.iat, now.Add(margin)), !isPast(d.nbf, now.Add(margin)):
 		return rejected(notYetValid)
-	case exp != nil && now.Add(-margin).After(*exp):
+	case d.exp != nil && now.Add(-margin).After(*d.exp):
 		return rejected(expired)
 	}
 	return nil
 }
+
+// dates are the dates of a token. Each of them is nil if it is absent.
+type dates struct{ exp, nbf, iat *time.Time }
+
+// datesIn reads the dates of a token. It is not ok if one of them is no NumericDate.
+func datesIn(payload strictjson.Object) (d dates, ok bool) {
+	for name, at := range map[string]**time.Time{"exp": &d.exp, "nbf": &d.nbf, "iat": &d.iat} {
+		if *at, ok = dateIn(payload.Value(name)); !ok {
+			return d, false
+		}
+	}
+	return d, true
+}
+
+// isPast reports whether a date is absent, or not after now.
+func isPast(date *time.Time, now time.Time) bool { return date == nil || !now.Before(*date) }
 
 // lastSecond is the last second of the year 9999.
 const lastSecond = 253402300799
@@ -266,7 +277,7 @@ func (a Ask) verifyBinding(ctx context.Context, d document) error {
 		s, _ := claims.Value(name).Text()
 		return s
 	}
-	iat, ok := dateIn(claims.Value("iat"))
+	dates, ok := datesIn(claims)
 	now := a.Issuers.Now
 	switch {
 	case a.Audience == "" || text("aud") != a.Audience:
@@ -275,7 +286,8 @@ func (a Ask) verifyBinding(ctx context.Context, d document) error {
 		return rejected(otherNonce)
 	case text("sd_hash") != hashOf(d.signed):
 		return rejected(otherHash)
-	case !ok || iat == nil || now.Sub(*iat).Abs() > bindingAge:
+	case !ok || dates.iat == nil || now.Sub(*dates.iat).Abs() > bindingAge,
+		!isPast(dates.nbf, now.Add(bindingAge)), dates.exp != nil && now.Add(-bindingAge).After(*dates.exp):
 		return rejected(bindingDate)
 	}
 	signed, err := t.Verify(ctx, a.Issuers.Verify, key)
