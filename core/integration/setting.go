@@ -213,7 +213,7 @@ func (i Integration) checkMethods(methods method.Catalog, _ bool, wrong *problem
 				strings.Join(methods.Names(), ", "))
 		case slices.Contains(offers[:n], name):
 			wrong.Add("methods", "methods has %q twice", name)
-		case !e.Reaches(i.Level):
+		case !wrong.Has("level") && !e.Reaches(i.Level):
 			wrong.Add("methods", "methods has %q, which proves %s; the integration needs %s",
 				name, e.Level, i.Level)
 		case e.Of.Estimates && i.MinimumAge > i.ChallengeAge:

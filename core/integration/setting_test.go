@@ -159,6 +159,7 @@ func TestSettings_Range(t *testing.T) {
 		want   string
 	}{
 		{"a level", func(i *Integration) { i.Level = "L3" }, `level is "L3"; it must be L1 or L2`},
+		{"a level in lower case", func(i *Integration) { i.Level = "l1" }, `level is "l1"; it must be L1 or L2`},
 		{"a required text", func(i *Integration) { i.Level = "" }, `level is ""; it must be L1 or L2`},
 		{"a required number", func(i *Integration) { i.ChallengeAge = 0 },
 			"challenge_age is 0; it must be from 1 to 99"},
@@ -170,8 +171,9 @@ func TestSettings_Range(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			i := sample()
 			c.change(&i)
-			if err := i.Validate(testCatalog, false); err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("%v, want %s", err, c.want)
+			err := i.Validate(testCatalog, false)
+			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("%v, want only %s", err, c.want)
 			}
 		})
 	}

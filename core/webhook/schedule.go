@@ -13,6 +13,9 @@ var contractDelays = []time.Duration{
 	1 * time.Hour, 2 * time.Hour, 4 * time.Hour, 8 * time.Hour,
 }
 
+// maxDelays is the maximum sum of the delays.
+const maxDelays = 30 * 24 * time.Hour
+
 // Schedule is the schedule of retries. The zero value is the contract's schedule: nine retries over about
 // sixteen hours.
 type Schedule struct {
@@ -33,10 +36,15 @@ func (s Schedule) Validate() problem.List {
 	if s.JitterPercent > 100 {
 		wrong.Add("JitterPercent", "%d is too much; it must be at most 100", s.JitterPercent)
 	}
+	total := time.Duration(0)
 	for _, d := range s.Delays {
 		if d < 0 {
 			wrong.Add("Delays", "%s is negative; it must be at least 0s", d)
 		}
+		total += min(max(d, 0), maxDelays+1) // without overflow
+	}
+	if total > maxDelays {
+		wrong.Add("Delays", "the sum is too long; it must be at most 30 days")
 	}
 	return wrong
 }

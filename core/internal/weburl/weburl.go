@@ -18,9 +18,9 @@ const maxLength = 2048
 
 // Faults of an origin, in the words that its operator reads.
 const (
-	originForm = "an origin is https://host or https://host:port, with nothing behind it"
-	originDev  = "an origin is https://host or https://host:port, in dev mode also with http, with " +
-		"nothing behind it"
+	originForm = "an origin is https://host or https://host:port, without user name, path and query"
+	originDev  = "an origin is https://host or https://host:port, in dev mode also with http, " +
+		"without user name, path and query"
 	originHost = "its host must be a DNS name in ASCII, or an IP address in its usual form; there are no " +
 		"wildcards"
 	originPort = "its port must be a number from 1 to 65535 without leading zeros"

@@ -6,6 +6,9 @@ import (
 	"github.com/verge-id/verge/core/problem"
 )
 
+// maxDrain limits a stop, so that a mistyped unit does not keep a process for days.
+const maxDrain = time.Hour
+
 // Validate returns all errors in the settings that an operator chooses. Another missing required setting is
 // a programming error: New panics.
 func (c Config) Validate() problem.List {
@@ -41,6 +44,9 @@ func (c Config) Validate() problem.List {
 	}{{"DrainDelay", c.DrainDelay}, {"DrainTimeout", c.DrainTimeout}} {
 		if m.time < 0 {
 			wrong.Add(m.member, "%s is negative; it must be at least 0s", m.time)
+		}
+		if m.time > maxDrain {
+			wrong.Add(m.member, "%s is too long; it must be at most %s", m.time, maxDrain)
 		}
 	}
 	return wrong

@@ -363,7 +363,7 @@ level = 1
 			"methods.bank.oidc.issuer: The URL must use https, or http to a loopback host",
 			"methods.bank.oidc.clientid: there is no such setting",
 			"methods.bank.oidc.client_id: the name of this client at the provider is missing",
-			"methods.cam: level must be a text in quotes",
+			"methods.cam.level must be a text in quotes",
 			`methods.cam.kind: "estimater" is not known; this release has: sandbox, oidc, estimator`,
 		}},
 		{"an empty secret", `

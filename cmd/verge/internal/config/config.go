@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -194,7 +195,7 @@ func (ps *problems) take(wrong problem.List, keys map[string]string) {
 	for _, p := range wrong.Rename(keys) {
 		unread := strings.HasPrefix(p.Member, "methods.") &&
 			slices.ContainsFunc(before, func(text string) bool {
-				return strings.HasPrefix(text, p.Member+": ")
+				return strings.HasPrefix(text, p.Member+": ") || strings.HasPrefix(text, p.Member+" must be ")
 			})
 		if !unread {
 			ps.add("%s", p.Error())
@@ -248,12 +249,13 @@ func readTOML(fsys afero.Fs, path string, into any, others string, ps *problems)
 	case errors.As(err, &unknown):
 		for _, e := range unknown.Errors {
 			line, _ := e.Position()
-			ps.add("line %d: unknown setting %q%s", line, strings.Join(e.Key(), "."), others)
+			ps.add("line %d: unknown setting %q%s", line, strings.Join(e.Key(), "."),
+				cmp.Or(meant(reflect.TypeOf(into), e.Key()), others))
 		}
 		return b, nil
 	case errors.As(err, &malformed):
 		line, column := malformed.Position()
-		why := strings.TrimPrefix(malformed.Error(), "toml: ")
+		why := notation(strings.TrimPrefix(malformed.Error(), "toml: "), b, line, column)
 		if want := wanted(malformed.Key()); want != "" && toml.Unmarshal(b, new(map[string]any)) == nil {
 			why = strings.Join(malformed.Key(), ".") + " must be " + want
 		}
@@ -357,6 +359,8 @@ func valueOf(t reflect.Type) string {
 		return "a text in quotes"
 	case t.Kind() == reflect.Bool:
 		return "true or false"
+	case t.Kind() == reflect.Float64:
+		return "a number"
 	case t.Kind() == reflect.Struct, t.Kind() == reflect.Map:
 		return "a table"
 	}

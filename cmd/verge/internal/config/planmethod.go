@@ -48,7 +48,7 @@ type keyFile struct {
 func (c *File) checkMethods(sys *System, pl *Plan, ps *problems) {
 	keys := c.serviceKeys(sys)
 	for n, table := range c.Methods {
-		t := methodTable{table: table, ps: ps, about: fmt.Sprintf("methods, number %d", n+1)}
+		t := methodTable{table: table, ps: ps, about: fmt.Sprintf("methods.%d", n+1)}
 		name := t.text("name")
 		if name != "" {
 			t.about = "methods." + name
@@ -244,14 +244,15 @@ type methodTable struct {
 }
 
 func (t *methodTable) text(key string) string {
-	return taken[string](t, t.table, key, "a text in quotes")
+	return taken[string](t, t.table, t.about, key, "a text in quotes")
 }
 
 // titles reads a text, or a table with a text for each language.
 func (t *methodTable) titles(key string) (title string, titles map[string]string) {
 	table, isTable := t.table[key].(map[string]any)
 	if !isTable {
-		return taken[string](t, t.table, key, "a text in quotes, or a table with one for each language"), nil
+		return taken[string](t, t.table, t.about, key,
+			"a text in quotes, or a table with one for each language"), nil
 	}
 	delete(t.table, key)
 	titles = map[string]string{}
@@ -266,21 +267,25 @@ func (t *methodTable) titles(key string) (title string, titles map[string]string
 	return "", titles
 }
 
-func (t *methodTable) flag(key string) bool { return taken[bool](t, t.table, key, "true or false") }
+func (t *methodTable) flag(key string) bool {
+	return taken[bool](t, t.table, t.about, key, "true or false")
+}
 
-func taken[T any](t *methodTable, table map[string]any, key, kind string) (v T) {
+// taken removes a member from a table, and adds a problem if it has another type. about is the name of the
+// table.
+func taken[T any](t *methodTable, table map[string]any, about, key, kind string) (v T) {
 	given, has := table[key]
 	delete(table, key)
 	v, ok := given.(T)
 	if has && !ok {
-		t.ps.add("%s: %s must be %s", t.about, key, kind)
+		t.ps.add("%s.%s must be %s", about, key, kind)
 	}
 	return v
 }
 
 // settings reads the table of the kind: the secrets and keys, and the rest as JSON.
 func (t *methodTable) settings(sys *System, kind method.Kind, m *method.Config, files *methodFiles) {
-	table := taken[map[string]any](t, t.table, kind.Name, "a table")
+	table := taken[map[string]any](t, t.table, t.about, kind.Name, "a table")
 	about := t.about + "." + kind.Name
 	for _, name := range kind.Secrets {
 		if secret := t.secret(sys, table, about, name); secret != "" {
@@ -291,8 +296,8 @@ func (t *methodTable) settings(sys *System, kind method.Kind, m *method.Config, 
 		}
 	}
 	for _, name := range kind.Keys {
-		file := taken[string](t, table, name+"_file", "a text in quotes")
-		env := taken[string](t, table, name+"_env", "a text in quotes")
+		file := taken[string](t, table, about, name+"_file", "a text in quotes")
+		env := taken[string](t, table, about, name+"_env", "a text in quotes")
 		switch {
 		case file != "" && env != "":
 			t.ps.add("%s.%s_file and %s_env are both set; choose one", about, name, name)
@@ -329,8 +334,8 @@ func (t *methodTable) settings(sys *System, kind method.Kind, m *method.Config, 
 }
 
 func (t *methodTable) secret(sys *System, table map[string]any, about, name string) string {
-	file := taken[string](t, table, name+"_file", "a text in quotes")
-	env := taken[string](t, table, name+"_env", "a text in quotes")
+	file := taken[string](t, table, about, name+"_file", "a text in quotes")
+	env := taken[string](t, table, about, name+"_env", "a text in quotes")
 	_, clear := table[name]
 	if clear {
 		t.ps.add("%s.%s: do not write a secret into this file; set %s_file to a file, or %s_env to a "+
@@ -367,7 +372,7 @@ func (t *methodTable) file(sys *System, table map[string]any, about, name string
 		}
 		return inPEM(b), err == nil
 	}
-	if path := taken[string](t, table, name+"_file", "a text in quotes"); path != "" {
+	if path := taken[string](t, table, about, name+"_file", "a text in quotes"); path != "" {
 		if _, both := table[name]; both {
 			t.ps.add("%s: %s and %s_file are both set; choose one", about, name, name)
 		}
@@ -378,7 +383,7 @@ func (t *methodTable) file(sys *System, table map[string]any, about, name string
 		return
 	}
 	var texts []string
-	for _, v := range taken[[]any](t, table, name, "a list of files") {
+	for _, v := range taken[[]any](t, table, about, name, "a list of files") {
 		path, ok := v.(string)
 		if !ok {
 			t.ps.add("%s.%s: it must be a list of files", about, name)

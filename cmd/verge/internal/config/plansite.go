@@ -27,6 +27,10 @@ func (c *File) checkSite(sys *System, pl *Plan, ps *problems) {
 		ps.add("%s", p.Text)
 	}
 	for n, i := range pl.Site.Integrations {
+		if i.AlertURL != "" && i.WebhookURL == "" && !i.Archived {
+			pl.warn("integration %q: it has alert_url, which reports failed webhooks, but no webhook_url; "+
+				"set webhook_url, or remove alert_url", i.ID)
+		}
 		for _, u := range [][2]string{{"webhook_url", i.WebhookURL}, {"alert_url", i.AlertURL}} {
 			if !wrong.Has(fmt.Sprintf("integrations.%d.%s", n, u[0])) {
 				about := fmt.Sprintf("integration %q: events cannot reach its %s", i.ID, u[0])
@@ -119,15 +123,18 @@ func (i integrationConfig) methodSettings(ps *problems) map[string]json.RawMessa
 // checkReach rejects an address that no request of the method could reach, or no event if method is "". It
 // ignores a URL that is not https, because its reader rejects it. Only dev mode allows http.
 func (pl *Plan) checkReach(method, address, about string, ps *problems) {
-	if u, err := url.Parse(address); err != nil || u.Host == "" || u.Scheme != "https" && !pl.Core.Dev {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" || u.Scheme != "https" && !pl.Core.Dev {
 		return
 	}
-	err := egress.New(pl.Egress).CheckFor(method, address)
-	if err == nil {
+	if err = egress.New(pl.Egress).CheckFor(method, address); err == nil {
 		return
 	}
 	do := ""
-	if method != "" {
+	switch {
+	case u.User != nil:
+		do = "; remove the user name and password from the URL"
+	case method != "":
 		do = "; " + pl.PublicAddress(method)
 	}
 	ps.add("%s: %v%s", about, err, do)

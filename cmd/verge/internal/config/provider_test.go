@@ -95,3 +95,14 @@ func TestProviderMissing(t *testing.T) {
 		}
 	}
 }
+
+// An alert reports failed webhooks, so it needs a webhook (contract 61).
+func TestPlan_AlertWithoutWebhook(t *testing.T) {
+	for webhook, want := range map[string]int{"": 1, "https://shop.example/hooks": 0} {
+		f, pl := File{Integrations: make([]integrationConfig, 1)}, Plan{}
+		f.Integrations[0].AlertURL, f.Integrations[0].WebhookURL = "https://shop.example/alerts", webhook
+		if f.checkSite(testSystem(), &pl, new(problems)); len(pl.Warnings) != want {
+			t.Errorf("with the webhook %q the warnings are %q", webhook, pl.Warnings)
+		}
+	}
+}
