@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/verge-id/verge/core/internal/uuid"
 	"github.com/verge-id/verge/core/web"
 )
 
@@ -27,9 +28,21 @@ import (
 // read fills an input from a request. It returns an error for each field of the body that cannot be read, and
 // an error that ends the request.
 func read(r Request, method string, in reflect.Value) ([]web.FieldError, error) {
+	r.ID = lowerUUID(r.ID)
 	reads := &reader{Request: r, get: method == "GET"}
 	reads.read(in, false)
 	return reads.misread, reads.err
+}
+
+// integrationField is the name of the fields and parameters with the id of an integration.
+const integrationField = "integration_id"
+
+// lowerUUID returns a UUID in lower case, as ids of integrations are stored, and any other text unchanged.
+func lowerUUID(text string) string {
+	if u, err := uuid.Parse(text); err == nil {
+		return uuid.Format(u)
+	}
+	return text
 }
 
 // read fills a part of an input. changes reports that a version comes with the input.
@@ -88,6 +101,9 @@ func (r *reader) readQuery(name, need string, v reflect.Value) {
 		if text == "" && need != "" {
 			r.end(errInvalid(web.FieldError{Field: name, Code: "required", Message: need}))
 		}
+		if name == integrationField {
+			text = lowerUUID(text)
+		}
 		v.SetString(text)
 	}
 }
@@ -124,9 +140,14 @@ func (r *reader) readJSON(name, need string, v reflect.Value) {
 			r.missing(name, need)
 		}
 	default: // a string, or a type of strings
-		if need == "" || !r.missing(name, need) {
-			v.SetString(r.given(name))
+		if need != "" && r.missing(name, need) {
+			return
 		}
+		text := r.given(name)
+		if name == integrationField {
+			text = lowerUUID(text)
+		}
+		v.SetString(text)
 	}
 }
 

@@ -103,3 +103,26 @@ func TestUsageCSV_More(t *testing.T) {
 		}
 	}
 }
+
+// An integration's id may be in upper case (contract 42), as in requests of publishers. Other ids and texts
+// stay as they are.
+func TestInputs_UpperCaseUUID(t *testing.T) {
+	const upper, lower = "59293051-BA90-4166-B718-C3F4B7B5CAE5", "59293051-ba90-4166-b718-c3f4b7b5cae5"
+	for _, c := range []struct {
+		rule, method string
+		given, want  any
+	}{
+		{"the path", "GET", upper, lower},
+		{"the path of a change", "POST", WebhookTestInput{upper, true}, WebhookTestInput{lower, true}},
+		{"a parameter", "GET", UsageQuery{Integration: upper}, UsageQuery{Integration: lower}},
+		{"a field", "POST", KeyInput{Publisher: upper, Integration: upper},
+			KeyInput{Publisher: upper, Integration: lower}},
+		{"another id", "GET", "pub_A", "pub_A"},
+	} {
+		r, _, err := encode(c.given, c.method, "/{id}")
+		got := reflect.New(reflect.TypeOf(c.given)).Elem()
+		if _, readErr := read(r, c.method, got); err != nil || readErr != nil || got.Interface() != c.want {
+			t.Errorf("%s: %+v, %v, %v, want %+v", c.rule, got, err, readErr, c.want)
+		}
+	}
+}
