@@ -21,11 +21,15 @@ import (
 // WritePrivate writes b to path atomically: a reader gets the old file or the new one. Only the owner can
 // read a new file. A replaced file keeps its owner, group and mode, up to 0640, because a server of another
 // user must still be able to read it. A symbolic link stays one, and its file is replaced: the server may
-// read that file by its own path.
+// read that file by its own path. A link to a missing file is an error.
 func WritePrivate(fsys afero.Fs, path string, b []byte) (err error) {
 	if _, onDisk := fsys.(*afero.OsFs); onDisk {
-		if file, err := filepath.EvalSymlinks(path); err == nil {
+		file, err := filepath.EvalSymlinks(path)
+		if err == nil {
 			path = file
+		} else if link, none := os.Readlink(path); none == nil {
+			return fmt.Errorf("%s is a symbolic link to %s, which does not exist; remove the link, or give "+
+				"the path of the file: %w", path, link, err)
 		}
 	}
 	old, err := fsys.Stat(path)

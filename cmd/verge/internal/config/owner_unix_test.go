@@ -110,6 +110,23 @@ func TestWritePrivate_Link(t *testing.T) {
 	}
 }
 
+// TestWritePrivate_DanglingLink keeps a link whose file is missing: the file may be on a disk that is not
+// mounted yet.
+func TestWritePrivate_DanglingLink(t *testing.T) {
+	dir := t.TempDir()
+	link := filepath.Join(dir, "ring")
+	if err := os.Symlink(filepath.Join(dir, "secrets", "ring"), link); err != nil {
+		t.Fatal(err)
+	}
+	err := WritePrivate(afero.NewOsFs(), link, []byte("new"))
+	if err == nil || !strings.Contains(err.Error(), "which does not exist; remove the link") {
+		t.Errorf("the error is %v", err)
+	}
+	if info, err := os.Lstat(link); err != nil || info.Mode().Type() != os.ModeSymlink {
+		t.Errorf("the link is %v, %v", info, err)
+	}
+}
+
 // closed is a file system with a directory that this process cannot enter.
 type closed struct{ afero.Fs }
 
