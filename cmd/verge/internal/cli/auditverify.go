@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/verge-id/verge/cmd/verge/internal/words"
 	"github.com/verge-id/verge/core"
 )
 
@@ -41,7 +42,8 @@ func (c *auditVerifyCmd) Run(p *program) error {
 		return fmt.Errorf("audit not verified: %d of %d entries do not continue their chain", found,
 			chain.Entries)
 	}
-	fmt.Fprintf(p.stdout, "%d entries of %d instances: no gaps, no changes\n", chain.Entries, chain.Instances)
+	fmt.Fprintf(p.stdout, "%s of %s: no gaps, no changes\n", words.HowMany(chain.Entries, "entry"),
+		words.HowMany(chain.Instances, "instance"))
 	return nil
 }
 

@@ -90,7 +90,7 @@ func (c *kvBackupCmd) Run(ctx context.Context, p *program) error {
 	}
 	// Print only the name to stdout, so that a script can use it.
 	fmt.Fprintln(p.stdout, made.Path)
-	fmt.Fprintf(p.stderr, "%d items and %d tasks, %d bytes, as of %s.\n", made.Items, made.Tasks, made.Bytes,
+	fmt.Fprintf(p.stderr, "%s, %d bytes, as of %s.\n", rows(made.Items, made.Tasks), made.Bytes,
 		made.Taken.UTC().Format(time.RFC3339))
 	return nil
 }
@@ -128,7 +128,7 @@ func (c *kvRestoreCmd) Run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(p.stdout, "%s holds what %s has: %d items and %d tasks", path, c.Backup, r.Items, r.Tasks)
+	fmt.Fprintf(p.stdout, "%s holds what %s has: %s", path, c.Backup, rows(r.Items, r.Tasks))
 	if !r.Taken.IsZero() {
 		fmt.Fprintf(p.stdout, ", as of %s, %s ago", r.Taken.UTC().Format(time.RFC3339),
 			now.Sub(r.Taken).Round(time.Second))

@@ -53,7 +53,7 @@ func (c *kvCompactCmd) Run(ctx context.Context, p *program) error {
 			Tasks  int    `json:"tasks"`
 		}{path, done.Before, done.Bytes, done.Items, done.Tasks})
 	}
-	fmt.Fprintf(p.stdout, "%s has %d bytes now, %d before: %d items and %d tasks.\n", path, done.Bytes,
-		done.Before, done.Items, done.Tasks)
+	fmt.Fprintf(p.stdout, "%s has %d bytes now, %d before: %s.\n", path, done.Bytes, done.Before,
+		rows(done.Items, done.Tasks))
 	return nil
 }

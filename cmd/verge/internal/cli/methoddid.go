@@ -46,8 +46,9 @@ func (c *methodDIDKeysCmd) Run(ctx context.Context, p *program) error {
 	if len(l.Keys) == 0 {
 		return fmt.Errorf("the DID has no key on P-256, P-384 or P-521 for verifying documents")
 	}
-	fmt.Fprintf(p.stderr, "verified: %d entries, the last one of %s; %d keys, %d others skipped\n", l.Entries,
-		words.When(l.Updated), len(l.Keys), l.Skipped)
+	fmt.Fprintf(p.stderr, "verified: %s, the last one of %s; %s, %d others skipped\n",
+		words.HowMany(l.Entries, "entry"), words.When(l.Updated), words.HowMany(len(l.Keys), "key"),
+		l.Skipped)
 	return printJSON(p, map[string]any{"keys": l.Keys})
 }
 

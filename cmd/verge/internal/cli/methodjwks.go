@@ -24,8 +24,8 @@ func (methodJWKSCmd) Help() string {
 	return `Prints the public key of private_key_file as a JWK Set. It contains no private
 data. One key is for signatures (use sig), if the method signs with the key. The
 other one is for encryption (use enc), if id_token_encryption or userinfo_encryption
-is true. Both are the same key. Register the set at the provider, or publish it at
-an address that the provider reads.
+is true. Both are the same key. Register the set at the provider. If the provider
+reads it from an address, let your proxy serve the file: Verge does not serve it.
 
 The kid of the first key is key_id, or without it the key's thumbprint (RFC 7638).
 Client assertions have a kid only if key_id is set.

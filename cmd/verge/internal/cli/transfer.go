@@ -10,6 +10,7 @@ import (
 
 	"github.com/verge-id/verge/cmd/verge/internal/adminclient"
 	"github.com/verge-id/verge/cmd/verge/internal/config"
+	"github.com/verge-id/verge/cmd/verge/internal/words"
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/kvadapters/bolt"
@@ -79,12 +80,17 @@ func (c *kvExportCmd) Run(ctx context.Context, p *program) error {
 			Bytes int64     `json:"bytes"`
 		}{c.File, made.Taken, made.Items, made.Tasks, made.Bytes})
 	}
-	fmt.Fprintf(p.stdout, "%s has %d items and %d tasks, %d bytes, as of %s.\n", c.File, made.Items,
-		made.Tasks, made.Bytes, made.Taken.UTC().Format(time.RFC3339))
+	fmt.Fprintf(p.stdout, "%s has %s, %d bytes, as of %s.\n", c.File, rows(made.Items, made.Tasks),
+		made.Bytes, made.Taken.UTC().Format(time.RFC3339))
 	if c.Lock {
 		fmt.Fprintln(p.stdout, "The Worker is locked. `verge kv unlock` lets it continue.")
 	}
 	return nil
+}
+
+// rows returns the number of items and tasks of a store.
+func rows(items, tasks int) string {
+	return words.HowMany(items, "item") + " and " + words.HowMany(tasks, "task")
 }
 
 // export writes the rows of the partitions to the file.
@@ -159,12 +165,12 @@ func (c *kvImportCmd) Run(ctx context.Context, p *program) error {
 		}
 		items, tasks = items+counts[of].Items, tasks+counts[of].Tasks
 	}
-	fmt.Fprintf(p.stdout, `The Worker's store has %d items and %d tasks of %s.
+	fmt.Fprintf(p.stdout, `The Worker's store has %s of %s.
 
 Now run "npx wrangler deploy", so that no part of the Worker remembers the previous
 store. If the backup is not the last state of its store, follow "After a restore" in
 edge/deploy/BACKUP.md.
-`, items, tasks, c.File)
+`, rows(items, tasks), c.File)
 	return nil
 }
 

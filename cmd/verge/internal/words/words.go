@@ -2,15 +2,20 @@ package words
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
 // When returns a time as tables and messages show it.
 func When(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// HowMany returns a number of things: 1 problem, 2 problems.
+// HowMany returns a number of things: 1 problem, 2 problems, 2 entries.
 func HowMany(n int, thing string) string {
-	if n != 1 {
+	switch stem, y := strings.CutSuffix(thing, "ry"); {
+	case n == 1:
+	case y:
+		thing = stem + "ries"
+	default:
 		thing += "s"
 	}
 	return fmt.Sprintf("%d %s", n, thing)
