@@ -195,7 +195,7 @@ func (d *description31) placeholder(path string) parameter {
 	if first == "deliveries" {
 		first = "places"
 	}
-	return d.base.Components.Parameters[strings.TrimSuffix(first, "s")]
+	return d.base.Components.Parameters[strings.TrimSuffix(first, "s")+"InPath"]
 }
 
 // parameters returns the parameters of an operation, and reports whether a version is one of them.

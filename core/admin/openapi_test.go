@@ -3,6 +3,7 @@ package admin
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -19,6 +20,7 @@ import (
 	"github.com/pb33f/libopenapi-validator/schema_validation"
 	"github.com/pb33f/libopenapi/datamodel/high/base"
 	v3 "github.com/pb33f/libopenapi/datamodel/high/v3"
+	"go.yaml.in/yaml/v4"
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/internal/coretest"
@@ -128,6 +130,48 @@ func TestOpenAPIIsValid(t *testing.T) {
 	if ok, problems := v.ValidateDocument(); !ok {
 		for _, p := range problems {
 			t.Error(p)
+		}
+	}
+}
+
+// Generators of clients make types of parameters and of enumerations in schemas, and constants of values, so
+// these need their own names.
+func TestOpenAPI_TypeNames(t *testing.T) {
+	var d struct {
+		Components struct {
+			Parameters map[string]any
+			Schemas    map[string]struct{ Properties map[string]map[string]any }
+		}
+	}
+	coretest.Must(t, yaml.Unmarshal(openAPI, &d))
+	seen := map[string]bool{}
+	add := func(name string) {
+		name = strings.ToLower(strings.ReplaceAll(name, "_", ""))
+		if seen[name] {
+			t.Errorf("two types of a generated client have the name %s", name)
+		}
+		seen[name] = true
+	}
+	for name := range d.Components.Parameters {
+		add(name)
+	}
+	for name, schema := range d.Components.Schemas {
+		add(name)
+		for property, of := range schema.Properties {
+			values, found := of["enum"].([]any)
+			if found {
+				add(name + property)
+			}
+			for _, value := range values {
+				if d.Components.Parameters[fmt.Sprint(value)] != nil {
+					t.Errorf("a parameter has the name of a value of %s, %v", property, value)
+				}
+			}
+			for keyword, value := range of { // as of an unquoted text with a comma
+				if value == nil {
+					t.Errorf("%s of %s has the keyword %q without a value", property, name, keyword)
+				}
+			}
 		}
 	}
 }
