@@ -3,8 +3,9 @@
 // line.
 //
 // To embed Verge in a Go program, call [Open] with a [Config]. Then call [Service.Run] with a context
-// that ends on SIGTERM; see the example. Publishers and integrations are put into the store by Apply of
-// [Service.Engine], as JSON (integration.Site). API keys are made by CreateKey of [Service.Directory].
+// that ends on SIGTERM; see the example. Publishers and integrations are put into the store by
+// [Service.Apply]. API keys are made by CreateKey of [Service.Directory]. Save the key ring
+// (keyring.File.Marshal) outside of the store: a store that is not in memory opens with its own ring only.
 //
 // # Configuration
 //
@@ -41,6 +42,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -417,6 +419,17 @@ func (s *Service) Directory() *integration.Directory { return s.native.Directory
 
 // Usage returns the recorded usage of the service, by all instances.
 func (s *Service) Usage() *core.Usage { return s.native.Usage() }
+
+// Apply checks a site and puts it into the store (contract 46), unless it was applied last. Its error has one
+// line for each problem. Publishers and integrations of an earlier site that the new one lacks continue to
+// work.
+func (s *Service) Apply(ctx context.Context, site integration.Site) error {
+	b, err := json.Marshal(site)
+	if err != nil {
+		return err
+	}
+	return s.engine.Apply(ctx, b)
+}
 
 // Engine returns the engine that serves requests and runs jobs. Its requests have the same budget as
 // those that come over the network.

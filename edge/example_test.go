@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core"
+	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/keyring"
 	"github.com/verge-id/verge/edge"
 	"github.com/verge-id/verge/kvadapters/memory"
@@ -31,11 +32,12 @@ func Example() {
 		Public:  listener,
 	})
 	check(err)
-	check(verge.Engine().Apply(context.Background(), []byte(`{
-		"publishers": [{"id": "pub_shop", "name": "Shop"}],
-		"integrations": [{"id": "5b0c7f0e-9a53-4c8e-8d0f-2f6a5f1c0a01", "publisher": "pub_shop",
-			"name": "Age check", "level": "L1", "challenge_age": 25, "method": "sandbox", "webhook_off": true}]
-	}`)))
+	check(verge.Apply(context.Background(), integration.Site{
+		Publishers: []integration.SitePublisher{{ID: "pub_shop", Name: "Shop"}},
+		Integrations: []integration.SiteIntegration{{ID: "5b0c7f0e-9a53-4c8e-8d0f-2f6a5f1c0a01",
+			Publisher: "pub_shop", Name: "Age check", Level: "L1", ChallengeAge: 25, Method: "sandbox",
+			WebhookOff: true}},
+	}))
 	key, _, err := verge.Directory().CreateKey(context.Background(), "pub_shop", "", nil)
 	check(err)
 	ctx, stop := context.WithCancel(context.Background())

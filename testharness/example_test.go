@@ -1,10 +1,16 @@
 package testharness_test
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/verge-id/verge/core"
+	"github.com/verge-id/verge/core/method"
+	"github.com/verge-id/verge/core/method/kinds"
+	"github.com/verge-id/verge/core/problem"
 	"github.com/verge-id/verge/testharness"
 	"github.com/verge-id/verge/testharness/estimatortest"
 	"github.com/verge-id/verge/testharness/oidctest"
@@ -164,4 +170,46 @@ func ExampleHarness_Estimator() {
 	// choose bank camera
 	// at 24: method
 	// at 31: true
+}
+
+// clubCard is a custom kind of method. A user who presses the first button is a member of the club.
+type clubCard struct{}
+
+func (clubCard) Begin(context.Context, method.Session) error { return nil }
+
+func (clubCard) Show(method.Session, []byte) method.View {
+	return method.View{Choices: []string{"begin", "cancel"}}
+}
+
+func (clubCard) Act(_ context.Context, _ method.Session, step method.Step) (method.Decision, error) {
+	switch step.Form.Get(method.OutcomeField) {
+	case "begin":
+		return method.Decision{Verdict: method.Approved}, nil
+	case "cancel":
+		return method.Decision{Verdict: method.Cancelled}, nil
+	}
+	return method.Decision{}, method.ErrStep
+}
+
+// A custom kind of method, in addition to the kinds of Verge.
+func ExampleOptions() {
+	t := newT()
+	defer t.end()
+	club := method.Kind{Name: "club", Level: "L1",
+		Check: func(method.Config) problem.List { return nil },
+		Open:  func(method.Config, method.Host) (method.Method, error) { return clubCard{}, nil }}
+	h := testharness.New(t, &testharness.Options{
+		Methods:   []method.Config{{Name: "card", Kind: "club", Title: "Club card"}},
+		Configure: func(c *core.Config) { c.Kinds = append(slices.Clone(kinds.All), club) },
+	})
+	h.Offer(h.Publisher.L1, "card")
+
+	page := h.Open(h.Start(nil).RedirectURL)
+	fmt.Println(strings.Contains(string(page.Body), "Confirm your age with Club card"))
+	back := page.Submit("begin").Callback
+	fmt.Println("verified:", h.Validate(back.ResultToken).JSON()["verified"])
+
+	// Output:
+	// true
+	// verified: true
 }

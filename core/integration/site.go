@@ -228,8 +228,9 @@ const siteMark = "c/site"
 // the release does it once with the site that an earlier one applied.
 const siteFormat = "site that keeps\x00"
 
-// Apply puts s into the store as Put does, one write after the other. It does nothing if the same Site was
-// applied last, with the same first key of the ring.
+// Apply puts a valid Site into the store as Put does, one write after the other. It does nothing if the same
+// Site was applied last, with the same first key of the ring. It does not check s: Site.Validate does, and so
+// does Apply of an edge.Service.
 func (d *Directory) Apply(ctx context.Context, s Site) error {
 	b, err := json.Marshal(s)
 	if err != nil {

@@ -2,7 +2,9 @@
 // "bankid". Its kind is its protocol, such as oidc. Each kind has its own folder below this package, and
 // package kinds lists them all.
 //
-// To add a kind, implement [Method], describe it by a [Kind], add that to the list, and run methodtest.Run.
+// To add a kind of your own, implement [Method], describe it by a [Kind], and append that to kinds.All in
+// core.Config.Kinds. An example of package testharness is a whole kind. To add a kind to this repository,
+// append it to kinds.All itself, and run methodtest.Run of testharness/internal.
 //
 // A method only decides. The core manages attempts, expiry, events and tokens. The core also seals a method's
 // state, owns cookies, addresses and pages, and has the texts in six languages. A method therefore never sees
@@ -240,8 +242,8 @@ type ResponseReceiver interface {
 }
 
 // Fingerprinter is a Method whose verdicts depend on some of its settings only. Fingerprint returns a digest
-// of these (verdict.Digest). A verdict that was kept counts only while it is the same. Without it, every
-// setting counts.
+// of these, such as their SHA-256. A verdict that was kept counts only while it is the same. Without it,
+// every setting counts.
 type Fingerprinter interface{ Fingerprint() string }
 
 // Truster is a Method with several trust anchors. Trusts reports whether a verdict still counts that had this
@@ -332,13 +334,18 @@ const (
 	FileWide    FileRule = "wide"    // it has at most 4,096 pixels a side
 )
 
-// View is a method's page. The pages know its words by the kind.
+// View is a method's page. The pages know its words by the kind. A kind of your own has general words, with
+// Config.Title in them.
 type View struct {
-	Choices []string // one form each, as the form's outcome; the first is the most common choice
-	Waiting bool     // the provider has not decided yet; the page shows this
-	Camera  bool     // the page takes a picture, which arrives as Step.File
-	Sandbox bool     // the page says that nothing real is verified
-	Here    bool     // this device does the step, so the page does not offer a phone
+	// Choices has one form each, as the form's outcome; the first is the most common choice. The buttons
+	// have words for begin, check, cancel, approve, reject, fail_attempt, withdraw and unknown. Any other
+	// button is "Continue".
+	Choices []string
+
+	Waiting bool // the provider has not decided yet; the page shows this
+	Camera  bool // the page takes a picture, which arrives as Step.File
+	Sandbox bool // the page says that nothing real is verified
+	Here    bool // this device does the step, so the page does not offer a phone
 
 	// For a page while a response is pending. It loads itself again after Poll, which is 3 s if it is 0.
 	Open string // address that opens an app on this device; "": none

@@ -354,6 +354,13 @@ func composeMethod(p *page, v View, t texts) error {
 	case "openid4vp": // it proves the minimum age, and its words are of an app
 		words, age = "method.openid4vp", strconv.Itoa(v.MinimumAge)
 	}
+	if isCustom(v.Words) && !v.Camera {
+		p.icon, p.lead, p.heading = methodIcon(v.Words), t("method.custom.text"), t("method.L1.heading")
+		if v.Title != "" {
+			p.heading = withTitle(t("method.oidc.heading"), v.Title)
+		}
+		return nil
+	}
 	fill := func(key string) string {
 		return withTitle(strings.ReplaceAll(t(words+key), "{age}", age), title(v.Title, v.Words, t))
 	}
@@ -383,6 +390,11 @@ func composeMethod(p *page, v View, t texts) error {
 // named are the kinds of methods for which there are a title and a line on a button.
 var named = []string{"oidc", "estimator", "openid4vp"}
 
+// isCustom reports whether a kind is the program's own (core.Config.Kinds), for which there are no words.
+func isCustom(words string) bool {
+	return words != "" && words != "sandbox" && !slices.Contains(named, words)
+}
+
 // title returns the name of a method: the operator's, or else the words for its kind.
 func title(given, words string, t texts) string {
 	switch {
@@ -390,6 +402,8 @@ func title(given, words string, t texts) string {
 		return given
 	case slices.Contains(named, words):
 		return t("title." + words)
+	case isCustom(words):
+		return t("title.custom")
 	}
 	return t("title.other")
 }
@@ -417,8 +431,13 @@ func composeOptions(p *page, v View, t texts) error {
 		o := option{form: form{action: v.Action, method: m.Name, label: title(m.Title, m.Words, t),
 			fields: []Field{{"flow", v.Flow}, {"method", m.Name}}}}
 		o.icon = methodIcon(m.Words)
-		if o.text = t("option.other"); slices.Contains(named, m.Words) {
+		switch {
+		case slices.Contains(named, m.Words):
 			o.text = t("option." + m.Words)
+		case isCustom(m.Words):
+			o.text = t("method.custom.text")
+		default:
+			o.text = t("option.other")
 		}
 		if m.Unavailable {
 			o.why = t("option.unavailable")

@@ -97,8 +97,8 @@ type View struct {
 	Level        string // "L1" or "L2"; needed by Method
 	ChallengeAge int    // above 0; needed by Method for L1
 
-	// Words is the kind of the page's method, and Title its name by the operator. A kind without words uses
-	// the words of the Level.
+	// Words is the kind of the page's method, and Title its name by the operator. A custom kind has general
+	// words. The sandbox, and a custom kind with a camera, use those of the Level.
 	Words, Title string
 	MinimumAge   int  // the age to prove; the words of a proof of age contain it
 	Camera       bool // the method page takes a picture

@@ -150,6 +150,13 @@ func views() map[string]View {
 		v.Kind, v.Words, v.Title, v.MinimumAge = Method, "oidc", "BankID", 18
 		v.Choices = []string{"begin"}
 	})
+	add("method of a custom kind", func(v *View) {
+		v.Kind, v.Words, v.Title, v.Choices = Method, "club", "Club card", []string{"begin"}
+	})
+	add("methods of custom kinds", func(v *View) {
+		v.Kind, v.Methods = Choose, []Option{{Name: "a", Words: "club"}, {Name: "b", Words: "club"}}
+	})
+	add("camera of a custom kind", func(v *View) { v.Kind, v.Words, v.Camera = Method, "booth", true })
 	add("method, unknown outcomes", func(v *View) {
 		v.Kind, v.Choices = Method, []string{"wallet", "new"}
 	})
@@ -501,6 +508,13 @@ var sayings = []struct {
 		[]string{"identity document", "Test mode"}},
 	{"spec L2: an identity document", "method L2", "de",
 		[]string{"Ausweisdokument", "Noch etwa 8 Minuten"}, []string{"25"}},
+	{"contract 31: a custom kind", "method of a custom kind", "en",
+		[]string{"Confirm your age with Club card", "receives the result and nothing else"},
+		[]string{"camera", "photo of your face", "Test method"}},
+	{"contract 31: a choice of custom kinds", "methods of custom kinds", "en", []string{"Age check"},
+		[]string{"Test method", "No one is verified"}},
+	{"contract 31: a camera of a custom kind", "camera of a custom kind", "en",
+		[]string{"whether you look 25 or older"}, nil},
 	{"contract 19: what is kept", "method L1", "en", []string{"no photo, no document and no birth date"},
 		nil},
 	{"a test looks like one", "sandbox", "en", []string{"Test mode", "Choose how this test ends"}, nil},
