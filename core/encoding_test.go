@@ -1,9 +1,15 @@
 package core
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/base64"
 	"strings"
 	"testing"
 
+	"github.com/verge-id/verge/core/internal/coretest"
 	"github.com/verge-id/verge/core/web"
 )
 
@@ -53,5 +59,29 @@ func TestRequest_ContentEncoding(t *testing.T) {
 		Header: web.Header{"Content-Encoding": {"gzip"}}})
 	if admin.Status != 415 || admin.Header.Get("Accept-Encoding") != "identity" {
 		t.Errorf("contract 3: operators' API: %d %v", admin.Status, admin.Header)
+	}
+}
+
+// Contract 50: an authorization request without a known redirect_uri sends no browser elsewhere, so the page
+// shows the reason to the client's developers.
+func TestErrorPage_Cause(t *testing.T) {
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	coretest.Must(t, err)
+	spki, err := x509.MarshalPKIXPublicKey(private.Public())
+	coretest.Must(t, err)
+	w := newFixture(t, func(c *Config) {
+		c.ProviderKeys = []string{base64.StdEncoding.EncodeToString(spki)}
+	})
+	for _, c := range []struct{ path, cause string }{
+		{"/oidc/authorize?client_id=x", "client_id does not name an OpenID client"},
+		{"/oidc/authorize?client_id=x&client_id=y", "client_id or redirect_uri occurs twice"},
+		{"/oidc/userinfo", ""}, // its own errors (RFC 6750)
+		{"/nowhere", ""},
+	} {
+		header := web.Header{"Accept": {"text/html"}, "Accept-Language": {"de"}}
+		page := string(w.ask("GET", c.path, header, "").Body)
+		if c.cause == "" == strings.Contains(page, "Für die Entwickler") || !strings.Contains(page, c.cause) {
+			t.Errorf("contract 22: %s: %s", c.path, page)
+		}
 	}
 }

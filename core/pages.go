@@ -21,7 +21,7 @@ const ConsolePath = pages.Root
 //
 // The caller asks [web.AsksForPage] whether the request expects a page, and adds headers such as Retry-After.
 func (c Config) ErrorPage(status int, req *web.Request) *web.Response {
-	return hosted.ErrorPage(c.brand(), status, req)
+	return hosted.ErrorPage(c.brand(), status, "", req)
 }
 
 // maxServiceName is the maximum number of characters of Config.ServiceName. A longer one would fill a phone's

@@ -129,11 +129,11 @@ func (s *Service) pending(serve func(_ context.Context, _ *web.Call, _ session.P
 }
 
 // errorPage returns the page for an error on the public side, or nil if the client expects JSON.
-func (s *Service) errorPage(status int, req *web.Request) *web.Response {
+func (s *Service) errorPage(status int, text string, req *web.Request) *web.Response {
 	if !web.AsksForPage(req) {
 		return nil
 	}
-	return hosted.ErrorPage(s.hosted.Service, status, req)
+	return hosted.ErrorPage(s.hosted.Service, status, text, req)
 }
 
 func (s *Service) document(_ context.Context, c *web.Call) (*web.Response, error) {

@@ -131,7 +131,9 @@ func New(config Config, h host.Host) (*Service, error) {
 	s.public = &web.Router{Host: h, Limiter: limiter, Routes: s.publicRoutes(), ErrorPage: s.errorPage,
 		Explain: explain}
 	s.operatorsConsole = &web.Router{Host: h, Limiter: limiter, Routes: s.consoleRoutes(ConsoleOperators),
-		ErrorPage: cfg.ErrorPage, Explain: explain}
+		ErrorPage: func(status int, _ string, req *web.Request) *web.Response {
+			return cfg.ErrorPage(status, req)
+		}, Explain: explain}
 	s.operators = &web.Router{Host: h, Limiter: limiter, Routes: s.admin.Routes(), NoRoute: s.admin.NoRoute,
 		Explain: explain}
 	return s, nil

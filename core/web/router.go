@@ -127,9 +127,9 @@ type Router struct {
 	// NoRoute, if not nil, serves the requests without a route. Otherwise they get 404 or 405.
 	NoRoute Handler
 
-	// ErrorPage, if not nil, returns the page with an error status for the request. If it returns nil, the
-	// response is JSON.
-	ErrorPage func(status int, req *Request) *Response
+	// ErrorPage, if not nil, returns the page with an error status for the request. text is the message of
+	// the API error. If it returns nil, the response is JSON.
+	ErrorPage func(status int, text string, req *Request) *Response
 
 	// Explain, if not nil, returns the API error for an error without one, or nil.
 	Explain func(error) *Error
@@ -198,7 +198,7 @@ func (rt *Router) errorResponse(ctx context.Context, req *Request, err error,
 	if rt.ErrorPage == nil {
 		return resp
 	}
-	page := rt.ErrorPage(resp.Status, req)
+	page := rt.ErrorPage(resp.Status, e.Message, req)
 	if page == nil {
 		return resp
 	}

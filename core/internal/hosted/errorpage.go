@@ -7,8 +7,9 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// ErrorPage is core.Config.ErrorPage.
-func ErrorPage(service pages.Service, status int, req *web.Request) *web.Response {
+// ErrorPage returns the page of core.Config.ErrorPage. If the request itself is wrong, such as one of an
+// OpenID client, the page shows the text of the API error, if there is one, to the site's developers.
+func ErrorPage(service pages.Service, status int, text string, req *web.Request) *web.Response {
 	kind := rejectionKind(status)
 	if req != nil && req.Path == web.FilePath {
 		switch status {
@@ -20,7 +21,7 @@ func ErrorPage(service pages.Service, status int, req *web.Request) *web.Respons
 	}
 	again := kind == pages.Unavailable || kind == pages.TooSlow || kind == pages.TooOften
 	// Only a GET is offered again: a form must be sent again by the page that has it.
-	return render(status, pages.View{Kind: kind, Service: service, Lang: languageOf(req),
+	return render(status, pages.View{Kind: kind, Service: service, Lang: languageOf(req), Cause: text,
 		Reload: again && req != nil && req.Method == "GET"})
 }
 

@@ -430,7 +430,8 @@ func TestRejection(t *testing.T) {
 		500: "unavailable", 501: "unavailable", 503: "unavailable", 505: "unavailable"} {
 		for lang, header := range map[string]web.Header{"fr": {"Accept-Language": {"fr-CA,fr;q=0.9"}},
 			"en": nil} {
-			r := ErrorPage(pages.Service{}, status, &web.Request{Method: "GET", Path: "/x", Header: header})
+			r := ErrorPage(pages.Service{}, status, "",
+				&web.Request{Method: "GET", Path: "/x", Header: header})
 			if r.Status != status || kind(r) != want || r.Header.Get("Content-Language") != lang ||
 				r.Header.Get("Content-Type") != "text/html; charset=utf-8" {
 				t.Errorf("contract 22: %d is shown as %d %s in %s",
@@ -443,12 +444,12 @@ func TestRejection(t *testing.T) {
 		}
 	}
 	var service pages.Service
-	if r := ErrorPage(service, 503, nil); r.Status != 503 || r.Header.Get("Content-Language") != "en" {
+	if r := ErrorPage(service, 503, "", nil); r.Status != 503 || r.Header.Get("Content-Language") != "en" {
 		t.Errorf("contract 22: a request of which nothing could be read: %d", r.Status)
 	}
 	again := func(method string, status int) bool {
 		return bytes.Contains(
-			ErrorPage(service, status, &web.Request{Method: method}).Body,
+			ErrorPage(service, status, "", &web.Request{Method: method}).Body,
 			[]byte(`href=""`),
 		)
 	}
@@ -678,7 +679,7 @@ func TestPage_StoreErrorDenies(t *testing.T) {
 
 // A photo that is too large for the service is rejected before it is read, and the page names that rule.
 func TestRejection_Photo(t *testing.T) {
-	r := ErrorPage(pages.Service{}, 413, &web.Request{Method: "POST", Path: web.FilePath})
+	r := ErrorPage(pages.Service{}, 413, "", &web.Request{Method: "POST", Path: web.FilePath})
 	if kind(r) != "photo_too_large" || !bytes.Contains(r.Body, []byte("at most 1 MB")) ||
 		bytes.Contains(r.Body, []byte("JPEG")) {
 		t.Errorf("contract 37: a %s page: %s", kind(r), r.Body)

@@ -38,6 +38,8 @@ type page struct {
 	hop         link
 	left        string
 	next        string
+	causeH      string
+	cause       string // in English
 	retry       link
 	back        backLink
 	another     link
@@ -259,6 +261,9 @@ func composeFrame(p *page, v View, t texts) {
 	}
 	if slices.Contains(restartable, v.Kind) && v.RetryURL == "" && !v.Confirmed {
 		p.next = t("restart")
+	}
+	if v.Kind == Rejected && v.Cause != "" {
+		p.causeH, p.cause = t("refused.cause"), v.Cause
 	}
 }
 

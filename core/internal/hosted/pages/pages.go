@@ -177,6 +177,8 @@ type View struct {
 	// Credential is the request to the browser's own wallets, if the browser supports it. Nil: no request.
 	Credential *Credential
 
+	Cause string // for Rejected: the error for the developers of the site, in English; may be empty
+
 	FailureCode string // for Failed, as in events; an unknown code is shown as UNKNOWN
 
 	// ExpiresAt and Now show the remaining time of the session, on the pages from which it can continue.

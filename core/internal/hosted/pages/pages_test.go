@@ -140,6 +140,7 @@ func views() map[string]View {
 		})
 		add(string(k)+", retry", func(v *View) { v.Kind, v.RetryURL = k, "/verify?flow=a.b-c" })
 	}
+	add("refused, with the cause", func(v *View) { v.Kind, v.Cause = Rejected, "redirect_uri is missing." })
 	add("branded", brandedView)
 	for _, level := range []string{"L1", "L2"} {
 		add("method "+level, func(v *View) {
