@@ -189,7 +189,8 @@ func TestPasskey_CreateAndUse(t *testing.T) {
 		t.Fatalf("contract 38: the page after a success: %s", done.Body)
 	}
 	for name, want := range map[string]string{"Content-Security-Policy": "script-src 'self';",
-		"Permissions-Policy": "publickey-credentials-create=(self)", "Referrer-Policy": "no-referrer"} {
+		"Permissions-Policy": "publickey-credentials-create=(self)", "Referrer-Policy": "no-referrer",
+		"Refresh": "315"} {
 		if got := done.Header.Get(name); !strings.Contains(got, want) {
 			t.Errorf("contract 38: %s is %s", name, got)
 		}

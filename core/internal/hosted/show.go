@@ -464,14 +464,20 @@ func plain(status int, kind pages.Kind, req *web.Request) page {
 // that was sent in time arrives earlier, so the browser does not drop it.
 const lateFor = 15 * time.Second
 
-// reload returns the seconds after which a browser loads the page again, since the session is over. It
-// returns "" if the page shows no remaining time or loads itself anyway. A response to a form has no address
-// that can be loaded.
+// reload returns the seconds after which a browser loads the page again, since the session is over, or its
+// result if the page waits for a user who may create a passkey. It returns "" for other pages, and for those
+// that load themselves anyway. A response to a form has no address that can be loaded.
 func (v *visit) reload(view *pages.View) string {
-	if v.req.Method == "POST" || !view.ShowsTime() || view.AgainURL != "" {
+	end := v.session.ID.Expires()
+	switch {
+	case v.req.Method == "POST" || view.AgainURL != "":
+		return ""
+	case view.Kind == pages.Completed && view.Passkey != nil:
+		end = v.record.At.Add(token.ResultLife)
+	case !view.ShowsTime():
 		return ""
 	}
-	return strconv.Itoa(int((v.session.ID.Expires().Sub(v.now) + lateFor) / time.Second))
+	return strconv.Itoa(int((end.Sub(v.now) + lateFor) / time.Second))
 }
 
 // respond renders a page of this service.
