@@ -1136,6 +1136,15 @@ func TestPages_LargePublisher(t *testing.T) {
 				few)
 		}
 	}
+	for path, want := range map[string]string{
+		mine + "/keys?integration=" + last.ID: `value="` + last.ID + `" selected`,
+		mine + "/keys":                        "At most 200 integrations are listed",
+		mine + "/integrations/" + last.ID:     "/keys?integration=" + last.ID + `">Keys`,
+	} {
+		if body := w.ask("GET", path, "admin", "").Body; !bytes.Contains(body, []byte(want)) {
+			t.Errorf("%s does not contain %q", path, want)
+		}
+	}
 	first := parse(t, w.ask("GET", mine+"/integrations", "admin", ""))
 	to := attr(with(first, "rel", "next"), "href")
 	second := w.ask("GET", to, "admin", "")

@@ -22,13 +22,20 @@ func showKeys(v *visit) (view, error) {
 		found.Items = slices.Clone(found.Items)
 		slices.SortStableFunc(found.Items, func(a, b operate.Key) int { return b.Created.Compare(a.Created) })
 	}
-	all, err := v.choices()
+	id := v.query.Get("integration")
+	if v.form != nil {
+		id = v.form.Get("integration_id")
+	}
+	all, first, err := v.chosen(id)
 	if err != nil {
 		return view{}, err
 	}
+	if id == "" || first.Archived != nil {
+		first = mostInUse(all)
+	}
 	f := v.frame("Keys")
 	return view{frame: f, body: pages.Keys(f, pages.KeysData{Page: found, After: v.query.Get("after"),
-		Integrations: all, First: mostInUse(all), BaseURL: v.BaseURL})}, nil
+		Integrations: all, Chosen: id, First: first, BaseURL: v.BaseURL})}, nil
 }
 
 // until reads a field with a day, and returns its end.

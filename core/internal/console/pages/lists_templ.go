@@ -21,6 +21,7 @@ type KeysData struct {
 	operate.Page[operate.Key]
 	After        string
 	Integrations []operate.Integration // to choose from for a public key
+	Chosen       string                // the id of one of them, or ""
 	First        *operate.Integration  // for the example of a first call; nil: no example
 	BaseURL      string                // of the API
 }
@@ -161,7 +162,7 @@ func Keys(f *Frame, d KeysData) templ.Component {
 					return templ_7745c5c3_Err
 				}
 				templ_7745c5c3_Buffer.HTML(" <div class=\"pair\">")
-				templ_7745c5c3_Err = input(f.input("create-key", Input{Name: "integration_id", Label: "Kind", Type: "choice", Options: keyOptions(d.Integrations)})).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = input(f.input("create-key", Input{Name: "integration_id", Label: "Kind", Type: "choice", Options: keyOptions(d.Integrations), Value: d.Chosen, Hint: keyHint(d.Integrations)})).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}

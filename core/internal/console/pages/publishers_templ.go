@@ -1212,6 +1212,8 @@ func integrationTabs(f *Frame, i operate.Integration, current string) templ.Comp
 			templ_7745c5c3_Buffer.HTML("\">OpenID</a> ")
 		}
 		templ_7745c5c3_Buffer.HTML("<a href=\"")
+		templ_7745c5c3_Buffer.URL(with(f.path("keys"), "integration", i.ID))
+		templ_7745c5c3_Buffer.HTML("\">Keys</a> <a href=\"")
 		templ_7745c5c3_Buffer.URL(with(f.path("test"), "integration", i.ID))
 		templ_7745c5c3_Buffer.HTML("\">Test console</a> <a href=\"")
 		templ_7745c5c3_Buffer.URL(with(f.path("deliveries"), "integration", i.ID))
@@ -1241,9 +1243,9 @@ func notReady(f *Frame, i operate.Integration) templ.Component {
 			}()
 		}
 		ctx = templ.InitializeContext(ctx)
-		templ_7745c5c3_Var109 := templ.GetChildren(ctx)
-		if templ_7745c5c3_Var109 == nil {
-			templ_7745c5c3_Var109 = templ.NopComponent
+		templ_7745c5c3_Var110 := templ.GetChildren(ctx)
+		if templ_7745c5c3_Var110 == nil {
+			templ_7745c5c3_Var110 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
 		if !i.Ready && i.Archived == nil && !i.Webhook.Off {
@@ -1283,9 +1285,9 @@ func failing(f *Frame, i operate.Integration) templ.Component {
 			}()
 		}
 		ctx = templ.InitializeContext(ctx)
-		templ_7745c5c3_Var113 := templ.GetChildren(ctx)
-		if templ_7745c5c3_Var113 == nil {
-			templ_7745c5c3_Var113 = templ.NopComponent
+		templ_7745c5c3_Var114 := templ.GetChildren(ctx)
+		if templ_7745c5c3_Var114 == nil {
+			templ_7745c5c3_Var114 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
 		if i.Failing != nil {
@@ -1342,9 +1344,9 @@ func facts(i operate.Integration, rows [][]integration.Setting) templ.Component 
 			}()
 		}
 		ctx = templ.InitializeContext(ctx)
-		templ_7745c5c3_Var118 := templ.GetChildren(ctx)
-		if templ_7745c5c3_Var118 == nil {
-			templ_7745c5c3_Var118 = templ.NopComponent
+		templ_7745c5c3_Var119 := templ.GetChildren(ctx)
+		if templ_7745c5c3_Var119 == nil {
+			templ_7745c5c3_Var119 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
 		for _, row := range rows {
@@ -1377,9 +1379,9 @@ func Integration(f *Frame, d IntegrationData) templ.Component {
 			}()
 		}
 		ctx = templ.InitializeContext(ctx)
-		templ_7745c5c3_Var121 := templ.GetChildren(ctx)
-		if templ_7745c5c3_Var121 == nil {
-			templ_7745c5c3_Var121 = templ.NopComponent
+		templ_7745c5c3_Var122 := templ.GetChildren(ctx)
+		if templ_7745c5c3_Var122 == nil {
+			templ_7745c5c3_Var122 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
 		templ_7745c5c3_Err = integrationTabs(f, d.Integration, "integration").Render(ctx, templ_7745c5c3_Buffer)
@@ -1412,7 +1414,7 @@ func Integration(f *Frame, d IntegrationData) templ.Component {
 		}
 		if f.May(operate.ChangeIntegration) && d.Archived == nil && !d.Managed {
 			templ_7745c5c3_Buffer.HTML("<div class=\"card\">")
-			templ_7745c5c3_Var122 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
+			templ_7745c5c3_Var123 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 				templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 				templ_7745c5c3_Buffer, templ_7745c5c3_IsBuffer := templruntime.GetBuffer(templ_7745c5c3_W)
 				if !templ_7745c5c3_IsBuffer {
@@ -1436,7 +1438,7 @@ func Integration(f *Frame, d IntegrationData) templ.Component {
 				templ_7745c5c3_Buffer.HTML(" <button type=\"submit\">Save changes</button>")
 				return nil
 			})
-			templ_7745c5c3_Err = form(f, "save-integration", f.path("integrations", d.ID)).Render(templ.WithChildren(ctx, templ_7745c5c3_Var122), templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = form(f, "save-integration", f.path("integrations", d.ID)).Render(templ.WithChildren(ctx, templ_7745c5c3_Var123), templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -1466,7 +1468,7 @@ func Integration(f *Frame, d IntegrationData) templ.Component {
 		}
 		if f.May(operate.ArchiveIntegration) && d.Archived == nil && !d.Managed {
 			templ_7745c5c3_Buffer.HTML("<details class=\"danger\"><summary>Archive this integration</summary><p>It starts no new sessions. Active sessions continue normally, and their events are delivered.</p>")
-			templ_7745c5c3_Var126 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
+			templ_7745c5c3_Var127 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 				templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 				templ_7745c5c3_Buffer, templ_7745c5c3_IsBuffer := templruntime.GetBuffer(templ_7745c5c3_W)
 				if !templ_7745c5c3_IsBuffer {
@@ -1487,7 +1489,7 @@ func Integration(f *Frame, d IntegrationData) templ.Component {
 				templ_7745c5c3_Buffer.HTML("</button>")
 				return nil
 			})
-			templ_7745c5c3_Err = form(f, "archive-integration", f.path("integrations", d.ID)).Render(templ.WithChildren(ctx, templ_7745c5c3_Var126), templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = form(f, "archive-integration", f.path("integrations", d.ID)).Render(templ.WithChildren(ctx, templ_7745c5c3_Var127), templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

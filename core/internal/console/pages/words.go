@@ -377,6 +377,14 @@ func keyOptions(integrations []operate.Integration) []Option {
 	return all
 }
 
+// keyHint returns the hint for the choice of a key, if integrations may be missing there.
+func keyHint(integrations []operate.Integration) string {
+	if len(keyOptions(integrations)) <= operate.MaxLimit {
+		return ""
+	}
+	return "At most 200 integrations are listed. For another one, open it and select “Keys”."
+}
+
 func offValue(i operate.Integration) string {
 	if i.Webhook.Off {
 		return "1"
