@@ -1,6 +1,7 @@
 package oidc
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,14 +14,20 @@ var _ method.Fingerprinter = (*client)(nil)
 // Fingerprint implements method.Fingerprinter. A verdict depends on the signer and the audience, and on the
 // part that proves an age. The way in which the client sends requests and authenticates may change.
 func (c *client) Fingerprint() string {
-	of := []string{c.issuer, c.clientID, strconv.FormatBool(c.userinfo), strings.Join(c.acrValues, " ")}
-	if s := c.credential; s != nil {
-		of = append(of, s.issuer, s.did, verdict.Digest(s.claim...))
-	}
+	of := c.source(c.acrValues)
 	for _, p := range c.proofs {
 		of = append(of, p.facts()...)
 	}
 	return verdict.Digest(of...)
+}
+
+// source returns the settings that determine whose claims count.
+func (c *client) source(acr []string) []string {
+	of := []string{c.issuer, c.clientID, strconv.FormatBool(c.userinfo), strings.Join(acr, " ")}
+	if s := c.credential; s != nil {
+		of = append(of, s.issuer, s.did, verdict.Digest(s.claim...))
+	}
+	return of
 }
 
 // facts returns the settings of a proof that its verdict depends on.
@@ -33,16 +40,16 @@ func (p proof) facts() []string {
 	return of
 }
 
-// asked returns a digest of the provider, the client and the proof of a request.
-func (c *client) asked(p proof) string {
-	return verdict.Digest(append([]string{c.issuer, c.clientID}, p.facts()...)...)
+// asked returns a digest of the settings that the return of a request is judged by.
+func (c *client) asked(p proof, acr []string) string {
+	return verdict.Digest(slices.Concat(c.source(acr), []string{strconv.Itoa(c.maxAge)}, p.facts())...)
 }
 
 // askedProof returns the proof that a request has asked for. It is not ok if the settings have changed since,
 // or if the proof's age is now below the minimum age.
-func (c *client) askedProof(asked string, minimumAge int) (proof, bool) {
+func (c *client) askedProof(asked string, acr []string, minimumAge int) (proof, bool) {
 	for _, p := range c.proofs {
-		if c.asked(p) == asked {
+		if c.asked(p, acr) == asked {
 			return p, p.birthdate || p.age >= minimumAge
 		}
 	}

@@ -76,11 +76,10 @@ func isWithin(requested []string, acr string) bool {
 }
 
 // isRecent reports whether the user signed in at the provider at most maxAge before the browser left. The
-// user can remove max_age from the address, so the provider's word is needed. began is zero for a request
-// that began before the operator set max_age.
+// user can remove max_age from the address, so the provider's word is needed.
 func (c *client) isRecent(token claims, began time.Time) bool {
 	at, _ := token.date("auth_time")
-	if at == nil || began.IsZero() {
+	if at == nil {
 		return false
 	}
 	oldest := began.Add(-time.Duration(c.maxAge)*time.Second - leeway)

@@ -139,8 +139,12 @@ func (c *client) Act(ctx context.Context, s method.Session, step method.Step) (m
 	if err != nil {
 		return method.Decision{}, err
 	}
-	e.asked = c.asked(p)
-	address, err := c.leave(ctx, s, e, p)
+	acr, err := c.acrFor(s)
+	if err != nil {
+		return method.Decision{}, err
+	}
+	e.asked = c.asked(p, acr)
+	address, err := c.leave(ctx, s, e, p, acr)
 	if err != nil {
 		return method.Decision{}, err
 	}
@@ -157,13 +161,13 @@ func (c *client) back(ctx context.Context, s method.Session, step method.Step) (
 	if !ok {
 		return method.Decision{}, method.ErrOutdated
 	}
-	p, ok := c.askedProof(e.asked, s.MinimumAge)
-	if !ok {
-		return method.Decision{}, method.ErrOutdated
-	}
 	acr, err := c.acrFor(s)
 	if err != nil {
 		return method.Decision{}, err
+	}
+	p, ok := c.askedProof(e.asked, acr, s.MinimumAge)
+	if !ok {
+		return method.Decision{}, method.ErrOutdated
 	}
 	meta, err := c.discover(ctx)
 	if err != nil {

@@ -2,7 +2,6 @@ package oidc_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -310,24 +309,6 @@ func TestMaxAge(t *testing.T) {
 	}
 }
 
-// TestMaxAge_NewSetting: a request that began before max_age was set cannot show that the sign-in is recent.
-func TestMaxAge_NewSetting(t *testing.T) {
-	w := newWalk(t, oidctest.Config{}, nil)
-	d := w.mustLeave()
-	query := w.visit(d.Leave.URL)
-	all := settings{}
-	if err := json.Unmarshal(w.config.Settings, &all); err != nil {
-		t.Fatal(err)
-	}
-	all["max_age"] = 300
-	w.config.Settings = encode(t, all)
-	w.open()
-	got, err := w.back(d.State, query)
-	wantRejection(t, "the request has no time", got, err, "jwt_auth_time")
-	got, err = w.login()
-	wantVerdict(t, "a new request", got, err, method.Approved)
-}
-
 // TestPushed: contract 36: pushed = off sends the request by the address, even if the provider takes pushed
 // ones.
 func TestPushed(t *testing.T) {
@@ -429,6 +410,9 @@ func TestForeignCodes(t *testing.T) {
 // TestReturn_ChangedSettings: contract 34: a return is judged by the proof that its request has asked for.
 func TestReturn_ChangedSettings(t *testing.T) {
 	birth := settings{"proof": settings{"claim": []string{"birthdate"}, "birthdate": true}}
+	high := settings{"acr_values": []string{"high", "substantial"}}
+	credential := settings{"credential": settings{"claim": []string{"vc"}, "issuer": "https://vc.example",
+		"did": "did:web:vc.example"}}
 	with := func(name string, v any) map[string]any { return map[string]any{name: v} }
 	const age = "idbrokerdk_age_verified"
 	for _, c := range []struct {
@@ -450,10 +434,20 @@ func TestReturn_ChangedSettings(t *testing.T) {
 		{"another client", nil, 18, 18, settings{"client_id": "another"}, with(age, "18:true"), 0, true},
 		{"another provider", nil, 18, 18, settings{"issuer": "https://another.example"},
 			with(age, "18:true"), 0, true},
+		{"no userinfo any more", settings{"userinfo": true}, 18, 18, settings{"userinfo": nil},
+			with(age, "18:true"), 0, true},
+		{"userinfo", nil, 18, 18, settings{"userinfo": true}, with(age, "18:true"), 0, true},
+		{"a credential", nil, 18, 18, credential, with(age, "18:true"), 0, true},
+		{"other acr values", high, 18, 18, settings{"acr_values": []string{"high"}},
+			map[string]any{age: "18:true", "acr": "substantial"}, 0, true},
+		{"max_age", nil, 18, 18, settings{"max_age": 300}, with(age, "18:true"), 0, true},
+		{"another scope and prompt", nil, 18, 18, settings{"scope": []string{"openid", "more"},
+			"prompt": []string{"login"}}, with(age, "18:true"), method.Approved, false},
 	} {
-		own := settings{"preset": "mitid-age"}
-		if c.own != nil {
-			own = c.own
+		own := settings{}
+		maps.Copy(own, c.own)
+		if own["proof"] == nil {
+			own["preset"] = "mitid-age"
 		}
 		w := newWalk(t, oidctest.Config{}, own)
 		w.provider.Answer(oidctest.Answer{Claims: c.claims})

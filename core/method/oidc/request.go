@@ -18,11 +18,8 @@ const maxAddress = 2048
 
 // leave returns the address that the browser goes to. Where the provider takes pushed requests (RFC 9126),
 // the address has nothing but a reference, so that the user can neither read nor change the request.
-func (c *client) leave(ctx context.Context, s method.Session, e authRequest, p proof) (string, error) {
-	acr, err := c.acrFor(s)
-	if err != nil {
-		return "", err
-	}
+func (c *client) leave(ctx context.Context, s method.Session, e authRequest, p proof, acr []string) (
+	string, error) {
 	meta, err := c.discover(ctx)
 	if err != nil {
 		return "", err
