@@ -16,11 +16,18 @@ func (c *changes) add(field, from, to string) {
 	}
 }
 
-// url adds a change of an address. It shows only the origin.
-func (c *changes) url(field, from, to string) {
-	if from != to {
-		*c = append(*c, audit.Change{Field: field, From: audit.Origin(from), To: audit.Origin(to)})
+// url adds a change of a webhook's address. It shows only the origin.
+func (c *changes) url(field string, was, is Webhook) {
+	if was.URL != is.URL || was.Hidden != is.Hidden {
+		*c = append(*c, audit.Change{Field: field, From: was.origin(), To: is.origin()})
 	}
+}
+
+func (w Webhook) origin() string {
+	if w.Hidden {
+		return hidden
+	}
+	return audit.Origin(w.URL)
 }
 
 // secret adds a change of a secret, if there is a new one.
@@ -30,7 +37,7 @@ func (c *changes) secret(field string, given *string) {
 	}
 }
 
-// hidden is shown instead of a secret.
+// hidden is shown instead of a secret, and of an address that does not open.
 const hidden = "(secret)"
 
 // Changes returns the differences between was and p for the audit. Fields have the names of the JSON.
@@ -56,7 +63,7 @@ func (i Integration) Changes(was Integration, secrets Secrets) []audit.Change {
 		}
 	}
 	c.add("webhook.off", yes(was.Webhook.Off), yes(i.Webhook.Off))
-	c.url("webhook.url", was.Webhook.URL, i.Webhook.URL)
+	c.url("webhook.url", was.Webhook, i.Webhook)
 	c.secret("webhook.secret", secrets.Set)
 	before, after := Webhook{}, Webhook{}
 	if was.Staged != nil {
@@ -66,7 +73,7 @@ func (i Integration) Changes(was Integration, secrets Secrets) []audit.Change {
 		after = *i.Staged
 	}
 	c.add("staged", yes(was.Staged != nil), yes(i.Staged != nil))
-	c.url("staged.url", before.URL, after.URL)
+	c.url("staged.url", before, after)
 	c.secret("staged.secret", secrets.Staged)
 	c.add("archived", yes(was.Archived != nil), yes(i.Archived != nil))
 	c.add("managed", yes(was.Managed), yes(i.Managed))

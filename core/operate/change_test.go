@@ -37,17 +37,17 @@ func TestChange_LostUpdate(t *testing.T) {
 // Contract 42: If-Match with "*" changes any version, even during concurrent changes. A named version is
 // rejected then.
 func TestAnyVersionIsChangedWhateverOthersDo(t *testing.T) {
-	for what, change := range map[string]func(w *fixture, version string) error{
-		"an integration": func(w *fixture, version string) error {
-			_, err := w.ChangeIntegration(ctx, admin, intA, version, IntegrationInput{Name: text("Mine")})
+	for what, change := range map[string]func(w *fixture, version, name string) error{
+		"an integration": func(w *fixture, version, name string) error {
+			_, err := w.ChangeIntegration(ctx, admin, intA, version, IntegrationInput{Name: &name})
 			return err
 		},
-		"a secret": func(w *fixture, version string) error {
+		"a secret": func(w *fixture, version, _ string) error {
 			_, err := w.RotateSecret(ctx, admin, intA, version, true)
 			return err
 		},
-		"a publisher": func(w *fixture, version string) error {
-			_, err := w.ChangePublisher(ctx, admin, pubA, version, PublisherInput{Name: text("Mine")})
+		"a publisher": func(w *fixture, version, name string) error {
+			_, err := w.ChangePublisher(ctx, admin, pubA, version, PublisherInput{Name: &name})
 			return err
 		},
 	} {
@@ -68,11 +68,11 @@ func TestAnyVersionIsChangedWhateverOthersDo(t *testing.T) {
 				w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
 					if c.Method == "Commit" && !overtaken {
 						overtaken = true
-						coretest.Must(t, change(w, ""))
+						coretest.Must(t, change(w, "", "First"))
 					}
 					return kvtest.Pass
 				}
-				err := change(w, version)
+				err := change(w, version, "Second")
 				if named && !errors.Is(err, web.PreconditionFailed) || !named && err != nil || !overtaken {
 					t.Errorf("%v, overtaken: %v", err, overtaken)
 				}
@@ -84,6 +84,51 @@ func TestAnyVersionIsChangedWhateverOthersDo(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestChange_Unchanged: contract 42: a change to the stored values has no audit entry and no new version.
+func TestChange_Unchanged(t *testing.T) {
+	const secret = "whsec_Jx2m9QpL0vTzR4kW7nBd"
+	w := newFixture(t)
+	_, err := w.ChangeIntegration(ctx, admin, intA, "",
+		IntegrationInput{WebhookInput: &WebhookInput{Secret: text(secret)}})
+	coretest.Must(t, err)
+	staged, err := w.StageWebhook(ctx, admin, intA, "", WebhookInput{URL: text("https://new.example/")})
+	coretest.Must(t, err)
+	p, err := w.Publisher(ctx, admin, pubA)
+	coretest.Must(t, err)
+	in := IntegrationInput{Name: &staged.Name, Level: &staged.Level, ChallengeAge: &staged.ChallengeAge,
+		Methods: &[]string{"sandbox"}, CallbackOrigins: &staged.CallbackOrigins, Passkeys: text("off"),
+		WebhookInput: &WebhookInput{URL: &staged.Webhook.URL, Secret: text(secret)}}
+	for range 2 {
+		is, err := w.ChangeIntegration(ctx, admin, intA, staged.Version, in)
+		if err != nil || is.Version != staged.Version || is.Staged == nil || is.Name != staged.Name {
+			t.Errorf("%+v, %v; want version %s", is, err, staged.Version)
+		}
+		_, err = w.StageWebhook(ctx, admin, intA, "", WebhookInput{URL: text("https://new.example/"),
+			Secret: text(secret)})
+		coretest.Must(t, err)
+		got, err := w.ChangePublisher(ctx, admin, pubA, p.Version, PublisherInput{Name: &p.Name})
+		if err != nil || got.Version != p.Version || got.Name != p.Name {
+			t.Errorf("%+v, %v; want version %s", got, err, p.Version)
+		}
+	}
+	all, err := w.Audit(ctx, admin, pubA, Cursor{})
+	if err != nil || len(all.Items) != 2 {
+		t.Errorf("the audit has %+v, %v; want the secret and the staging", all.Items, err)
+	}
+	removed, err := w.Directory.ReadIntegration(ctx, intA)
+	coretest.Must(t, err)
+	removed.Value.Removed = true
+	coretest.Must(t, w.Directory.PutIntegration(ctx, removed.Value, secret))
+	_, err = w.ChangeIntegration(ctx, admin, intA, "", in)
+	coretest.Must(t, err)
+	if is, err := w.Integration(ctx, admin, intA); err != nil || is.Removed {
+		t.Errorf("contract 46: one that the file no longer contains, saved by hand: %+v, %v", is, err)
+	}
+	if _, err := w.ChangeIntegration(ctx, admin, intA, "0", in); !errors.Is(err, web.PreconditionFailed) {
+		t.Errorf("another version: %v", err)
 	}
 }
 

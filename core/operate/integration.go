@@ -138,8 +138,9 @@ func (o *Operations) offerFirst(i *integration.Integration) {
 	}
 }
 
-// ChangeIntegration changes the integration that has that version. A new webhook address or secret takes
-// effect immediately and resets readiness; StageWebhook avoids that (contract 25).
+// ChangeIntegration changes the integration that has that version. Without a difference, the version stays. A
+// new webhook address or secret takes effect immediately and resets readiness; StageWebhook avoids that
+// (contract 25).
 func (o *Operations) ChangeIntegration(
 	ctx context.Context, who Actor, id, version string, in IntegrationInput,
 ) (Changed, error) {
@@ -195,11 +196,16 @@ func (o *Operations) alterOnce(ctx context.Context, who Actor, op Operation, id,
 		return o.shown(ctx, was), err
 	}
 	i := was.Value
+	i.Removed = false // a change by hand makes it independent of the file
 	secrets, err := apply(&i)
 	if err != nil {
 		return Integration{}, err
 	}
-	entry, err := o.auditEntry(who, op, i.PublisherID, i.ID, i.Changes(was.Value, secrets)...)
+	changes := i.Changes(was.Value, o.newSecrets(&was.Value, secrets))
+	if len(changes) == 0 {
+		return o.shown(ctx, was), nil
+	}
+	entry, err := o.auditEntry(who, op, i.PublisherID, i.ID, changes...)
 	if err != nil {
 		return Integration{}, err
 	}
@@ -207,6 +213,17 @@ func (o *Operations) alterOnce(ctx context.Context, who Actor, op Operation, id,
 		return Integration{}, o.apiError(err)
 	}
 	return o.Integration(ctx, who, id)
+}
+
+// newSecrets returns s without the secrets that an integration already has.
+func (o *Operations) newSecrets(was *integration.Integration, s integration.Secrets) integration.Secrets {
+	if is, err := o.Directory.WebhookSecret(was); err == nil && s.Set != nil && *s.Set == is {
+		s.Set = nil
+	}
+	if is, err := o.Directory.StagedSecret(was); err == nil && s.Staged != nil && *s.Staged == is {
+		s.Staged = nil
+	}
+	return s
 }
 
 // applyTo sets the given settings in i.

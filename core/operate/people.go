@@ -155,6 +155,9 @@ func (o *Operations) ChangeRole(ctx context.Context, who Actor, id string, role 
 	if err != nil {
 		return Member{}, err
 	}
+	if was.Role == role {
+		return shownMember(was), nil
+	}
 	m, err := o.People.ChangeRole(ctx, member.Actor(who), id, role, func(is member.Member) ([]kv.Put, error) {
 		return o.auditEntry(who, memberChange, is.Publisher, id,
 			change{Field: "role", From: string(was.Role), To: string(role)})

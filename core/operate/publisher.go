@@ -90,7 +90,7 @@ func (o *Operations) CreatePublisher(ctx context.Context, who Actor, in Publishe
 	return o.Publisher(ctx, who, p.ID)
 }
 
-// ChangePublisher changes the publisher that has that version.
+// ChangePublisher changes the publisher that has that version. Without a difference, the version stays.
 func (o *Operations) ChangePublisher(ctx context.Context, who Actor, id, version string, in PublisherInput) (
 	Publisher, error) {
 	return o.changePublisher(ctx, who, publisherChange, id, version,
@@ -181,15 +181,20 @@ func (o *Operations) changePublisherOnce(ctx context.Context, who Actor, op Oper
 	if err := fresh(version, was.Version); err != nil {
 		return Publisher{p, was.Version}, err
 	}
+	p.Removed = false // a change by hand makes it independent of the file
 	file, err := alter(&p)
 	if err != nil {
 		return Publisher{}, err
+	}
+	changes := p.Changes(was.Value)
+	if len(changes) == 0 {
+		return Publisher{p, was.Version}, nil
 	}
 	logo, err := o.Directory.PutLogo(ctx, was.Value.Logo, p, file)
 	if err != nil {
 		return Publisher{}, o.apiError(err)
 	}
-	entry, err := o.auditEntry(who, op, id, id, p.Changes(was.Value)...)
+	entry, err := o.auditEntry(who, op, id, id, changes...)
 	if err != nil {
 		return Publisher{}, err
 	}
