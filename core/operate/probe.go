@@ -107,6 +107,9 @@ func (o *Operations) probe(ctx context.Context, i *integration.Integration, url,
 		if cause := host.FetchCause(x.Cause); cause != "" {
 			result.Reason += ": " + cause
 		}
+		if x.Fault != "" {
+			result.Reason += "; " + x.Fault
+		}
 		results = append(results, result)
 		probed := ProbeReport{Name: p.Name, Want: string(p.Want), RequestHeader: p.Header,
 			RequestBody: string(p.Body), Status: x.Status, Reason: x.Cause, Body: x.Answer, Cut: x.Cut,

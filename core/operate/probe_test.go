@@ -106,6 +106,22 @@ func TestWebhookTest_ShowsRequestAndResponse(t *testing.T) {
 	}
 }
 
+// TestWebhookTest_TLSFault: contract 29: the test names the fault of a certificate, without other text of the
+// error.
+func TestWebhookTest_TLSFault(t *testing.T) {
+	w := newFixture(t)
+	w.answer = func(host.FetchRequest) (int, error) {
+		return 0, &host.FetchError{Reason: host.FetchTLS,
+			Err: errors.New("canary: tls: failed to verify certificate: x509: certificate has expired")}
+	}
+	report, err := w.TestWebhook(ctx, developer, intA, false)
+	want := "good: expected 2xx, but there was no response (tls_error: " + host.FetchCause(host.FetchTLS) +
+		"; x509: certificate has expired)"
+	if err != nil || !slices.Equal(report.Reasons, []string{want}) {
+		t.Errorf("%q, %v; want %q", report.Reasons, err, want)
+	}
+}
+
 func TestWebhookTest_NoResponse(t *testing.T) {
 	for _, reason := range []string{host.FetchBlocked, host.FetchTimeout, host.FetchDNS, host.FetchRefused,
 		host.FetchTLS, host.FetchNetwork, host.FetchStatusLine, host.FetchHeaderLine, host.FetchHeaderSize,

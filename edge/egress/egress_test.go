@@ -636,14 +636,19 @@ func TestTLS(t *testing.T) {
 		maxVersion       uint16
 		trusted, stalled bool
 		reason           string
+		fault            string // contract 48: in the error's text, for the operator's log
 	}{
-		{"a good certificate", "127.0.0.1", now.Add(time.Hour), 0, true, false, ""},
-		{"expired", "127.0.0.1", now.Add(-time.Hour), 0, true, false, host.FetchTLS},
-		{"for another name", "192.0.2.1", now.Add(time.Hour), 0, true, false, host.FetchTLS},
-		{"from an unknown authority", "127.0.0.1", now.Add(time.Hour), 0, false, false, host.FetchTLS},
-		{"TLS 1.1", "127.0.0.1", now.Add(time.Hour), tls.VersionTLS11, true, false, host.FetchTLS},
+		{"a good certificate", "127.0.0.1", now.Add(time.Hour), 0, true, false, "", ""},
+		{"expired", "127.0.0.1", now.Add(-time.Hour), 0, true, false, host.FetchTLS,
+			"x509: certificate has expired"},
+		{"for another name", "192.0.2.1", now.Add(time.Hour), 0, true, false, host.FetchTLS,
+			"x509: certificate is valid for 192.0.2.1, not 127.0.0.1"},
+		{"from an unknown authority", "127.0.0.1", now.Add(time.Hour), 0, false, false, host.FetchTLS,
+			"x509: certificate signed by unknown authority"},
+		{"TLS 1.1", "127.0.0.1", now.Add(time.Hour), tls.VersionTLS11, true, false, host.FetchTLS,
+			"tls: "},
 		{"contract 26: a handshake that stalls", "127.0.0.1", now.Add(time.Hour), 0, true, true,
-			host.FetchTimeout},
+			host.FetchTimeout, ""},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			cert := certificate(t, c.name, c.notAfter)
@@ -679,6 +684,9 @@ func TestTLS(t *testing.T) {
 			_, err := New(cfg).Fetch(t.Context(), host.FetchRequest{Method: "POST", URL: url})
 			if why(err) != c.reason {
 				t.Errorf("got %v, want reason %q", err, c.reason)
+			}
+			if err != nil && !strings.Contains(err.Error(), c.fault) {
+				t.Errorf("got %v, want %q in it", err, c.fault)
 			}
 		})
 	}

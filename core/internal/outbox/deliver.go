@@ -84,7 +84,7 @@ func (o *Outbox) Deliver(ctx context.Context, job host.Job, m Meta, sealed []byt
 	case delivery.Delivered:
 		return o.end(ctx, job, e, a, ended)
 	case delivery.Failed:
-		return o.fail(ctx, job, e, rejected, a.String())
+		return o.fail(ctx, job, e, rejected, a.String(), a.attrs()...)
 	}
 	return o.retry(ctx, job, e, a, ended)
 }
@@ -121,7 +121,7 @@ func (o *Outbox) prepare(
 // end records that the event is delivered.
 func (o *Outbox) end(ctx context.Context, job host.Job, e event, a Attempt, ended time.Time) error {
 	o.Count(host.CountWebhookDelivered)
-	o.say(ctx, slog.LevelInfo, "webhook delivered", e, a.String(), tookOf(a))
+	o.say(ctx, slog.LevelInfo, "webhook delivered", e, a.String(), a.attrs()...)
 	tx := kv.Tx{Cancel: []string{job.Task.ID}}
 	if e.waited() {
 		tx.Deletes = []string{waitingPrefix + e.id}
@@ -140,10 +140,10 @@ func (o *Outbox) retry(ctx context.Context, job host.Job, e event, a Attempt, en
 	}
 	delay, more := o.Schedule.Next(e.Attempts, binary.LittleEndian.Uint64(rnd[:]))
 	if !more {
-		return o.fail(ctx, job, e, exhausted, a.String())
+		return o.fail(ctx, job, e, exhausted, a.String(), a.attrs()...)
 	}
-	o.say(ctx, slog.LevelInfo, "webhook retry scheduled", e, a.String(), tookOf(a),
-		slog.String("in", delay.Round(time.Second).String()))
+	o.say(ctx, slog.LevelInfo, "webhook retry scheduled", e, a.String(),
+		append(a.attrs(), slog.String("in", delay.Round(time.Second).String()))...)
 	e.listAt(e.subject)
 	tx := kv.Tx{
 		Schedule: []kv.Task{{ID: job.Task.ID, Due: ended.Add(delay), Payload: e.payload(e.sealed)}},
@@ -284,11 +284,12 @@ const (
 )
 
 // fail cancels the task and stores its event as dead.
-func (o *Outbox) fail(ctx context.Context, job host.Job, e event, reason, last string) error {
+func (o *Outbox) fail(ctx context.Context, job host.Job, e event, reason, last string,
+	more ...slog.Attr) error {
 	d := Dead{Event: e.id, Type: e.Type, Session: e.Session, Integration: e.Integration,
 		Reason: reason, Last: last, Attempts: e.Attempts, At: o.Now().UTC().Truncate(time.Millisecond)}
 	o.Count(host.CountWebhookDead)
-	o.say(ctx, slog.LevelWarn, "webhook failed", e, last, slog.String("reason", reason))
+	o.say(ctx, slog.LevelWarn, "webhook failed", e, last, append(more, slog.String("reason", reason))...)
 	item := deadItem{Dead: d, Before: e.Before, Tried: e.Tried}
 	tx := kv.Tx{
 		Cancel: []string{job.Task.ID},
@@ -351,7 +352,7 @@ func attempt(began, ended time.Time, status int, err error) Attempt {
 	var fetch *host.FetchError
 	switch {
 	case errors.As(err, &fetch):
-		a.Status, a.Cause = 0, fetch.Reason
+		a.Status, a.Cause, a.Fault = 0, fetch.Reason, handshakeFault(fetch)
 	case err != nil:
 		a.Status, a.Cause = 0, host.FetchNetwork
 	case status < 100:
@@ -359,6 +360,28 @@ func attempt(began, ended time.Time, status int, err error) Attempt {
 	}
 	return a
 }
+
+// handshakeFault returns the fault that TLS or the check of the certificate has reported, such as "x509:
+// certificate has expired", or "". It omits the rest of the error's text, which may have addresses of this
+// service. A certificate can have any text, so the fault is printable and short.
+func handshakeFault(err *host.FetchError) string {
+	text := err.Err.Error()
+	for _, mark := range []string{"x509: ", "tls: "} {
+		if n := strings.Index(text, mark); n >= 0 && err.Reason == host.FetchTLS {
+			printable := strings.Map(func(r rune) rune {
+				if r < ' ' || r > '~' {
+					return '?'
+				}
+				return r
+			}, text[n:])
+			return printable[:min(len(printable), mostOfFault)]
+		}
+	}
+	return ""
+}
+
+// mostOfFault is the maximum length of a handshakeFault in bytes.
+const mostOfFault = 200
 
 // String describes the result of an attempt for operators.
 func (a Attempt) String() string {
@@ -385,5 +408,11 @@ func (o *Outbox) say(ctx context.Context, level slog.Level, message string, e ev
 	o.Log.LogAttrs(ctx, level, message, append(attrs, more...)...)
 }
 
-// tookOf returns the duration of an attempt as an attribute, in the unit of the delivery log.
-func tookOf(a Attempt) slog.Attr { return slog.Int64("took_ms", a.Took.Milliseconds()) }
+// attrs returns the duration of an attempt, in the unit of the delivery log, and its fault.
+func (a Attempt) attrs() []slog.Attr {
+	attrs := []slog.Attr{slog.Int64("took_ms", a.Took.Milliseconds())}
+	if a.Fault != "" {
+		attrs = append(attrs, slog.String("error", a.Fault))
+	}
+	return attrs
+}

@@ -58,6 +58,7 @@ type Attempt struct {
 	Status int           // of the response; 0: there was no response
 	Cause  string        // why there was no response: one of host's Fetch constants
 	Took   time.Duration // whole milliseconds
+	Fault  string        // of the TLS handshake, if Cause is host.FetchTLS; not stored
 }
 
 // logLife is the time for which the log shows a delivered event (contract 27).

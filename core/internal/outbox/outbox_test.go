@@ -1091,3 +1091,34 @@ func lines(from map[string]string) map[string][]string {
 	}
 	return header
 }
+
+// TestLog_TLSFault: contract 48: the log has the fault of a handshake, without other text of the error.
+func TestLog_TLSFault(t *testing.T) {
+	const unknown = "x509: certificate signed by unknown authority"
+	for _, c := range []struct{ name, reason, text, want string }{
+		{"a certificate", host.FetchTLS, "canary: tls: failed to verify certificate: " + unknown, unknown},
+		{"a version", host.FetchTLS, "remote error: tls: protocol version not supported",
+			"tls: protocol version not supported"},
+		{"a name with a line break", host.FetchTLS, "x509: certificate is valid for a\n\u202eb, not c",
+			"x509: certificate is valid for a??b, not c"},
+		{"a closed connection", host.FetchTLS, "EOF canary", ""},
+		{"a long name", host.FetchTLS, "x509: " + strings.Repeat("a", 300),
+			"x509: " + strings.Repeat("a", mostOfFault-6)},
+		{"another reason", host.FetchNetwork, "canary " + unknown, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newFixture(t)
+			w.schedule(t)
+			w.answer = func(host.FetchRequest) (int, error) {
+				return 0, &host.FetchError{Reason: c.reason, Err: errors.New(c.text)}
+			}
+			coretest.Must(t, w.run(t, w.claimOne(t)))
+			logged := w.Logged.String()
+			want := c.want != "" && strings.Contains(logged, fmt.Sprintf("error=%q", c.want)) ||
+				c.want == "" && !strings.Contains(logged, "error=")
+			if !want || !strings.Contains(logged, "last="+c.reason) || strings.Contains(logged, "canary") {
+				t.Errorf("%s; want the error %q", logged, c.want)
+			}
+		})
+	}
+}

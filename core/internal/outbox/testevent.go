@@ -141,6 +141,9 @@ func (a Attempt) words() string {
 		if cause := host.FetchCause(a.Cause); cause != "" {
 			text += ": " + cause
 		}
+		if a.Fault != "" {
+			text += " (" + a.Fault + ")"
+		}
 		return text + ". An event would be retried."
 	}
 	text := fmt.Sprintf("The receiver returned %d. ", a.Status)
