@@ -57,6 +57,10 @@ func (s *stage) reason(ctx context.Context, err error) string {
 	return host.FetchNetwork
 }
 
+// errHandshakeCut: the server closed the connection during the handshake. Servers do so for a name that they
+// do not serve, for example.
+var errHandshakeCut = errors.New("tls: the server closed the connection during the handshake")
+
 // errNoStatus marks a status line such as "HTTP/1.1 000", which net/http accepts.
 var errNoStatus = errors.New("the status is below 100")
 

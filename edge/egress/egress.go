@@ -285,7 +285,11 @@ func (c *Client) Fetch(ctx context.Context, req host.FetchRequest) (host.FetchRe
 	if err != nil {
 		// The transport reports its own cancellation in several texts. All of them come with a passed
 		// deadline.
-		return host.FetchResponse{}, &host.FetchError{Reason: seen.reason(ctx, err), Err: err}
+		reason := seen.reason(ctx, err)
+		if reason == host.FetchTLS && isAny(err, io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET) {
+			err = fmt.Errorf("%w: %w", err, errHandshakeCut)
+		}
+		return host.FetchResponse{}, &host.FetchError{Reason: reason, Err: err}
 	}
 	return resp, nil
 }

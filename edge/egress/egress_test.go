@@ -629,6 +629,7 @@ func TestConnections(t *testing.T) {
 
 func TestTLS(t *testing.T) {
 	now := time.Now()
+	const closing = 0xffff // a maxVersion: the server closes the connection
 	for _, c := range []struct {
 		rule             string
 		name             string
@@ -647,6 +648,8 @@ func TestTLS(t *testing.T) {
 			"x509: certificate signed by unknown authority"},
 		{"TLS 1.1", "127.0.0.1", now.Add(time.Hour), tls.VersionTLS11, true, false, host.FetchTLS,
 			"tls: "},
+		{"a server that closes the connection", "127.0.0.1", now.Add(time.Hour), closing, true, false,
+			host.FetchTLS, "tls: the server closed the connection during the handshake"},
 		{"contract 26: a handshake that stalls", "127.0.0.1", now.Add(time.Hour), 0, true, true,
 			host.FetchTimeout, ""},
 	} {
@@ -660,6 +663,12 @@ func TestTLS(t *testing.T) {
 				MaxVersion:   c.maxVersion,
 			}
 			url := ""
+			if c.maxVersion == closing {
+				s.TLS.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+					return nil, hello.Conn.Close()
+				}
+				s.TLS.MaxVersion = 0
+			}
 			if c.stalled {
 				// its backlog accepts connections, but no one responds
 				l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -1097,6 +1097,8 @@ func TestLog_TLSFault(t *testing.T) {
 	const unknown = "x509: certificate signed by unknown authority"
 	for _, c := range []struct{ name, reason, text, want string }{
 		{"a certificate", host.FetchTLS, "canary: tls: failed to verify certificate: " + unknown, unknown},
+		{"another certificate of that name", host.FetchTLS, unknown + ` (possibly because of "canary")`,
+			unknown},
 		{"a version", host.FetchTLS, "remote error: tls: protocol version not supported",
 			"tls: protocol version not supported"},
 		{"a name with a line break", host.FetchTLS, "x509: certificate is valid for a\n\u202eb, not c",
