@@ -62,7 +62,8 @@ func lived(t *testing.T) (s *service, started testharness.Started, secrets map[s
 	want(t, kept, 200, "")
 	started = s.Start(given)
 	back := s.Approve(started)
-	want(t, s.Validate(back.ResultToken), 200, "")
+	header.Set("Idempotency-Key", "order-1002")
+	want(t, s.ValidateAs(header, back.ResultToken), 200, "")
 	s.Start(given)
 	s.Settle()
 	s.Open(s.Start(given).RedirectURL).Submit("reject") // and an event before its first attempt
@@ -76,10 +77,34 @@ func lived(t *testing.T) (s *service, started testharness.Started, secrets map[s
 		"webhook secret": weakSecret, "another's webhook secret": s.Other.L1.WebhookSecret,
 		"webhook URL": s.Publisher.L1.WebhookURL, "state": state, "external_user_id": user,
 		"flow token": flowOf(t, started.RedirectURL), "kept flow token": flowOf(t, kept.Text("redirect_url")),
-		"result token":        back.ResultToken,
+		"result token":               back.ResultToken,
+		"Idempotency-Key of a start": "order-1001", "Idempotency-Key of a validation": "order-1002",
 		"made operator token": operator, "invitation": invitation,
 		"staged webhook secret": s.stage(cookie, s.Publisher.L2.ID),
 		"cookie":                cookie, "sign-in link": s.link(operator, "admin"),
+	}
+}
+
+// noDigest fails if the store has a digest of a message, without a key or with one of the keys.
+func (s *service) noDigest(messages []string, keys ...string) {
+	s.t.Helper()
+	dump := s.dump()
+	for _, message := range messages {
+		sum, long := sha256.Sum256([]byte(message)), sha512.Sum512([]byte(message))
+		digests := [][]byte{sum[:], long[:]}
+		for _, key := range keys {
+			mac := hmac.New(sha256.New, []byte(key))
+			mac.Write([]byte(message))
+			digests = append(digests, mac.Sum(nil))
+		}
+		for _, d := range digests {
+			for _, text := range []string{hex.EncodeToString(d)[:16],
+				base64.StdEncoding.EncodeToString(d)[:12], base64.RawURLEncoding.EncodeToString(d)[:12]} {
+				if strings.Contains(dump, text) {
+					s.t.Errorf("the store holds a digest of %q", message)
+				}
+			}
+		}
 	}
 }
 
@@ -113,28 +138,27 @@ var reader = foothold{"A reader of the store", []row{
 		gets:  "no match: the stored check of a tested secret needs the key ring",
 		do: func(t *testing.T) {
 			s, _, _ := lived(t)
-			dump := strings.ToLower(s.dump())
 			url, id := s.Publisher.L1.WebhookURL, s.Publisher.L1.ID
-			for _, message := range []string{weakSecret, url + "\x00" + weakSecret, weakSecret + "\x00" + url,
-				url + weakSecret,
-				weakSecret + url, "tested\x00" + url + "\x00" + weakSecret, id + weakSecret,
-				id + "\x00" + weakSecret} {
-				sum, long := sha256.Sum256([]byte(message)), sha512.Sum512([]byte(message))
-				digests := [][]byte{sum[:], long[:]}
-				for _, key := range []string{"", url, id, weakSecret} {
-					mac := hmac.New(sha256.New, []byte(key))
-					mac.Write([]byte(message))
-					digests = append(digests, mac.Sum(nil))
-				}
-				for _, d := range digests {
-					for _, text := range []string{hex.EncodeToString(d)[:16],
-						base64.RawURLEncoding.EncodeToString(d)[:12]} {
-						if strings.Contains(dump, strings.ToLower(text)) {
-							t.Errorf("the store holds a digest of the secret: %q", message)
-						}
-					}
+			s.noDigest([]string{weakSecret, url + "\x00" + weakSecret, weakSecret + "\x00" + url,
+				url + weakSecret, weakSecret + url, "tested\x00" + url + "\x00" + weakSecret, id + weakSecret,
+				id + "\x00" + weakSecret}, "", url, id, weakSecret)
+		},
+	},
+	{
+		tries: "a guess at an `Idempotency-Key`, such as the number of an order, with every digest of it " +
+			"and the names in the store",
+		gets: "no match: a check needs the API key or the key ring",
+		do: func(t *testing.T) {
+			s, _, _ := lived(t)
+			key := integration.Present(integration.SecretPrefix, s.Publisher.SecretKey).ID()
+			names := []string{"", key, s.Publisher.ID, s.Publisher.L1.ID}
+			var messages []string
+			for _, guess := range []string{"order-1001", "order-1002"} {
+				for _, name := range names {
+					messages = append(messages, name+guess, name+"\x00"+guess, guess+"\x00"+name)
 				}
 			}
+			s.noDigest(messages, names...)
 		},
 	},
 	{

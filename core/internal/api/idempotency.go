@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
@@ -11,7 +12,6 @@ import (
 	"io"
 
 	"github.com/verge-id/verge/core/host"
-	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/session"
 	"github.com/verge-id/verge/core/internal/token"
 	"github.com/verge-id/verge/core/kv"
@@ -59,12 +59,16 @@ type kept struct {
 
 // once runs begin. If begin has already run with the same Idempotency-Key and credential, once returns the
 // first response (contract 11).
-func (c *call) once(key *integration.Key, idempotency string,
-	begin func(*replay) (*web.Response, error)) (*web.Response, error) {
-	slot := sha256.Sum256([]byte(key.ID + "\x00" + idempotency))
+func (c *call) once(idempotency string, begin func(*replay) (*web.Response, error)) (*web.Response, error) {
+	// An Idempotency-Key can be guessed, such as the number of an order. Without the API key, which the store
+	// does not have, a reader of the store cannot check a guess (contract 19).
+	credential, _ := c.Header.Bearer()
+	mac := hmac.New(sha256.New, []byte(credential))
+	mac.Write([]byte(idempotency))
+	slot := mac.Sum(nil)
 	request := sha256.Sum256(c.Body)
-	r := &replay{call: c, request: request[:], name: "r/" + base64.RawURLEncoding.EncodeToString(slot[:]),
-		partition: session.Partition(binary.BigEndian.Uint16(slot[:]) % c.Partitions)}
+	r := &replay{call: c, request: request[:], name: "r/" + base64.RawURLEncoding.EncodeToString(slot),
+		partition: session.Partition(binary.BigEndian.Uint16(slot) % c.Partitions)}
 	item, err := c.KV.Get(c.ctx, kv.Key{Partition: r.partition.Name(), Name: r.name})
 	if err == nil {
 		return r.repeat(item)

@@ -84,7 +84,7 @@ func (c *call) start() (*web.Response, error) {
 		c.about.Integration = owned.ID
 	}
 	// A change of the integration since the first request does not hide the response to it.
-	return c.once(key, idempotency, begin)
+	return c.once(idempotency, begin)
 }
 
 // mayStart returns an error if a key cannot start sessions of an integration. A missing integration is nil.

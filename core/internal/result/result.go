@@ -7,7 +7,6 @@ package result
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -89,7 +88,7 @@ func (t *Tokens) Of(claims token.ResultClaims, err error) (Token, error) {
 // mark is the stored record of a redeemed token.
 type mark struct {
 	At int64  `json:"t"`           // milliseconds since 1970
-	By []byte `json:"o,omitempty"` // hash of the caller's name
+	By []byte `json:"o,omitempty"` // MAC of the caller's name, which can be guessed (contract 19)
 }
 
 func (m mark) marshal() []byte {
@@ -113,10 +112,14 @@ func (t *Tokens) Redeem(ctx context.Context, tok Token, by string, now time.Time
 	if !now.Before(tok.claims.Expires()) {
 		return time.Time{}, ErrExpired
 	}
-	mine := mark{At: now.UnixMilli()}
+	mine, used := mark{At: now.UnixMilli()}, tok.Session.UsedKey()
+	caller := []byte("redeemed\x00" + used.Name + "\x00" + by)
 	if by != "" {
-		h := sha256.Sum256([]byte(by))
-		mine.By = h[:16]
+		mac, err := t.Sealer.MAC(token.Secret, caller)
+		if err != nil {
+			return time.Time{}, err
+		}
+		mine.By = mac
 	}
 	outcome, err := t.outcome(ctx, tok)
 	if err != nil {
@@ -126,7 +129,6 @@ func (t *Tokens) Redeem(ctx context.Context, tok Token, by string, now time.Time
 	if err != nil {
 		return time.Time{}, err
 	}
-	used := tok.Session.UsedKey()
 	err = kv.CommitSurely(ctx, t.KV, kv.Tx{
 		ID: txID, Partition: used.Partition,
 		Checks: []kv.Check{{Name: used.Name}, {Name: tok.Session.Key().Name, Tx: outcome}},
@@ -145,8 +147,14 @@ func (t *Tokens) Redeem(ctx context.Context, tok Token, by string, now time.Time
 	if err := json.Unmarshal(item.Value, &first); err != nil {
 		return time.Time{}, fmt.Errorf("result: damaged mark %s: %w", used.Name, err)
 	}
-	if by != "" && string(first.By) == string(mine.By) {
+	if by == "" || len(first.By) == 0 {
+		return time.Time{}, ErrUsed
+	}
+	switch _, err := t.Sealer.CheckMAC(token.Secret, caller, first.By); {
+	case err == nil:
 		return time.UnixMilli(first.At), nil
+	case errors.Is(err, host.ErrKeyAwaited):
+		return time.Time{}, err
 	}
 	return time.Time{}, ErrUsed
 }

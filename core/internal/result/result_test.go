@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/coretest"
 	"github.com/verge-id/verge/core/internal/lifecycle"
@@ -127,6 +128,45 @@ func TestRedeem_Idempotent(t *testing.T) {
 		}
 		w.Clock.Advance(time.Minute)
 	}
+}
+
+// A new active key of the ring, on the same instance or another one, does not change who a caller is.
+func TestRedeem_Rotation(t *testing.T) {
+	w := newFixture(t)
+	_, tok := w.issued(t)
+	began := w.Clock.Now()
+	_, err := w.Redeem(ctx, tok, "pub_a\x00key", began)
+	coretest.Must(t, err)
+	old := token.Key{ID: "9f02ab31", Secret: bytes.Repeat([]byte{7}, 32)}
+	key := token.Key{ID: "07c1d2e4", Secret: bytes.Repeat([]byte{8}, 32)}
+	for _, c := range []struct {
+		rule, by string
+		keys     []token.Key
+		err      error
+	}{
+		{"contract 11, 16: the same call after a rotation", "pub_a\x00key", []token.Key{key, old}, nil},
+		{"contract 11: another call after a rotation", "pub_a\x00other", []token.Key{key, old}, ErrUsed},
+		{"contract 16: the old key was retired", "pub_a\x00key", []token.Key{key}, ErrUsed},
+	} {
+		ring, err := token.NewRing("verify.verge.example", w.Host.Random, c.keys...)
+		coretest.Must(t, err)
+		w.Tokens.Host.Sealer = ring
+		at, err := w.Redeem(ctx, tok, c.by, w.Clock.Now())
+		if !errors.Is(err, c.err) || c.err == nil && !at.Equal(began) {
+			t.Errorf("%s: %v, %v; want %v at %v", c.rule, at, err, c.err, began)
+		}
+	}
+	w.Tokens.Host.Sealer = awaiting{w.Host.Sealer}
+	if _, err := w.Redeem(ctx, tok, "pub_a\x00key", w.Clock.Now()); !errors.Is(err, host.ErrKeyAwaited) {
+		t.Errorf("contract 16: the key of the mark has not arrived: %v", err)
+	}
+}
+
+// awaiting is an instance that lacks the key of each MAC.
+type awaiting struct{ host.Sealer }
+
+func (awaiting) CheckMAC(string, []byte, []byte) (time.Time, error) {
+	return time.Time{}, host.ErrKeyAwaited
 }
 
 func TestRedeem_Expired(t *testing.T) {
