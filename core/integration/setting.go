@@ -181,8 +181,9 @@ func (i Integration) checkAlert(_ method.Catalog, dev bool, wrong *problem.List)
 	}
 }
 
-// public has the ranges of addresses that the registries reserve, as the guard of package egress has them.
-var public = ssrf.New()
+// public accepts the addresses that the guard of package egress accepts: public ones, without the address of
+// Azure's host agent.
+var public = ssrf.New(ssrf.WithDeniedV4Prefixes(netip.MustParsePrefix("168.63.129.16/32")))
 
 // checkReceiver returns the fault of an address for events, or "". An address that the guard would reject is
 // one, except loopback in dev. A name is checked when a connection is made (contract 28).
@@ -196,8 +197,11 @@ func checkReceiver(raw string, dev bool) string {
 	}
 	addr, err := netip.ParseAddr(u.Hostname())
 	loopback := weburl.IsLoopback(raw)
-	if loopback && !dev || !loopback && err == nil && public.SafeAddr(addr) != nil {
+	switch {
+	case loopback && !dev || !loopback && err == nil && public.SafeAddr(addr) != nil:
 		return "The URL's host must be public; events cannot reach private, loopback and reserved addresses."
+	case !loopback && err == nil && u.Scheme == "http":
+		return "The URL must use https, or http to a loopback host."
 	}
 	return ""
 }
