@@ -661,6 +661,19 @@ func TestHandOff_PlantedCookie(t *testing.T) {
 	}
 }
 
+// The language in the cookie of a phone that is done becomes a header, so any other text in it is ignored.
+func TestHandOff_LanguageInCookie(t *testing.T) {
+	w := newPostFixture(t)
+	for value, want := range map[string]string{"de": "de", "xx": "en", "\u20ac": "en", "": "en"} {
+		page := w.ShowPhone(ctx, call(&web.Request{Method: "GET", Path: web.PhonePath + "none",
+			Header: web.Header{"Cookie": {w.cookiePrefix() + "none" + broughtMark + "=" + value}}}))
+		if got := page.Header.Get("Content-Language"); page.Status != 200 || got != want {
+			t.Errorf("contract 40: with the cookie %q: %d, Content-Language %q, want %q", value, page.Status,
+				got, want)
+		}
+	}
+}
+
 // If the trust in an anchor is not known, a verdict does not count now, and is not lost.
 func TestTrust_Unknown(t *testing.T) {
 	unknown := fmt.Errorf("list: %w", kv.ErrUnavailable)

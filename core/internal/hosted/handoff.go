@@ -10,6 +10,7 @@ import (
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/hosted/pages"
+	"github.com/verge-id/verge/core/internal/language"
 	"github.com/verge-id/verge/core/internal/lifecycle"
 	"github.com/verge-id/verge/core/internal/session"
 	"github.com/verge-id/verge/core/internal/token"
@@ -87,7 +88,7 @@ func (h *Hosted) openPhone(ctx context.Context, req *web.Request, handle string)
 // brought is the page of the phone that has brought its verdict. It deletes the mark of bring, so the link
 // returns the current state afterwards.
 func (h *Hosted) brought(p page, handle, lang string) page {
-	if lang != "" {
+	if language.Known(lang) { // the cookie is not sealed
 		p.view.Lang = lang
 		p.cookies = []string{h.cookie(handle+broughtMark, "", 0)}
 	}
