@@ -122,6 +122,24 @@ func TestExport_IsConsistent(t *testing.T) {
 		http.StatusConflict, "BACKUP_REFUSED")
 }
 
+// An export ends 10 minutes after its last page, even if its partition has no task that runs in the meantime.
+func TestExport_EndsWithoutPages(t *testing.T) {
+	s, site := newSite(t, newInbox(t), workerd.Config{})
+	s.base = s.admin
+	after := s.rows("c", "").Next
+	site.Advance(9 * time.Minute)
+	after = s.rows("c", after).Next
+	if after == "" {
+		t.Fatal("the export ends with the tasks")
+	}
+	site.Advance(10*time.Minute + time.Second)
+	s.want(s.do("GET", s.base+admin.StorePath+"?partition=c&after="+after, bearer(operatorToken), nil),
+		http.StatusConflict, "BACKUP_REFUSED")
+	if s.rows("c", "").Next == "" {
+		t.Error("another export has one page")
+	}
+}
+
 // A locked partition rejects everything until it is complete, even after a restart. Then its tasks run.
 func TestImport_Lock(t *testing.T) {
 	in := newInbox(t)

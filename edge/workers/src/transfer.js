@@ -97,6 +97,7 @@ export function transfer(store, action, input) {
 // this page, "" for the first one.
 function page(store, after) {
   if (store.fact("locked") === incomplete) throw new Rejected(interrupted);
+  tidy(store); // each claim calls it, too, but a partition without tasks has no claims
   const [id, table, ...rest] = after === "" ? [begin(store), "items", ""] : after.split("/");
   const from = rest.join("/");
   if (after !== "" && store.fact("export") !== id) {

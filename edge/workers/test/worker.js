@@ -17,6 +17,7 @@ import { asking } from "../src/limits.js";
 import { namespaceIn } from "../src/namespaces.js";
 import { Partition as Production } from "../src/partition.js";
 import { signer } from "../src/signing.js";
+import { storeAdmin } from "../src/storeadmin.js";
 import { adminRoutes, publicRoutes } from "../src/routes.js";
 import { clientIn, lineOf } from "../src/lines.js";
 import { UsageCounter } from "../src/usagecounter.js";
@@ -36,6 +37,7 @@ const sites = new Map();
 class Site {
   constructor(id, { store, guest, module, clock, handle_ms, fetch_ms, places, memory, keys, usage_ms }) {
     this.id = id;
+    this.token = guest?.operator_token ?? "";
     this.waits = new WaitLimiter();
     this.store = store || null;
     this.logs = [];
@@ -190,6 +192,10 @@ export default {
         const { status } = abi.read(abi.outcome, await run(abi.entry.ready, abi.empty, 2_000));
         return readyWord(status, alone);
       },
+      store: (call, ask) => storeAdmin(call, {
+        ask, log: (line) => site.log(line), token: site.token, partitions: 1,
+        object: (partition) => env.PARTITION.getByName(`${site.id}/${partition}`),
+      }),
       log: (line) => site.log(line), shown: clientIn("whole"), waits: site.waits,
     });
   },
