@@ -167,7 +167,7 @@ var passkeys = foothold{"The holder of a device with a passkey", []row{
 		says: "They complete sessions of the integrations that accept the passkey: up to the level " +
 			"and the ages for which it was created, by a method that the integration offers " +
 			"under settings that are no stricter, and until its time is over. A rejected passkey " +
-			"changes no state, and the page has the reason.",
+			"does not change the session, and the page has the reason.",
 		tries: "a passkey of L1 for L2, of another method, a lower age, another publisher or weaker " +
 			"settings, and a passkey that is expired, ended, deleted or blocked",
 		gets: "the page with the other methods; no attempt is counted",

@@ -420,8 +420,8 @@ var estimates = foothold{"The age estimator", []row{
 
 var boxHolder = foothold{"Anyone who knows the response address of a wallet", []row{
 	{
-		says: "They can respond once, if the method accepts the response. A rejected response " +
-			"changes no state.",
+		says: "They can respond once, if the method accepts the response. A rejected response is listed " +
+			"in the session's last steps. Apart from that, the session is unchanged.",
 		tries: "a response for another address, session or publisher, or an invalid one",
 		gets:  "400 or 404, and the correct response still counts",
 		proof: []string{"testharness/internal/methodtest:TestPendingResponse_Invalid",
