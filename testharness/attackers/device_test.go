@@ -93,7 +93,7 @@ var wallet = foothold{"An attacker who builds a wallet", []row{
 			"cmd/verge/internal/cli:TestTrust_Changes"},
 	},
 	{
-		says: "A response counts for no higher age than the session asked for, even if the " +
+		says: "A response counts for no higher age than its requested element proves, even if the " +
 			"publisher asks for more later.",
 		tries: "a response for 16, and a verdict of a phone, after the publisher asks for 21",
 		gets:  "the page to do the step again",
