@@ -3,17 +3,17 @@ package attackers
 var signedModule = foothold{"A trusted WebAssembly module", []row{
 	{
 		says: "It has the authority of the key ring: it can have any data sealed, opened and " +
-			"signed, reads and writes the store, posts to any public address and responds to " +
-			"every request.",
+			"signed, reads and writes the store, and responds to every request. It sends requests to any " +
+			"public address, and to the private networks that the operator has allowed for a method.",
 		tries: "to let it have tokens sealed, opened and signed",
 		gets:  "the same as the native core, byte for byte",
 		proof: []string{"edge/wasmhost:TestSealing_GuestAndHost"},
 	},
 	{
 		tries: "to respond to requests, to read and write the store and to post events",
-		gets:  "all of it, to public addresses: it is the whole service",
+		gets:  "all of it, to public addresses and the networks of methods: it is the whole service",
 		proof: []string{"edge/wasmhost:TestEngine_CoreResponds", "testharness/conformance:TestWalkInAGuest",
-			"edge/egress:TestGuard_PublicDestinations"},
+			"edge/egress:TestGuard_PublicDestinations", "edge/egress:TestAllowance_PrivateNetwork"},
 	},
 	{
 		says: "It sees no key, file or other process. If it breaks the protocol, its guests end " +
