@@ -32,28 +32,27 @@ var help = map[string]string{
 
 // undone reports whether the server has rolled back the call. A FATAL error can arrive after the commit.
 func undone(err error) bool {
-	var rejected *pgconn.PgError
-	if errors.As(err, &rejected) {
+	if rejected, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return rejected.SeverityUnlocalized == "ERROR" && rejected.Code != "40003" && rejected.Code != "08007"
 	}
 	return unsent(err)
 }
 
 func unsent(err error) bool {
-	var no *unsentError
-	return errors.As(err, &no) || pgconn.SafeToRetry(err)
+	_, never := errors.AsType[*unsentError](err)
+	return never || pgconn.SafeToRetry(err)
 }
 
 // collided reports a serialization failure or a deadlock. Verge's own statements cause neither, but a
 // trigger or another program on the same tables can.
 func collided(err error) bool {
-	var rejected *pgconn.PgError
-	return errors.As(err, &rejected) && undone(err) && (rejected.Code == "40001" || rejected.Code == "40P01")
+	rejected, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && undone(err) && (rejected.Code == "40001" || rejected.Code == "40P01")
 }
 
 func isReadOnly(err error) bool {
-	var rejected *pgconn.PgError
-	return errors.As(err, &rejected) && rejected.Code == "25006"
+	rejected, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && rejected.Code == "25006"
 }
 
 // writesAgain reports whether a call that writes can be sent again after err. A connection that could not
@@ -91,8 +90,7 @@ func commitFailed(err error) error {
 }
 
 func helpFor(err error) string {
-	var rejected *pgconn.PgError
-	if errors.As(err, &rejected) {
+	if rejected, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return help[rejected.Code]
 	}
 	return ""

@@ -148,8 +148,7 @@ func (s *Store) migrate(ctx context.Context, c *pgx.Conn) (version, oldest int, 
 		return tx.QueryRow(ctx, `UPDATE `+schema+`.version SET version = $1 RETURNING oldest`, version).
 			Scan(&oldest)
 	})
-	var rejected *pgconn.PgError
-	if errors.As(err, &rejected) && rejected.Code == "42501" {
+	if rejected, ok := errors.AsType[*pgconn.PgError](err); ok && rejected.Code == "42501" {
 		err = fmt.Errorf("%w; the user needs its own schema: CREATE SCHEMA %s AUTHORIZATION user",
 			err, schema)
 	}

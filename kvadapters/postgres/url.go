@@ -57,8 +57,8 @@ func parseURL(s string, certificates *tls.Config) (*address, error) {
 	}
 	u.RawQuery = query.Encode()
 	if a.config, err = pgxpool.ParseConfig(u.String()); err != nil {
-		var why *pgconn.ParseConfigError
-		if errors.As(err, &why) && why.Unwrap() != nil { // its own text repeats the URL
+		// Its own text repeats the URL.
+		if why, ok := errors.AsType[*pgconn.ParseConfigError](err); ok && why.Unwrap() != nil {
 			return nil, badURL("cannot be used: %v", why.Unwrap())
 		}
 		return nil, badURL("cannot be used")

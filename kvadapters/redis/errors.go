@@ -21,10 +21,8 @@ var rejections = []struct{ code, advice string }{
 	{"ERR The user executing the script", noPermission},
 	{"NOAUTH", "the server requires a password: set it in the URL or in the settings"},
 	{"WRONGPASS", "wrong user or password: correct them"},
-	{
-		"WRONGTYPE",
-		"a key under our prefix was written by something else: choose another prefix, or remove that key",
-	},
+	{"WRONGTYPE", "a key under our prefix was written by something else: choose another prefix, or remove " +
+		"that key"},
 	{"MISCONF", "the server cannot write to its disk: see its log"},
 	{"NOREPLICAS", "fewer replicas than min-replicas-to-write are connected: bring them back"},
 	{"CLUSTERDOWN", "no node of the Cluster serves this slot: wait for its failover, or see cluster info"},
@@ -42,10 +40,8 @@ var rejections = []struct{ code, advice string }{
 	{"ERR max number of clients", "raise maxclients, or lower pool_size in the URL"},
 	{"ERR unknown command", "the server is too old or has renamed this command: Verge needs " +
 		"Redis 6.2 or later"},
-	{
-		"ERR This instance has cluster support disabled",
-		"the server is not part of a Cluster: write redis:// or rediss:// in the URL",
-	},
+	{"ERR This instance has cluster support disabled",
+		"the server is not part of a Cluster: write redis:// or rediss:// in the URL"},
 	{"ERR AUTH", "the server has no password set, or no such user: correct the URL"},
 	{"ERR DB index", "the server has no database of that number: correct the URL"},
 	{"ERR syntax", "the server is too old: Verge needs Redis 6.2 or later"},

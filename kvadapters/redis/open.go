@@ -34,17 +34,12 @@ import (
 // ?read_timeout=2s&pool_size=50. Errors do not contain the URL. Open turns go-redis' own log off.
 func Open(ctx context.Context, rawURL string, c Config) (*Store, error) {
 	silence()
-	client, err := connect(rawURL, c)
+	s, err := newOwned(rawURL, c)
 	if err != nil {
 		return nil, err
 	}
-	s, err := New(client, c)
-	if err == nil {
-		s.owned = true
-		err = s.Check(ctx)
-	}
-	if err != nil {
-		client.Close()
+	if err := s.Check(ctx); err != nil {
+		s.Close()
 		closed := errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) ||
 			errors.Is(err, io.EOF)
 		if strings.HasPrefix(rawURL, "rediss") && closed {
@@ -59,13 +54,26 @@ func Open(ctx context.Context, rawURL string, c Config) (*Store, error) {
 
 // Valid checks a URL and a Config without connecting to a server.
 func Valid(rawURL string, c Config) error {
+	s, err := newOwned(rawURL, c)
+	if err == nil {
+		s.Close()
+	}
+	return err
+}
+
+// newOwned returns a store with a new client for the URL, which Close closes.
+func newOwned(rawURL string, c Config) (*Store, error) {
 	client, err := connect(rawURL, c)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer client.Close()
-	_, err = New(client, c)
-	return err
+	s, err := New(client, c)
+	if err != nil {
+		client.Close()
+		return nil, err
+	}
+	s.owned = true
+	return s, nil
 }
 
 // connections is the default size of a pool. A request that is not sent in a batch (see batcher) uses a
@@ -81,8 +89,7 @@ const (
 // parseURL returns the URL of a store for the client, and the kind of client: "", "cluster" or "sentinel".
 func parseURL(text string) (u *url.URL, kind string, err error) {
 	if u, err = url.Parse(text); err != nil {
-		var detail *url.Error // contains the whole URL, with its password
-		if errors.As(err, &detail) {
+		if detail, ok := errors.AsType[*url.Error](err); ok { // contains the whole URL, with its password
 			err = detail.Err
 		}
 		reason := err.Error()
@@ -262,11 +269,8 @@ func (s *Store) Check(ctx context.Context) error {
 	if _, err := s.List(ctx, kv.Key{}, "", 1); err != nil {
 		return err
 	}
-	if _, err := s.do(ctx, request{
-		base:       probe.base,
-		repeatable: true,
-		args:       []any{"mget", probe.base + "i:"},
-	}); err != nil {
+	mget := request{base: probe.base, repeatable: true, args: []any{"mget", probe.base + "i:"}}
+	if _, err := s.do(ctx, mget); err != nil {
 		return err
 	}
 	if s.config.Replicas > 0 {

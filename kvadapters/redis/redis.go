@@ -138,8 +138,7 @@ func New(client redis.UniversalClient, c Config) (*Store, error) {
 		if !('a' <= b && b <= 'z' || 'A' <= b && b <= 'Z' || '0' <= b && b <= '9' || b == '-' || b == '_' ||
 			b == '.') {
 			return nil, fmt.Errorf("redis: prefix %q: only letters, digits, \"-\", \"_\" and \".\" "+
-				"can begin a key",
-				c.Prefix)
+				"can begin a key", c.Prefix)
 		}
 	}
 	if c.Replicas < 0 || c.WaitTimeout < 0 {
@@ -170,13 +169,11 @@ func New(client redis.UniversalClient, c Config) (*Store, error) {
 	}
 	if retries > 0 {
 		return nil, fmt.Errorf("redis: the client repeats commands up to %d times automatically; set "+
-			"MaxRetries to -1",
-			retries)
+			"MaxRetries to -1", retries)
 	}
 	if c.Replicas > 0 && timeout > 0 && timeout <= c.WaitTimeout {
 		return nil, fmt.Errorf("redis: the client's ReadTimeout %v ends before WaitTimeout %v "+
-			"does; make it longer",
-			timeout, c.WaitTimeout)
+			"does; make it longer", timeout, c.WaitTimeout)
 	}
 	return &Store{config: c, client: client}, nil
 }
@@ -203,12 +200,8 @@ func fixed(base string) []string { return []string{base + "n", base + "x", base 
 // Get implements kv.KV.
 func (s *Store) Get(ctx context.Context, key kv.Key) (kv.Item, error) {
 	base := s.base(key.Partition)
-	reply, err := s.do(ctx, request{
-		base:       base,
-		repeatable: true,
-		size:       1,
-		args:       []any{"get", base + "i:" + key.Name},
-	})
+	reply, err := s.do(ctx, request{base: base, repeatable: true, size: 1,
+		args: []any{"get", base + "i:" + key.Name}})
 	if errors.Is(err, redis.Nil) {
 		return kv.Item{}, kv.ErrNotFound
 	}

@@ -28,16 +28,10 @@ type Scratch struct {
 // Config.Prefix.
 func OpenScratch(ctx context.Context, rawURL string, c Config, name string) (*Scratch, error) {
 	silence()
-	client, err := connect(rawURL, c)
+	root, err := newOwned(rawURL, c)
 	if err != nil {
 		return nil, err
 	}
-	root, err := New(client, c)
-	if err != nil {
-		client.Close()
-		return nil, err
-	}
-	root.owned = true
 	root.config.Prefix += ":" + name
 	s := &Scratch{root: root, wrote: make(map[string]map[string]bool)}
 	if err := root.Check(ctx); err != nil {
