@@ -42,7 +42,6 @@ type Expected struct {
 
 // List is a trusted list whose signature is valid.
 type List struct {
-	Format   Format
 	Sequence uint64    // 0 for a VICAL without a number; its reader compares Issued then
 	Issued   time.Time // not after the time of reading, except for a small difference between clocks
 

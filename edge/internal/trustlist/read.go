@@ -34,7 +34,6 @@ func Read(format Format, document []byte, expected Expected, now time.Time) (Lis
 	if err := list.checkDates(now); err != nil {
 		return List{}, err
 	}
-	list.Format = format
 	return list, nil
 }
 

@@ -134,7 +134,7 @@ func TestTS119602(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if list.Format != TS119602 || list.Sequence != 3 || list.Issuer != "Operator" ||
+	if list.Sequence != 3 || list.Issuer != "Operator" ||
 		!list.Issued.Equal(at.AddDate(0, -1, 0)) || !list.NextUpdate.Equal(at.AddDate(0, 5, 0)) ||
 		!list.Signer.Equal(l.signer.Certificate) || len(list.Entries) != 1 {
 		t.Fatalf("list: %+v", list)

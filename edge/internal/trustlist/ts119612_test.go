@@ -30,7 +30,7 @@ func readXMLOf(t *testing.T, l xmlList, expected Expected) List {
 func TestTS119612(t *testing.T) {
 	l := newXMLList(t)
 	list := readXMLOf(t, l, l.expected())
-	if list.Format != TS119612 || list.Sequence != 7 || list.Issuer != "Operator & Co" ||
+	if list.Sequence != 7 || list.Issuer != "Operator & Co" ||
 		!list.Issued.Equal(at.AddDate(0, -1, 0)) || !list.NextUpdate.Equal(at.AddDate(0, 5, 0)) {
 		t.Errorf("list: %+v", list)
 	}

@@ -98,7 +98,7 @@ func TestVICAL(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if list.Format != VICAL || list.Sequence != 42 || list.Issuer != "Operator" ||
+	if list.Sequence != 42 || list.Issuer != "Operator" ||
 		!list.Issued.Equal(at.AddDate(0, 0, -1)) || !list.NextUpdate.Equal(at.AddDate(0, 0, 6)) ||
 		!list.Signer.Equal(v.signer.Certificate) || len(list.Entries) != 1 {
 		t.Fatalf("list: %+v", list)
