@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -142,12 +143,8 @@ func (m *Module) release() error {
 }
 
 func i32s(types []api.ValueType, n int) bool {
-	for _, t := range types {
-		if t != api.ValueTypeI32 {
-			return false
-		}
-	}
-	return len(types) == n
+	return len(types) == n &&
+		!slices.ContainsFunc(types, func(t api.ValueType) bool { return t != api.ValueTypeI32 })
 }
 
 func short(digest string) string { return digest[:12] }

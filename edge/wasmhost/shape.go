@@ -32,7 +32,7 @@ func checkShape(wasm []byte) error {
 			r.Fail(fmt.Errorf("%d bytes are left over in its section %d", len(s.Left), id))
 		}
 	}
-	if wrong := cursor.Malformed(""); errors.As(r.Err(), &wrong) {
+	if wrong, ok := errors.AsType[cursor.Malformed](r.Err()); ok {
 		return fmt.Errorf("it is not what a guest's module looks like: %w", wrong)
 	}
 	return r.Err()
