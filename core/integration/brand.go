@@ -74,10 +74,8 @@ func (d *Directory) PutLogo(ctx context.Context, was *Logo, p Publisher, file []
 	if was != nil {
 		old, err := d.Logo(ctx, was.Name)
 		if err == nil {
-			puts = append(
-				puts,
-				kv.Put{Name: logoItems + was.Name, Value: old, Expires: d.now().Add(logoRest)},
-			)
+			puts = append(puts,
+				kv.Put{Name: logoItems + was.Name, Value: old, Expires: d.now().Add(logoRest)})
 		} else if !errors.Is(err, ErrNotFound) {
 			return nil, err
 		}

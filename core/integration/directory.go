@@ -80,16 +80,8 @@ func NewDirectory(h host.Host) *Directory {
 		panic(err) // only for a size below 1
 	}
 	h = host.WithDefaults(h)
-	d := &Directory{
-		kv:     h.KV,
-		sealer: h.Sealer,
-		now:    h.Now,
-		random: h.Random,
-		log:    h.Log,
-		count:  h.Count,
-		cache:  cache,
-	}
-	return d
+	return &Directory{kv: h.KV, sealer: h.Sealer, now: h.Now, random: h.Random, log: h.Log, count: h.Count,
+		cache: cache}
 }
 
 // lookup reads one JSON item, through the cache. It checks the item again every cacheLife, because a key of
@@ -223,7 +215,7 @@ func kindOf[T any]() string {
 		return "integration"
 	case *Key:
 		return "API key"
-	case *Readiness:
+	case *readiness:
 		return "readiness"
 	}
 	return "other"
@@ -387,8 +379,7 @@ func (d *Directory) PutIntegration(ctx context.Context, i Integration, secret st
 		old, version, err := read[Integration](ctx, d, integrationItems+i.ID)
 		if errors.Is(err, token.ErrRecord) && i.Webhook.Sends() {
 			return fmt.Errorf("the stored integration is not of this key ring; set its webhook "+
-				"secret again: %w",
-				err)
+				"secret again: %w", err)
 		} else if err != nil && !errors.Is(err, ErrNotFound) && !errors.Is(err, token.ErrRecord) {
 			return err
 		}

@@ -294,7 +294,7 @@ func (i Integration) Validate(methods method.Catalog, dev bool) error {
 // forms.
 func (i Integration) Problems(methods method.Catalog, dev bool) problem.List {
 	var wrong problem.List
-	if u, err := uuid.Parse(i.ID); err != nil || uuid.Format(u) != i.ID {
+	if !i.hasValidID() {
 		wrong.Add("id", "id must be a UUID in lower case")
 	}
 	for _, setting := range Settings {
@@ -320,6 +320,11 @@ func (i Integration) Problems(methods method.Catalog, dev bool) problem.List {
 		}
 	}
 	return wrong
+}
+
+func (i Integration) hasValidID() bool {
+	u, err := uuid.Parse(i.ID)
+	return err == nil && uuid.Format(u) == i.ID
 }
 
 // AllowsPublicKeys reports whether the integration may have public keys, and whether those that it has may

@@ -12,8 +12,8 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// Readiness is the record of the last signed webhook test (contract 29).
-type Readiness struct {
+// readiness is the record of the last signed webhook test (contract 29).
+type readiness struct {
 	Ready bool      `json:"ready"`
 	At    time.Time `json:"at"`
 	// Tested is a MAC of the URL and the secret that were tested, so that a reader of the store cannot
@@ -46,7 +46,7 @@ func (d *Directory) Ready(ctx context.Context, i *Integration) (bool, error) {
 }
 
 func (d *Directory) readyBy(ctx context.Context, i *Integration, name string) (bool, error) {
-	r, err := lookup[Readiness](ctx, d, name)
+	r, err := lookup[readiness](ctx, d, name)
 	if errors.Is(err, ErrNotFound) {
 		return false, nil
 	}
@@ -69,7 +69,7 @@ func (d *Directory) readyBy(ctx context.Context, i *Integration, name string) (b
 
 // LastTest returns when the webhook of i was tested as it is now. tested is false if it was not.
 func (d *Directory) LastTest(ctx context.Context, i *Integration) (at time.Time, tested bool, err error) {
-	r, err := lookup[Readiness](ctx, d, readinessItems+i.ID)
+	r, err := lookup[readiness](ctx, d, readinessItems+i.ID)
 	if errors.Is(err, ErrNotFound) || err == nil && i.Webhook.Sealed == "" {
 		return time.Time{}, false, nil
 	}
@@ -105,7 +105,7 @@ func (d *Directory) RecordReadiness(ctx context.Context, i *Integration, secret 
 		} else if now.Webhook.URL != i.Webhook.URL || kept != secret {
 			return ErrStale
 		}
-		err = d.recordIf(ctx, i.ID, version, Readiness{Ready: ready, At: d.now().UTC(), Tested: tested},
+		err = d.recordIf(ctx, i.ID, version, readiness{Ready: ready, At: d.now().UTC(), Tested: tested},
 			extra...)
 		if !kv.IsConflict(err) {
 			return err
@@ -116,7 +116,7 @@ func (d *Directory) RecordReadiness(ctx context.Context, i *Integration, secret 
 
 // recordIf writes a readiness if the integration has that version, so that the late result of an old webhook
 // does not replace the one of a new webhook.
-func (d *Directory) recordIf(ctx context.Context, id, version string, r Readiness, extra ...kv.Put) error {
+func (d *Directory) recordIf(ctx context.Context, id, version string, r readiness, extra ...kv.Put) error {
 	_, err := d.commitIf(ctx, []kv.Check{{Name: integrationItems + id, Tx: version}}, extra,
 		record{readinessItems + id, r})
 	return err
@@ -124,8 +124,8 @@ func (d *Directory) recordIf(ctx context.Context, id, version string, r Readines
 
 // succeed returns the readiness of i after its staged webhook, which was tested with that secret, has
 // replaced the current one.
-func (d *Directory) succeed(ctx context.Context, i *Integration, secret string) (r Readiness, err error) {
-	r = Readiness{Ready: true, At: d.now().UTC()}
+func (d *Directory) succeed(ctx context.Context, i *Integration, secret string) (r readiness, err error) {
+	r = readiness{Ready: true, At: d.now().UTC()}
 	if r.Tested, err = d.fingerprint(i.Staged.URL, secret); err != nil {
 		return r, err
 	}
@@ -141,7 +141,7 @@ func (d *Directory) succeed(ctx context.Context, i *Integration, secret string) 
 	return r, err
 }
 
-// fingerprint returns the form in which Readiness stores a URL and a secret.
+// fingerprint returns the form in which readiness stores a URL and a secret.
 func (d *Directory) fingerprint(url, secret string) (string, error) {
 	if token.RecordsUnsigned(d.sealer, d.now()) {
 		return plainFingerprint(url, secret), nil // an earlier release must be able to read it

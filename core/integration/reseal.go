@@ -199,7 +199,7 @@ func (r resealing) asItIs(ctx context.Context, it kv.Item) error {
 
 // readiness keeps the test's result, with the MAC of the active key.
 func (r resealing) readiness(ctx context.Context, d *Directory, it kv.Item) error {
-	v, err := decode[Readiness](d, it)
+	v, err := decode[readiness](d, it)
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/verge-id/verge/core/internal/uuid"
 	"github.com/verge-id/verge/core/kv"
 )
 
@@ -82,7 +81,7 @@ func (d *Directory) SavePublisher(ctx context.Context, p Publisher, version stri
 // are not for the caller to set.
 func (d *Directory) SaveIntegration(ctx context.Context, i Integration, s Secrets, version string,
 	extra ...kv.Put) (string, error) {
-	if u, err := uuid.Parse(i.ID); err != nil || uuid.Format(u) != i.ID {
+	if !i.hasValidID() {
 		return "", fmt.Errorf("integration %q: id must be a UUID in lower case", i.ID)
 	}
 	name := integrationItems + i.ID
@@ -163,7 +162,7 @@ func (d *Directory) save(ctx context.Context, version string, extra []kv.Put, re
 
 // Promote puts the staged change of an integration into place, after its test has reported Ready, and records
 // that: both or nothing (contract 25). v is the integration as it was tested. It returns the new version.
-// It returns the errors of SaveIntegration, and ErrNotStaged.
+// It returns the errors of SaveIntegration, and an error if nothing is staged.
 func (d *Directory) Promote(ctx context.Context, v Versioned[Integration], extra ...kv.Put) (string, error) {
 	i, err := savedBefore[Integration](ctx, d, integrationItems+v.Value.ID, v.Version)
 	if err != nil {
@@ -176,7 +175,7 @@ func (d *Directory) Promote(ctx context.Context, v Versioned[Integration], extra
 	if err != nil {
 		return "", err
 	}
-	readiness, err := d.succeed(ctx, i, secret)
+	ready, err := d.succeed(ctx, i, secret)
 	if err != nil {
 		return "", err
 	}
@@ -186,5 +185,5 @@ func (d *Directory) Promote(ctx context.Context, v Versioned[Integration], extra
 		return "", err
 	}
 	return d.save(ctx, v.Version, extra, record{integrationItems + i.ID, next},
-		record{readinessItems + i.ID, readiness})
+		record{readinessItems + i.ID, ready})
 }

@@ -41,6 +41,10 @@ func TestNames_MatchABI(t *testing.T) {
 			}
 		}
 	}
-	check("entry", entries, 9, "self-test", func(n int) string { return transcript.EntryName(abi.Entry(n)) })
-	check("record", records, 12, "respond", func(n int) string { return transcript.KindName(abi.Kind(n)) })
+	check("entry", entries, 9, "self-test", func(n int) string {
+		return transcript.Step{Entry: abi.Entry(n)}.EntryName()
+	})
+	check("record", records, 12, "respond", func(n int) string {
+		return transcript.Event{Kind: abi.Kind(n)}.KindName()
+	})
 }

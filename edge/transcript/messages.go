@@ -100,12 +100,8 @@ func asked(name string, body, reply reading, others map[abi.Status]reading) kind
 }
 
 var kinds = map[abi.Kind]kind{
-	abi.KVGet: asked(
-		"get",
-		of(abi.Read.Key),
-		of(abi.Read.Item),
-		map[abi.Status]reading{abi.NotFound: nothing},
-	),
+	abi.KVGet: asked("get", of(abi.Read.Key), of(abi.Read.Item),
+		map[abi.Status]reading{abi.NotFound: nothing}),
 	abi.KVCommit: asked("commit", of(abi.Read.Tx), nothing,
 		map[abi.Status]reading{abi.Conflicted: of(abi.Read.Conflict), abi.Unknown: text}),
 	abi.KVClaim: asked("claim", of(abi.Read.Claim), of(readTasks), nil),
@@ -141,10 +137,10 @@ var statuses = map[abi.Status]string{
 	abi.Unknown: "unknown", abi.NoResponse: "no answer", abi.Failed: "failed",
 }
 
-// Names of entries, kinds and statuses, as in ABI.md.
-func EntryName(e abi.Entry) string   { return entries[e].name }
-func KindName(k abi.Kind) string     { return kinds[k].name }
-func StatusName(s abi.Status) string { return statuses[s] }
+// EntryName, KindName and StatusName return the names in ABI.md.
+func (s Step) EntryName() string   { return entries[s.Entry].name }
+func (e Event) KindName() string   { return kinds[e.Kind].name }
+func (e Event) StatusName() string { return statuses[e.Status] }
 
 // named returns the number with that name.
 func named[K ~uint8, V interface{ called() string }](all map[K]V, name string) (K, error) {

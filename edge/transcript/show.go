@@ -75,7 +75,7 @@ func (e Event) line() string {
 		about = strings.Join(show(v), ", ")
 	}
 	if k.replies != nil {
-		about += ": " + statuses[e.Status]
+		about += ": " + e.StatusName()
 	}
 	if answer, err := abi.Read.Fetched(e.Reply); e.Kind == abi.Fetch && err == nil {
 		about += fmt.Sprint(", status ", answer.Status)
@@ -100,7 +100,7 @@ func oneLine(s string) string {
 
 // showEvent and showAnswer return an event or a response in several lines.
 func showEvent(e Event) []string {
-	return titled(kinds[e.Kind].name, kinds[e.Kind].body, e.Body)
+	return titled(e.KindName(), kinds[e.Kind].body, e.Body)
 }
 
 func showAnswer(s *Step) []string { return titled("answer", entries[s.Entry].result, s.Answer) }

@@ -84,7 +84,7 @@ func (t *Transcript) Write(w io.Writer) error {
 		return err
 	}
 	for _, s := range t.Steps {
-		line := step{Name: s.Name, Now: s.Now.UTC(), Seed: s.Seed, Entry: entries[s.Entry].name,
+		line := step{Name: s.Name, Now: s.Now.UTC(), Seed: s.Seed, Entry: s.EntryName(),
 			Body: characters(s.Body), Answer: characters(s.Answer)}
 		for _, v := range s.Events {
 			line.Events = append(line.Events, event{

@@ -27,8 +27,8 @@ func (s *redisServers) warn(text string) { s.warnings = append(s.warnings, text)
 func (s *redisServers) some(setting, value string) bool { return s.values[setting][value] }
 
 // aboutRedis evaluates the primaries' information. replicas is the number that every write waits for.
-func aboutRedis(servers []redis.Server, replicas int) About {
-	var a About
+func aboutRedis(servers []redis.Server, replicas int) about {
+	var a about
 	var products []string
 	all := redisServers{n: len(servers), replicas: replicas,
 		values: map[string]map[string]bool{}, attached: map[string]bool{}}
@@ -138,8 +138,8 @@ func (s *redisServers) fullMemory() string {
 
 // aboutPostgres evaluates the primary's information. on is false if signals are off. seen is the reason why
 // no signal arrived, or nil.
-func aboutPostgres(s postgres.Server, on bool, seen error) About {
-	a := About{
+func aboutPostgres(s postgres.Server, on bool, seen error) about {
+	a := about{
 		Server: "PostgreSQL " + s.Version,
 		ClockNote: "the server's own clock does not matter: items expire by the clocks of " +
 			"Verge's instances, which must agree to within a second; let all of them set their clocks by NTP",

@@ -136,7 +136,7 @@ func TestCheck_Signals(t *testing.T) {
 		"signals WARNING signals do not arrive: add pooler",
 		"tasks that an instance leaves to others wait until they poll")
 	said.Reset()
-	text{&said}.signals(About{}.Signals)
+	text{&said}.signals(about{}.Signals)
 	if said.Len() > 0 || a.Signals.Arrive {
 		t.Errorf("a store without signals: %s; %+v", said.String(), a.Signals)
 	}

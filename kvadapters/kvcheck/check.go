@@ -28,23 +28,12 @@ type Config struct {
 	// minutes.
 	Timeout time.Duration
 
-	// Progress, if not nil, receives the findings of the check.
-	Progress progress
+	// Progress, if not nil, receives the findings of the check as they are made, in plain English.
+	Progress io.Writer
 }
 
 // defaultTimeout is long enough for a store on another continent.
 const defaultTimeout = 3 * time.Minute
-
-// progress receives the findings of a check while it runs. Its methods are called one at a time. A check
-// that stops early skips those that it does not reach, but always calls Ended. Do not keep the report: it
-// still changes.
-type progress interface {
-	Began(r *Report)              // the servers' information is complete
-	Measured(r *Report)           // round trips are measured and clocks are compared
-	Proved(r *Report, s *subject) // all promises of a subject were tried
-	Stopped(r *Report)            // the check ended early or cannot clean up; Report.Error has the reason
-	Ended(r *Report)              // the report is complete
-}
 
 // Run checks the store at an address. The error is an *UnusableError if the store cannot be opened; it is
 // then unchanged. Otherwise the report has all findings, including whether the check was completed.
@@ -59,7 +48,7 @@ func Run(ctx context.Context, at kvadapters.Address, c Config) (*Report, error) 
 		c.Timeout = defaultTimeout
 	}
 	if c.Progress == nil {
-		c.Progress = NewText(io.Discard)
+		c.Progress = io.Discard
 	}
 	name, err := scratchName(c.Random)
 	if err != nil {
@@ -106,12 +95,12 @@ type check struct {
 	now      func() time.Time // this machine's clock
 	timeout  time.Duration
 	eraseFor time.Duration
-	progress progress
+	progress text
 	report   *Report
 }
 
 func newCheck(shown string, s scratch, c Config) *check {
-	return &check{scratch: s, now: c.Now, timeout: c.Timeout, eraseFor: eraseTime, progress: c.Progress,
+	return &check{scratch: s, now: c.Now, timeout: c.Timeout, eraseFor: eraseTime, progress: text{c.Progress},
 		report: &Report{Store: shown, Scratch: s.where(), Subjects: []*subject{}}}
 }
 
@@ -129,16 +118,16 @@ func (c *check) run(ctx context.Context) *Report {
 	}
 	if err != nil {
 		r.Error = err.Error()
-		c.progress.Stopped(r)
+		c.progress.stopped(r)
 	}
 	if err := c.cleanUp(context.WithoutCancel(ctx)); err != nil { // even after a signal
 		r.OK = false
 		r.Error = fmt.Sprintf("could not clean up: %v; remaining items are under %s…", err, r.Scratch)
-		c.progress.Stopped(r)
+		c.progress.stopped(r)
 	} else {
 		r.CleanedUp = true
 	}
-	c.progress.Ended(r)
+	c.progress.ended(r)
 	return r
 }
 
@@ -172,19 +161,18 @@ func (c *check) erase(ctx context.Context) error {
 // tryAll fills the report. The error is the reason why it ended early.
 func (c *check) tryAll(ctx context.Context) error {
 	r := c.report
-	about, err := c.scratch.about(ctx)
-	if err != nil {
+	var err error
+	if r.about, err = c.scratch.about(ctx); err != nil {
 		return whyEnded(ctx, err)
 	}
-	r.About = about
 	if len(r.Clocks) > 0 {
 		if meaning := r.worstClock().meaning(); meaning != "" {
 			r.Warnings = append(r.Warnings, meaning)
 		}
 	}
-	c.progress.Began(r)
+	c.progress.began(r)
 
-	clock := medianClock(about.Clocks)
+	clock := medianClock(r.Clocks)
 	now := func() time.Time { return c.now().Add(clock.ahead()) } // the store's clock
 	if r.RoundTrips, err = roundTrips(ctx, c.scratch, now); err != nil {
 		return whyEnded(ctx, err)
@@ -194,7 +182,7 @@ func (c *check) tryAll(ctx context.Context) error {
 			fmt.Sprintf("a Commit takes %s from here, and every request that writes "+
 				"waits for it: let Verge run near its store", shortMS(commit)))
 	}
-	c.progress.Measured(r)
+	c.progress.measured(r)
 
 	// Expiry is measured before the other proofs begin: their load would distort it.
 	against := r.measureExpiry(ctx, c.scratch, now, clock)
@@ -301,7 +289,7 @@ func (c *check) tryProofs(ctx context.Context, proofs []proof) {
 				subject.Promises = append(subject.Promises, found)
 				slices.SortFunc(subject.Promises, func(a, b promise) int { return a.place - b.place })
 				if subject.untried--; subject.untried == 0 {
-					c.progress.Proved(r, subject)
+					c.progress.proved(r, subject)
 				}
 				mu.Unlock()
 			}

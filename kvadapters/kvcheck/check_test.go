@@ -166,7 +166,7 @@ func TestCheck(t *testing.T) {
 
 // checkIn checks in a scratch place and writes the findings.
 func checkIn(ctx context.Context, s scratch, timeout time.Duration, w io.Writer) *Report {
-	return newCheck("store", s, Config{Now: time.Now, Timeout: timeout, Progress: NewText(w)}).run(ctx)
+	return newCheck("store", s, Config{Now: time.Now, Timeout: timeout, Progress: w}).run(ctx)
 }
 
 // unsaid returns the names of all failed promises. The text contains the first five of a subject, and a
@@ -285,7 +285,7 @@ func TestClock_Words(t *testing.T) {
 			[]string{"clocks WARNING of 3 servers the worst, b, is 3000 ms behind"}},
 	} {
 		var said bytes.Buffer
-		r := &Report{About: About{Clocks: c.clocks}}
+		r := &Report{about: about{Clocks: c.clocks}}
 		text{&said}.clocks(r)
 		fmt.Fprint(&said, r.worstClock().meaning())
 		wantInWords(t, said.String(), c.wants...)
@@ -304,7 +304,7 @@ func TestCheck_StoreGone(t *testing.T) {
 		}}
 	}}
 	var said bytes.Buffer
-	c := newCheck("store", s, Config{Now: time.Now, Timeout: limit, Progress: NewText(&said)})
+	c := newCheck("store", s, Config{Now: time.Now, Timeout: limit, Progress: &said})
 	c.eraseFor = time.Second
 	r := c.run(t.Context())
 	if r.OK || r.CleanedUp || !strings.Contains(r.Error, "could not clean up") {

@@ -8,7 +8,7 @@ type Report struct {
 	Scratch string `json:"scratch"` // prefix of all names that are written
 	OK      bool   `json:"ok"`      // all tried promises hold, and the scratch place is removed
 
-	About
+	about
 	RoundTrips []roundTrip `json:"round_trips,omitempty"`
 	Expiry     *expiry     `json:"expiry,omitempty"` // nil unless it was proven
 	Subjects   []*subject  `json:"subjects"`
@@ -17,8 +17,8 @@ type Report struct {
 	Error     string `json:"error,omitempty"` // the reason why the check ended early, or could not clean up
 }
 
-// About is the servers' information about themselves, with an evaluation.
-type About struct {
+// about is the servers' information about themselves, with an evaluation.
+type about struct {
 	Server    string      `json:"server"`
 	Clocks    []clock     `json:"clocks,omitempty"`
 	ClockNote string      `json:"clock_note,omitempty"` // if there are no clocks to compare

@@ -24,7 +24,7 @@ type scratch interface {
 	where() string
 
 	// about asks the servers for information about themselves.
-	about(ctx context.Context) (About, error)
+	about(ctx context.Context) (about, error)
 
 	// store returns a separate, empty store. The caller sets its clock.
 	store(name string) (promises.Harness, error)
@@ -103,10 +103,10 @@ func (r redisScratch) store(name string) (promises.Harness, error) {
 	return promises.Harness{KV: r.s.Store(name)}, nil
 }
 
-func (r redisScratch) about(ctx context.Context) (About, error) {
+func (r redisScratch) about(ctx context.Context) (about, error) {
 	servers, err := r.s.Servers(ctx, r.now)
 	if err != nil {
-		return About{}, err
+		return about{}, err
 	}
 	return aboutRedis(servers, r.replicas), nil
 }
@@ -123,10 +123,10 @@ func (p postgresScratch) store(name string) (promises.Harness, error) {
 	return promises.Harness{KV: p.s.Store(name)}, nil
 }
 
-func (p postgresScratch) about(ctx context.Context) (About, error) {
+func (p postgresScratch) about(ctx context.Context) (about, error) {
 	server, err := p.s.Server(ctx)
 	if err != nil {
-		return About{}, err
+		return about{}, err
 	}
 	on, seen := p.s.Signals(ctx)
 	return aboutPostgres(server, on, seen), nil
@@ -162,8 +162,8 @@ func newBoltScratch(path, name string, now func() time.Time) (scratch, error) {
 
 func (b *boltScratch) where() string { return b.dir + string(filepath.Separator) }
 
-func (b *boltScratch) about(context.Context) (About, error) {
-	return About{
+func (b *boltScratch) about(context.Context) (about, error) {
+	return about{
 		Server:    "files next to it, on the same disk",
 		ClockNote: "only this machine's clock is used",
 		NotProven: []notProven{

@@ -153,7 +153,7 @@ func scratchOn(t *testing.T, url, name string) scratch {
 type inMemory struct{}
 
 func (inMemory) where() string                        { return "nowhere" }
-func (inMemory) about(context.Context) (About, error) { return About{Server: "memory"}, nil }
+func (inMemory) about(context.Context) (about, error) { return about{Server: "memory"}, nil }
 func (inMemory) more() []proof                        { return nil }
 func (inMemory) erase(context.Context) error          { return nil }
 func (inMemory) close() error                         { return nil }

@@ -16,24 +16,21 @@ import (
 // text writes the findings of a check, line by line, for a terminal.
 type text struct{ w io.Writer }
 
-// NewText returns a progress that writes to w in plain English, as `verge kv check` does.
-func NewText(w io.Writer) progress { return text{w} }
-
 // line writes one finding: its subject, the verdict and the observation.
 func (t text) line(name, verdict, format string, args ...any) {
 	first := fmt.Sprintf("  %-17s %-8s ", name, verdict)
 	t.paragraph(first, strings.Repeat(" ", 29), fmt.Sprintf(format, args...))
 }
 
-// Began implements Progress.
-func (t text) Began(r *Report) {
+// began writes the store, when the servers' information is complete.
+func (t text) began(r *Report) {
 	fmt.Fprintf(t.w, "Checking %s (%s).\n", r.Store, r.Server)
 	fmt.Fprintf(t.w, "Everything is written under %s… and removed at the end; nothing else is touched.\n\n",
 		r.Scratch)
 }
 
-// Measured implements Progress.
-func (t text) Measured(r *Report) {
+// measured writes the round trips and the clocks.
+func (t text) measured(r *Report) {
 	t.roundTrips(r)
 	t.clocks(r)
 	t.signals(r.Signals)
@@ -128,8 +125,8 @@ var proven = map[promises.Subject]string{
 	lock:                "a second process is rejected",
 }
 
-// Proved implements Progress.
-func (t text) Proved(r *Report, s *subject) {
+// proved writes the result of a subject, when all its promises were tried.
+func (t text) proved(r *Report, s *subject) {
 	failed, ended := s.failed()
 	count := fmt.Sprintf("%d %s", len(s.Promises), plural(len(s.Promises), "promise"))
 	switch {
@@ -155,11 +152,11 @@ func (t text) Proved(r *Report, s *subject) {
 	}
 }
 
-// Stopped implements Progress.
-func (t text) Stopped(r *Report) { fmt.Fprintf(t.w, "\nStopped: %s.\n", r.Error) }
+// stopped writes the reason why the check ended early or cannot clean up.
+func (t text) stopped(r *Report) { fmt.Fprintf(t.w, "\nStopped: %s.\n", r.Error) }
 
-// Ended implements Progress.
-func (t text) Ended(r *Report) {
+// ended writes the result of the check.
+func (t text) ended(r *Report) {
 	if r.Error == "" {
 		t.advice(r)
 	}

@@ -129,9 +129,9 @@ func TestVariety(t *testing.T) {
 	seen := map[string]bool{}
 	for _, p := range recordings {
 		for _, s := range read(t, p.name).Steps {
-			seen["entry "+transcript.EntryName(s.Entry)] = true
+			seen["entry "+s.EntryName()] = true
 			for _, e := range s.Events {
-				seen["event "+transcript.KindName(e.Kind)+" "+transcript.StatusName(e.Status)] = true
+				seen["event "+e.KindName()+" "+e.StatusName()] = true
 				switch e.Kind {
 				case abi.Count:
 					seen["count "+string(e.Body)] = true

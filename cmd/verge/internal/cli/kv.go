@@ -80,11 +80,11 @@ func (c *kvCheckCmd) Run(ctx context.Context, p *program) error {
 	}
 	config := kvcheck.Config{Now: p.Now, Random: p.Random, Timeout: time.Duration(c.Timeout)}
 	if !c.JSON {
-		config.Progress = kvcheck.NewText(p.stdout)
+		config.Progress = p.stdout
 	}
 	r, err := kvcheck.Run(ctx, at, config)
-	var unusable *kvcheck.UnusableError
-	if errors.As(err, &unusable) && at.Shared() && !errors.Is(err, kv.ErrUnavailable) {
+	unusable, ok := errors.AsType[*kvcheck.UnusableError](err)
+	if ok && at.Shared() && !errors.Is(err, kv.ErrUnavailable) {
 		return usageError{unusable.Err} // no server was asked
 	}
 	if err != nil {
