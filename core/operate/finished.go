@@ -91,17 +91,25 @@ func (o *Operations) PublisherUsage(ctx context.Context, who Actor, publisher, f
 	if err != nil {
 		return nil, false, err
 	}
-	for day := first; day <= last; day++ {
-		days = append(days, usage.Day{Day: day})
+	days, err = o.sumDays(ctx, page.Items, first, last)
+	return days, page.Next != "", err
+}
+
+// sumDays adds up the counts of integrations, by day.
+func (o *Operations) sumDays(ctx context.Context, integrations []Integration, first, last host.Day) (
+	[]usage.Day, error) {
+	days := make([]usage.Day, last-first+1)
+	for n := range days {
+		days[n].Day = first + host.Day(n)
 	}
-	for _, i := range page.Items {
+	for _, i := range integrations {
 		each, err := o.Counted.Read(ctx, i.ID, first, last)
 		if err != nil {
-			return nil, false, err
+			return nil, err
 		}
-		for n := range each {
-			days[n].Counts = days[n].Counts.Plus(each[n].Counts)
+		for n, day := range each {
+			days[n].Counts = days[n].Counts.Plus(day.Counts)
 		}
 	}
-	return days, page.Next != "", nil
+	return days, nil
 }

@@ -29,11 +29,7 @@ func (o *Operations) Publishers(ctx context.Context, who Actor, c Search) (Page[
 	if err != nil {
 		return Page[Publisher]{}, o.apiError(err)
 	}
-	page := Page[Publisher]{Next: next}
-	for _, p := range found {
-		page.Items = append(page.Items, Publisher{p.Value, p.Version})
-	}
-	return page, nil
+	return pageOf(found, next, func(p stored) Publisher { return Publisher{p.Value, p.Version} }), nil
 }
 
 // Publisher returns one publisher.
@@ -106,12 +102,9 @@ func (o *Operations) applyTo(p *integration.Publisher, in PublisherInput, wrong 
 	if in.Name != nil {
 		p.Name = wrong.name("name", *in.Name)
 		if o.isOurs(p.Name) {
-			wrong.add(
-				"name",
-				"value",
+			wrong.add("name", "value",
 				"This is the name of the service. A publisher needs another one, so that "+
-					"users see who asks them.",
-			)
+					"users see who asks them.")
 		}
 	}
 	if in.Accent != nil {

@@ -87,9 +87,8 @@ func (r *reader) object() strictjson.Object {
 		if len(r.Body) > 0 {
 			o, err := strictjson.Read(r.Body)
 			if err != nil {
-				r.end(
-					&web.Error{Code: web.InvalidRequest, Message: "Send a JSON object: " + err.Error() + "."},
-				)
+				r.end(&web.Error{Code: web.InvalidRequest,
+					Message: "Send a JSON object: " + err.Error() + "."})
 			}
 			r.parsed = &o
 		}

@@ -253,12 +253,9 @@ func (o *Operations) reportChanges(ctx context.Context, d *report.Document, firs
 				break
 			}
 			if read++; read > maxReportEntries {
-				return errInvalid(
-					web.FieldError{Field: "from", Code: "value", Message: "The audit has more than " +
-						strconv.Itoa(
-							maxReportEntries,
-						) + " entries in this period. Request a shorter period."},
-				)
+				return errInvalid(web.FieldError{Field: "from", Code: "value",
+					Message: "The audit has more than " + strconv.Itoa(maxReportEntries) +
+						" entries in this period. Request a shorter period."})
 			}
 			if !slices.Contains(reported, Operation(e.Operation)) {
 				d.Omitted++
@@ -278,10 +275,8 @@ func reportChange(e audit.Entry) report.Change {
 		Target: e.Target}
 	for _, f := range e.Changes {
 		field := report.Field{Name: f.Field}
-		if slices.ContainsFunc(
-			integration.Settings,
-			func(s integration.Setting) bool { return s.Name == f.Field },
-		) {
+		if slices.ContainsFunc(integration.Settings,
+			func(s integration.Setting) bool { return s.Name == f.Field }) {
 			field.From, field.To = f.From, f.To
 		}
 		c.Fields = append(c.Fields, field)

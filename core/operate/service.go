@@ -29,13 +29,11 @@ func (o *Operations) Audit(ctx context.Context, who Actor, publisher string, c C
 	if err != nil {
 		return Page[AuditEntry]{}, err
 	}
-	page := Page[AuditEntry]{Next: next}
-	for _, e := range found {
-		page.Items = append(page.Items, AuditEntry{ID: e.ID, At: e.At, ActorKind: e.Actor.Kind,
-			ActorID: e.Actor.ID, ActorName: e.Actor.Name, Publisher: e.Publisher,
-			Operation: Operation(e.Operation), Target: e.Target, Changes: e.Changes})
-	}
-	return page, nil
+	return pageOf(found, next, func(e audit.Entry) AuditEntry {
+		return AuditEntry{ID: e.ID, At: e.At, ActorKind: e.Actor.Kind, ActorID: e.Actor.ID,
+			ActorName: e.Actor.Name, Publisher: e.Publisher, Operation: Operation(e.Operation),
+			Target: e.Target, Changes: e.Changes}
+	}), nil
 }
 
 // Methods lists the service's methods, in the order of the configuration.
@@ -165,8 +163,7 @@ func (o *Operations) StartTestSession(ctx context.Context, who Actor, id, callba
 	}
 	if _, problem := weburl.ParseCallback(callback, rules); problem != "" {
 		return TestSession{}, errInvalid(
-			web.FieldError{Field: "callback_url", Code: "value", Message: problem},
-		)
+			web.FieldError{Field: "callback_url", Code: "value", Message: problem})
 	}
 	ready, err := o.Directory.Ready(ctx, &i.Value)
 	if err != nil {

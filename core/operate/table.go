@@ -5,7 +5,6 @@ import (
 	"errors"
 	"reflect"
 
-	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/outbox"
 	"github.com/verge-id/verge/core/internal/passkey"
@@ -618,10 +617,7 @@ func (u Usage) response() (*web.Response, error) {
 	}
 	u.Days = make([]usageDay, len(u.days))
 	for n, day := range u.days {
-		u.Days[n] = usageDay{day.Day.String(), map[string]uint64{}}
-		for _, outcome := range host.Outcomes() {
-			u.Days[n].Counts[outcome] = day.Counts.Of(outcome)
-		}
+		u.Days[n] = usageDay{day.Day.String(), counted(day.Counts)}
 	}
 	return web.JSON(200, u), nil
 }

@@ -150,10 +150,8 @@ func (o *Operations) LoadTrustList(ctx context.Context, who Actor, in TrustListI
 		return TrustList{}, err
 	}
 	if o.HostFetchesLists && who != hostActor {
-		return TrustList{}, errConflict(
-			"This service fetches and verifies its trusted lists itself, so none " +
-				"is loaded by the operators' API. Name the list's address or file in the configuration.",
-		)
+		return TrustList{}, errConflict("This service fetches and verifies its trusted lists itself, so " +
+			"none is loaded by the operators' API. Name the list's address or file in the configuration.")
 	}
 	wrong := o.wrong()
 	certificates := readListed(&wrong, in.Certificates)
@@ -221,32 +219,17 @@ var listErrors = []struct {
 	err             error
 	reason, message string
 }{
-	{
-		liststore.ErrLower,
-		"lower_number",
-		"The stored list has a higher sequence number, or was issued later; " +
-			"nothing was changed.",
-	},
-	{
-		liststore.ErrContent,
-		"other_content",
-		"The stored list has the same sequence number and other content; " +
-			"nothing was changed. Ask the list's operator for a list with a higher number.",
-	},
+	{liststore.ErrLower, "lower_number",
+		"The stored list has a higher sequence number, or was issued later; nothing was changed."},
+	{liststore.ErrContent, "other_content", "The stored list has the same sequence number and other " +
+		"content; nothing was changed. Ask the list's operator for a list with a higher number."},
 	{liststore.ErrTooOld, "too_old", "The list is past its next update and the grace; nothing was changed. " +
 		"Fetch a newer one."},
-	{
-		liststore.ErrFuture,
-		"dates",
-		"The list is dated in the future, or its next update is before its issue or more than two years " +
-			"away; nothing was changed. Check the clock of this service and the list's dates.",
-	},
-	{
-		liststore.ErrTooMany,
-		"too_many",
-		"The list has too many certificates that the method could use; nothing " +
-			"was changed.",
-	},
+	{liststore.ErrFuture, "dates", "The list is dated in the future, or its next update is before its " +
+		"issue or more than two years away; nothing was changed. Check the clock of this service and the " +
+		"list's dates."},
+	{liststore.ErrTooMany, "too_many",
+		"The list has too many certificates that the method could use; nothing was changed."},
 }
 
 // listError returns the API error for an error of package liststore.

@@ -98,7 +98,7 @@ func (o *Operations) Overview(ctx context.Context, who Actor, publisher string) 
 			testable = i.ID
 		}
 	}
-	completed, err := o.countDays(ctx, ids, &view)
+	completed, err := o.countDays(ctx, &view)
 	if err != nil {
 		return Overview{}, err
 	}
@@ -123,29 +123,16 @@ func (o *Operations) Overview(ctx context.Context, who Actor, publisher string) 
 }
 
 // countDays adds up the last 30 days and today, and reports whether any session was completed.
-func (o *Operations) countDays(ctx context.Context, integrations []string, view *Overview) (
-	completed bool, err error) {
+func (o *Operations) countDays(ctx context.Context, view *Overview) (completed bool, err error) {
 	now := host.DayOf(o.Now())
-	view.Days = make([]usage.Day, 30)
-	for n := range view.Days {
-		view.Days[n].Day = now - 29 + host.Day(n)
-	}
-	for _, id := range integrations {
-		days, err := o.Counted.Read(ctx, id, now-29, now)
-		if err != nil {
-			return false, err
-		}
-		for n, day := range days {
-			view.Days[n].Counts = view.Days[n].Counts.Plus(day.Counts)
-		}
+	if view.Days, err = o.sumDays(ctx, view.Active, now-29, now); err != nil {
+		return false, err
 	}
 	for _, day := range view.Days {
 		completed = completed || day.Counts.Of(host.OutcomeCompleted) > 0
 	}
-	if len(integrations) > 0 {
-		for _, outcome := range host.Outcomes() {
-			view.Today[outcome] = view.Days[29].Counts.Of(outcome)
-		}
+	if len(view.Active) > 0 {
+		view.Today = counted(view.Days[29].Counts)
 	}
 	return completed, nil
 }
