@@ -70,8 +70,6 @@ func saveBrand(v *visit) (next, error) {
 		in.Logo = new(string)
 	}
 	_, err = v.Operations.ChangePublisher(v.ctx, v.who(), v.publisher.ID, version, in)
-	return next{
-		path: v.mine("brand"),
-		note: done("Saved. The pages show the new brand within 5 seconds."),
-	}, err
+	return next{path: v.mine("brand"),
+		note: done("Saved. The pages show the new brand within 5 seconds.")}, err
 }

@@ -38,13 +38,8 @@ const maxBody = 64 * 1024
 func (c *Console) Routes() web.Table {
 	get := []string{"GET", "HEAD"}
 	return web.Table{
-		{
-			Methods: get,
-			Pattern: pages.AssetsPath + "{}",
-			Label:   "console",
-			Only:    isAsset,
-			Handle:  web.Page(asset),
-		},
+		{Methods: get, Pattern: pages.AssetsPath + "{}", Label: "console", Only: isAsset,
+			Handle: web.Page(asset)},
 		{Methods: get, Pattern: pages.LogoPath + "{}", Label: "console", Handle: c.logo},
 		{Methods: []string{"POST"}, Pattern: pages.PublisherPath("") + "{}/brand", Label: "console",
 			MaxBody: maxBrandBody, Handle: web.Page(c.ActFile)},
@@ -98,9 +93,8 @@ var table = []page{
 		acts: []act{{"enrol", nil, enrol}}},
 	{name: "link", path: "link", show: showLink, open: true, acts: []act{{"use-link", nil, useLink}}},
 	{name: "account", path: "account", show: showAccount, acts: []act{{"sign-out", nil, signOut},
-		{"sign-out-everywhere", nil, signOutEverywhere}, {"end-session", nil, endSession},
-		{"add-passkey", nil, addPasskey},
-		{"remove-passkey", nil, removePasskey}}},
+		{"sign-out-everywhere", nil, members(signOutEverywhere)}, {"end-session", nil, members(endSession)},
+		{"add-passkey", nil, members(addPasskey)}, {"remove-passkey", nil, members(removePasskey)}}},
 
 	{name: "publishers", path: "publishers", op: operate.ListPublishers, show: showPublishers, acts: []act{
 		{"create-publisher", operate.CreatePublisher, createPublisher}}},

@@ -72,9 +72,8 @@ func showIntegration(v *visit) (view, error) {
 	}
 	f := v.frame(i.Name)
 	f.Script = f.May(operate.ChangeIntegration)
-	return view{frame: f, body: pages.Integration(f, pages.IntegrationData{Integration: i,
-			Methods: methods})},
-		nil
+	return view{frame: f, body: pages.Integration(f,
+		pages.IntegrationData{Integration: i, Methods: methods})}, nil
 }
 
 // input reads the fields of an integration. A field that is not in the form keeps its value.

@@ -139,11 +139,7 @@ func resend(v *visit) (next, error) {
 	if err != nil {
 		return next{}, err
 	}
-	place := sent.Place
-	if place == "" {
-		place = d.Place
-	}
-	return next{path: v.mine("deliveries", d.Integration, place),
+	return next{path: v.mine("deliveries", d.Integration, cmp.Or(sent.Place, d.Place)),
 		note: done("The event is being resent. The response appears below.")}, nil
 }
 
@@ -187,15 +183,12 @@ func (v *visit) sessionOf(id string) (operate.Session, error) {
 
 func findSession(v *visit) (next, error) {
 	s, err := v.sessionOf(v.must("session_id"))
+	if errors.Is(err, web.ErrNotFound) {
+		err = &web.Error{Code: web.InvalidRequest, Details: []web.FieldError{{Field: "session_id",
+			Code: "not_found", Message: "This publisher has no such session. Session ids begin with " +
+				"svc_sess_. A session is forgotten when its outcome is no longer kept."}}}
+	}
 	if err != nil {
-		if errors.Is(err, web.ErrNotFound) {
-			err = &web.Error{
-				Code: web.InvalidRequest,
-				Details: []web.FieldError{{Field: "session_id", Code: "not_found",
-					Message: "This publisher has no such session. Session ids begin with " +
-						"svc_sess_. A session is forgotten when its outcome is no longer kept."}},
-			}
-		}
 		return next{}, err
 	}
 	return next{path: v.mine("sessions", s.ID), note: done("Session found.")}, nil

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"crypto/aes"
 	"crypto/cipher"
@@ -41,11 +42,8 @@ type note struct {
 func done(text string) note { return note{Text: text} }
 
 func (n note) status() pages.Status {
-	tone := n.Tone
-	if tone == "" {
-		tone = pages.Good
-	}
-	return pages.Status{Tone: tone, Text: n.Text, Secret: n.Secret, Label: n.Label, Advice: n.Advice}
+	return pages.Status{Tone: cmp.Or(n.Tone, pages.Good), Text: n.Text, Secret: n.Secret, Label: n.Label,
+		Advice: n.Advice}
 }
 
 // A note is stored for the page that shows it. Its name and its key are derived from the session's cookie and

@@ -117,8 +117,7 @@ func tooOften(wait time.Duration, err error) error {
 		return err
 	}
 	return &web.Error{Code: web.RateLimited, RetryAfter: int(wait.Round(time.Second).Seconds()) + 1,
-		Message: "Too many wrong tokens from your address. " +
-			"Try again in a minute."}
+		Message: "Too many wrong tokens from your address. Try again in a minute."}
 }
 
 // in returns the result of a sign-in.

@@ -77,12 +77,8 @@ func showOverview(v *visit) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	found, err := v.Operations.Integrations(
-		v.ctx,
-		v.who(),
-		v.publisher.ID,
-		operate.Search{Cursor: operate.Cursor{Limit: lookedAt}},
-	)
+	found, err := v.Operations.Integrations(v.ctx, v.who(), v.publisher.ID,
+		operate.Search{Cursor: operate.Cursor{Limit: lookedAt}})
 	if err != nil {
 		return view{}, err
 	}

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"errors"
 	"log/slog"
 	"slices"
@@ -46,11 +47,7 @@ func (v *visit) send(s view) *web.Response {
 	if s.frame.Status.Secret != "" {
 		s.frame.Script = true // for the copy button
 	}
-	status := s.status
-	if status == 0 {
-		status = 200
-	}
-	return v.render(status, s.frame, s.body)
+	return v.render(cmp.Or(s.status, 200), s.frame, s.body)
 }
 
 // see returns a 303 to a page of the console.
@@ -62,11 +59,7 @@ func (c *Console) see(path string) *web.Response {
 
 // goOn returns the response to a form that succeeded.
 func (v *visit) goOn(to next) *web.Response {
-	cookie := v.cookie
-	if to.cookie != "" {
-		cookie = to.cookie
-	}
-	path, err := v.keepNote(v.ctx, to.path, cookie, to.note)
+	path, err := v.keepNote(v.ctx, to.path, cmp.Or(to.cookie, v.cookie), to.note)
 	if err != nil && to.note.Secret != "" {
 		// The secret exists but can never be shown.
 		return v.problem(err)
@@ -233,17 +226,18 @@ func (v *visit) plainFor(status int, d pages.ProblemData) *web.Response {
 	v.rejection = pages.Form{}
 	f := v.frame(d.Heading)
 	f.Page = "problem"
-	if d.To == "" {
-		d.To, d.ToText = pages.Root, "Go to the console"
-	}
-	return v.render(status, f, pages.Problem(f, d))
+	return v.renderProblem(status, f, d)
 }
 
 // plain does the same for a request without a visit.
 func (c *Console) plain(status int, d pages.ProblemData) *web.Response {
+	f := &pages.Frame{Title: d.Heading, Page: "problem", Now: c.Host.Now(), Service: c.Service}
+	return c.renderProblem(status, f, d)
+}
+
+func (c *Console) renderProblem(status int, f *pages.Frame, d pages.ProblemData) *web.Response {
 	if d.To == "" {
 		d.To, d.ToText = pages.Root, "Go to the console"
 	}
-	f := &pages.Frame{Title: d.Heading, Page: "problem", Now: c.Host.Now(), Service: c.Service}
 	return c.render(status, f, pages.Problem(f, d))
 }

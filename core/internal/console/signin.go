@@ -162,9 +162,6 @@ func signOut(v *visit) (next, error) {
 }
 
 func signOutEverywhere(v *visit) (next, error) {
-	if err := v.onlyMembers(); err != nil {
-		return next{}, err
-	}
 	if _, err := v.Operations.SignOutMember(v.ctx, v.who(), v.who().ID); err != nil {
 		return next{}, err
 	}
@@ -172,9 +169,6 @@ func signOutEverywhere(v *visit) (next, error) {
 }
 
 func endSession(v *visit) (next, error) {
-	if err := v.onlyMembers(); err != nil {
-		return next{}, err
-	}
 	err := v.Access.EndSession(v.ctx, v.cookie, v.form.Get("session"))
 	if errors.Is(err, web.ErrNotFound) {
 		err = &web.Error{Code: web.InvalidRequest, Message: "This session has already ended."}
@@ -182,30 +176,24 @@ func endSession(v *visit) (next, error) {
 	return next{path: pages.Path("account"), note: done("The session was signed out.")}, err
 }
 
-// onlyMembers rejects people without passkeys.
-func (v *visit) onlyMembers() error {
-	if v.who().Kind == operate.KindMember {
-		return nil
-	}
-	return &web.Error{
-		Code:    web.InvalidRequest,
-		Message: "Only members of a publisher have passkeys and other sessions.",
+// members returns a form that rejects people without passkeys.
+func members(do func(*visit) (next, error)) func(*visit) (next, error) {
+	return func(v *visit) (next, error) {
+		if v.who().Kind != operate.KindMember {
+			return next{}, &web.Error{Code: web.InvalidRequest,
+				Message: "Only members of a publisher have passkeys and other sessions."}
+		}
+		return do(v)
 	}
 }
 
 func addPasskey(v *visit) (next, error) {
-	if err := v.onlyMembers(); err != nil {
-		return next{}, err
-	}
 	err := v.Access.AddPasskey(v.ctx, v.cookie, v.form.Get("state"), v.must("name"), v.form.Get("credential"))
 	return next{path: pages.Path("account"),
 		note: done("The passkey was added. You can sign in with it.")}, err
 }
 
 func removePasskey(v *visit) (next, error) {
-	if err := v.onlyMembers(); err != nil {
-		return next{}, err
-	}
 	err := v.Access.RemovePasskey(v.ctx, v.cookie, v.form.Get("passkey"))
 	return next{path: pages.Path("account"),
 		note: done("The passkey was removed, and its sessions have ended.")}, err

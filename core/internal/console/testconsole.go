@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"net/url"
 	"slices"
@@ -157,10 +158,7 @@ func startTestSession(v *visit) (next, error) {
 	if err != nil {
 		return next{}, err
 	}
-	callback := v.must("callback_url")
-	if callback == "" {
-		callback = v.BaseURL + v.mine("test")
-	}
+	callback := cmp.Or(v.must("callback_url"), v.BaseURL+v.mine("test"))
 	started, err := v.Operations.StartTestSession(v.ctx, v.who(), i.ID, callback)
 	return next{path: v.testPath(i.ID), note: note{Text: "The test session was started.", Session: &started,
 		For: i.ID}}, err
