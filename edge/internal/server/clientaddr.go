@@ -3,6 +3,7 @@ package server
 import (
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -51,12 +52,7 @@ func clientAddr(peer netip.Addr, header string, h http.Header, trusted []netip.P
 }
 
 func contains(prefixes []netip.Prefix, a netip.Addr) bool {
-	for _, p := range prefixes {
-		if p.Contains(a) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
 // unmapPrefix turns ::ffff:10.0.0.0/104 into 10.0.0.0/8, because addresses are compared unmapped.
@@ -216,12 +212,7 @@ func validPort(s string) bool {
 		inName := func(c byte) bool { return isBase64URL(c) || c == '.' }
 		return name != "" && len(name) <= 40 && all(name, inName)
 	}
-	for i := range len(s) {
-		if s[i] < '0' || s[i] > '9' {
-			return false
-		}
-	}
-	return 1 <= len(s) && len(s) <= 5
+	return 1 <= len(s) && len(s) <= 5 && strings.Trim(s, "0123456789") == ""
 }
 
 func plainAddr(s string) (netip.Addr, bool) {

@@ -15,12 +15,10 @@ const (
 
 // clientAttrs appends the client's address, shortened by Config.LogClient, to the attributes of a line.
 func (s *Server) clientAttrs(attrs []slog.Attr, client netip.Addr, whole string) []slog.Attr {
-	switch text := s.shownClient(client, whole); {
-	case text == "":
-		return attrs
-	default:
-		return append(attrs, slog.String("client", text))
+	if text := s.shownClient(client, whole); text != "" {
+		attrs = append(attrs, slog.String("client", text))
 	}
+	return attrs
 }
 
 // networkAttrs is clientAttrs for a connection, whose client is a network.

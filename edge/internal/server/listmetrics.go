@@ -23,15 +23,11 @@ func newListMetrics(f promauto.Factory) listMetrics {
 			"Time at which the next update of a stored trusted list is due; 0: no list is stored."),
 		graceEnd: gauge("verge_trust_list_grace_end_seconds",
 			"Time until which a stored trusted list counts; 0: no list is stored."),
-		fetched: gauge(
-			"verge_trust_list_fetched_seconds",
+		fetched: gauge("verge_trust_list_fetched_seconds",
 			"Time at which a trusted list was fetched last with success, by any instance; "+
-				"0: no list is stored.",
-		),
-		entries: gauge(
-			"verge_trust_list_certificates",
-			"Certificates of a stored trusted list that are used.",
-		),
+				"0: no list is stored."),
+		entries: gauge("verge_trust_list_certificates",
+			"Certificates of a stored trusted list that are used."),
 		failed: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "verge_trust_list_failures_total",
 			Help: "Trusted lists that this instance could not refresh, by reason.",

@@ -351,11 +351,7 @@ func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) {
 	if s.cfg.Store != nil {
 		_ = s.cfg.Store.Failing() // sets the metric
 	}
-	ready := 0.0
-	if s.readyNow(r.Context(), true).status == http.StatusOK {
-		ready = 1
-	}
-	s.metrics.ready.Set(ready)
+	s.metrics.ready.Set(oneIf(s.readyNow(r.Context(), true).status == http.StatusOK))
 	s.metrics.handler().ServeHTTP(w, r)
 }
 

@@ -28,7 +28,7 @@ func (l *listener) takeBody(r *http.Request, c *limitedConn, req *web.Request, m
 	if errors.Is(err, errNoBodyMemory) || err != nil && large.wasEvicted() {
 		return &serviceBusy
 	}
-	if ne := net.Error(nil); errors.As(err, &ne) && ne.Timeout() {
+	if ne, ok := errors.AsType[net.Error](err); ok && ne.Timeout() {
 		return &bodyTimeout
 	}
 	if err != nil {
