@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/internal/fetchcache"
@@ -28,6 +30,7 @@ type metadata struct {
 	assertions                         []string // alg of client assertions
 	encryptsIDToken, encryptsUserinfo  []string // alg of encrypted tokens
 	scopes, claims, acrValues, prompts []string
+	responseTypes, responseModes       []string
 }
 
 // discover returns the metadata, at most ten minutes old.
@@ -51,17 +54,20 @@ var errNoIssuer = fmt.Errorf("oidc: the discovery document has no member issuer:
 func (c *client) readMetadata(o strictjson.Object) (metadata, error) {
 	m := metadata{announcesIssuer: isTrue(o.Value("authorization_response_iss_parameter_supported")),
 		requiresPAR: isTrue(o.Value("require_pushed_authorization_requests")),
-		clientAuth:  texts(o.Value("token_endpoint_auth_methods_supported")),
-		assertions:  texts(o.Value("token_endpoint_auth_signing_alg_values_supported")),
-		algorithms:  texts(o.Value("id_token_signing_alg_values_supported")),
-		challenge:   texts(o.Value("code_challenge_methods_supported")),
-		scopes:      texts(o.Value("scopes_supported")),
-		claims:      texts(o.Value("claims_supported")),
-		acrValues:   texts(o.Value("acr_values_supported")),
-		prompts:     texts(o.Value("prompt_values_supported")),
+		clientAuth:  offers(o, "token_endpoint_auth_methods_supported"),
+		assertions:  offers(o, "token_endpoint_auth_signing_alg_values_supported"),
+		algorithms:  offers(o, "id_token_signing_alg_values_supported"),
+		challenge:   offers(o, "code_challenge_methods_supported"),
+		scopes:      offers(o, "scopes_supported"),
+		claims:      offers(o, "claims_supported"),
+		acrValues:   offers(o, "acr_values_supported"),
+		prompts:     offers(o, "prompt_values_supported"),
 
-		encryptsIDToken:  texts(o.Value("id_token_encryption_alg_values_supported")),
-		encryptsUserinfo: texts(o.Value("userinfo_encryption_alg_values_supported")),
+		responseTypes: offers(o, "response_types_supported"),
+		responseModes: offers(o, "response_modes_supported"),
+
+		encryptsIDToken:  offers(o, "id_token_encryption_alg_values_supported"),
+		encryptsUserinfo: offers(o, "userinfo_encryption_alg_values_supported"),
 	}
 	named, ok := o.Value("issuer").Text()
 	switch {
@@ -109,6 +115,14 @@ func (c *client) readMetadata(o strictjson.Object) (metadata, error) {
 func isTrue(v strictjson.Value) bool {
 	yes, _ := v.Bool()
 	return yes
+}
+
+// offers returns a list of the discovery document without texts that a terminal cannot show.
+func offers(o strictjson.Object, name string) []string {
+	unprintable := func(r rune) bool { return !unicode.IsPrint(r) }
+	return slices.DeleteFunc(texts(o.Value(name)), func(s string) bool {
+		return strings.ContainsFunc(s, unprintable)
+	})
 }
 
 // texts returns the strings of a list and leaves everything else out.

@@ -32,6 +32,10 @@ func Probe(ctx context.Context, config method.Config, h method.Host, returnURL s
 	}
 	c.report(&r, meta)
 	keys, err := c.providerKeys(ctx, meta).fetch()
+	if rejection := (*method.Rejection)(nil); errors.As(err, &rejection) {
+		err = fmt.Errorf("%w; look whether %s, the jwks_uri of the discovery document, returns a JWK Set, or ask "+
+			"the provider to fix it", err, meta.jwks)
+	}
 	if err != nil {
 		return r, err
 	}
@@ -164,8 +168,28 @@ func (c *client) probeOffers(r *method.Report, meta metadata, keys keySet) {
 		return slices.ContainsFunc(keys, func(k key) bool { return slices.Contains(k.verify, known(alg)) })
 	})
 	if len(meta.algorithms) > 0 && !usable {
-		r.Bad("the provider signs ID tokens with %s, and has no key for any of %s",
-			strings.Join(meta.algorithms, ", "), strings.Join(algorithms, ", "))
+		r.Bad("the provider announces %s for ID tokens, and its key set has no key for one of these that Verge "+
+			"verifies; let it sign for this client by one of %s", strings.Join(meta.algorithms, ", "),
+			strings.Join(algorithms, ", "))
+	}
+	var twice []string
+	for _, k := range keys {
+		if _, only := keys.find(k.id, k.verify[0]); !only && k.id != "" {
+			twice = append(twice, k.id)
+		}
+	}
+	slices.Sort(twice)
+	for _, id := range slices.Compact(twice) {
+		r.Warn("the key set has several keys with the kid %q, so tokens with this kid are rejected; ask the "+
+			"provider for a kid of each key", id)
+	}
+	if len(meta.responseTypes) > 0 && !slices.Contains(meta.responseTypes, "code") {
+		r.Bad("the provider does not offer the code flow; response_types_supported has %s",
+			strings.Join(meta.responseTypes, ", "))
+	}
+	if len(meta.responseModes) > 0 && !slices.Contains(meta.responseModes, "query") {
+		r.Bad("the provider does not return a code in the query of the address, as Verge needs it; "+
+			"response_modes_supported has %s", strings.Join(meta.responseModes, ", "))
 	}
 	if len(meta.challenge) > 0 && !slices.Contains(meta.challenge, "S256") {
 		r.Bad("the provider does not offer PKCE with S256; it may reject the request")
@@ -309,6 +333,9 @@ func (c *client) probeClient(ctx context.Context, r *method.Report, meta metadat
 	}
 	var rejection *method.Rejection
 	switch {
+	case err == nil:
+		r.Bad("the token endpoint returned tokens for a code that does not exist; a provider that does so " +
+			"cannot verify users")
 	case errors.As(err, &rejection) && rejection.Reason == tokenErrors["invalid_grant"]:
 		r.Good("the token endpoint accepts the client by %s", c.auth)
 	case errors.As(err, &rejection) && (rejection.Reason == tokenErrors["invalid_client"] ||

@@ -85,6 +85,19 @@ func TestProbe(t *testing.T) {
 			announcing("code_challenge_methods_supported", "plain"), "", "PKCE"},
 		{"algorithms that cannot be checked", oidctest.Config{}, nil, returnURL,
 			announcing("id_token_signing_alg_values_supported", "ES512"), "", "ES512"},
+		{"an algorithm without a key", oidctest.Config{}, nil, returnURL,
+			announcing("id_token_signing_alg_values_supported", "RS256"), "",
+			"announces RS256 for ID tokens, and its key set has no key"},
+		{"no code flow", oidctest.Config{}, nil, returnURL,
+			announcing("response_types_supported", "id_token"), "", "does not offer the code flow"},
+		{"no code in the query", oidctest.Config{}, nil, returnURL,
+			announcing("response_modes_supported", "form_post"), "",
+			"response_modes_supported has form_post"},
+		{"a code in the query", oidctest.Config{}, nil, returnURL,
+			announcing("response_modes_supported", "form_post", "query"), "", ""},
+		{"tokens for every code", oidctest.Config{}, nil, returnURL, func(w *walk) {
+			w.provider.Fault(oidctest.TokenPath, oidctest.Fault{Body: `{"id_token":"a","access_token":"b"}`})
+		}, "", "returned tokens for a code that does not exist"},
 		{"the login page is the same for every return address", oidctest.Config{}, nil, elsewhere,
 			func(w *walk) {
 				w.provider.Fault(oidctest.LoginPath, oidctest.Fault{Type: "text/html", Fill: 100 << 10})
@@ -189,6 +202,13 @@ func TestProbe_Claims(t *testing.T) {
 		{"a claim that is not announced", scoped, settings{"proof": proof("over18", "adult")}, nil,
 			[]string{"the claim over18; claims_supported of its discovery document has is_over_18"},
 			[]string{"over18"}},
+		{"text that a terminal cannot show", scoped, settings{"proof": proof("over18", "adult")},
+			map[string]any{"claims_supported": []string{"a\x1b[31m", "b\n", "is_over_18", "\u00e5lder"}},
+			[]string{"claims_supported of its discovery document has is_over_18, \u00e5lder"},
+			[]string{"over18"}},
+		{"two keys with one kid", scoped, settings{"proof": proof("is_over_18", "adult")},
+			map[string]any{"jwks_uri": "twice"}, []string{"several keys with the kid \"es256-1\""},
+			[]string{"is_over_18"}},
 		{"a condition that is not announced", scoped, settings{"proof": settings{
 			"claim": []string{"is_over_18"}, "equals": true, "age": 18, "scope": "adult",
 			"require": []settings{{"claim": []string{"country"}, "equals": "DK"}}}}, nil,
@@ -216,7 +236,12 @@ func TestProbe_Claims(t *testing.T) {
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			w := newWalk(t, c.provider, c.settings)
-			if c.announces != nil {
+			if c.announces["jwks_uri"] == "twice" {
+				set := w.provider.KeySet()
+				keys := set["keys"].([]any)
+				set["keys"] = append(keys, keys[0])
+				w.provider.Fault(oidctest.KeysPath, oidctest.Fault{Body: string(encode(t, set))})
+			} else if c.announces != nil {
 				document := w.provider.Discovery()
 				maps.Copy(document, c.announces)
 				w.provider.Fault(oidctest.DiscoveryPath, oidctest.Fault{Body: string(encode(t, document))})
@@ -291,6 +316,11 @@ func TestProbeFails(t *testing.T) {
 	w.provider.Fault(oidctest.KeysPath, oidctest.Fault{Body: `{"keys":[]}`})
 	if r, err := oidc.Probe(context.Background(), w.config, w.host, returnURL); err == nil {
 		t.Errorf("a provider without keys: %+v", r)
+	}
+	w.provider.Fault(oidctest.KeysPath, oidctest.Fault{Type: "text/html", Body: "<p>"})
+	if r, err := oidc.Probe(context.Background(), w.config, w.host, returnURL); err == nil ||
+		!strings.Contains(err.Error(), oidctest.KeysPath+", the jwks_uri of the discovery document") {
+		t.Errorf("an address of another page: %+v, %v", r, err)
 	}
 	w.provider.Fault(oidctest.KeysPath, oidctest.Fault{Status: 500})
 	if r, err := oidc.Probe(context.Background(), w.config, w.host, returnURL); err == nil {
