@@ -33,8 +33,8 @@ func Probe(ctx context.Context, config method.Config, h method.Host, returnURL s
 	c.report(&r, meta)
 	keys, err := c.providerKeys(ctx, meta).fetch()
 	if rejection := (*method.Rejection)(nil); errors.As(err, &rejection) {
-		err = fmt.Errorf("%w; look whether %s, the jwks_uri of the discovery document, returns a JWK Set, or ask "+
-			"the provider to fix it", err, meta.jwks)
+		err = fmt.Errorf("%w; look whether %s, the jwks_uri of the discovery document, returns a JWK Set, "+
+			"or ask the provider to fix it", err, meta.jwks)
 	}
 	if err != nil {
 		return r, err
@@ -168,8 +168,8 @@ func (c *client) probeOffers(r *method.Report, meta metadata, keys keySet) {
 		return slices.ContainsFunc(keys, func(k key) bool { return slices.Contains(k.verify, known(alg)) })
 	})
 	if len(meta.algorithms) > 0 && !usable {
-		r.Bad("the provider announces %s for ID tokens, and its key set has no key for one of these that Verge "+
-			"verifies; let it sign for this client by one of %s", strings.Join(meta.algorithms, ", "),
+		r.Bad("the provider announces %s for ID tokens, and its key set has no key for one of these that "+
+			"Verge verifies; let it sign for this client by one of %s", strings.Join(meta.algorithms, ", "),
 			strings.Join(algorithms, ", "))
 	}
 	var twice []string
