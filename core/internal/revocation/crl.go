@@ -58,7 +58,8 @@ func (c *CRL) Size() int { return c.size }
 // Revoked reports whether a certificate is in the list, for any reason and date of the revocation. It is not
 // ok if the list is not of this certificate.
 func (c *CRL) Revoked(certificate *x509.Certificate) (revoked, ok bool) {
-	if certificate.IsCA && c.scope.users || !certificate.IsCA && c.scope.authorities {
+	if certificate.IsCA && c.scope.users || !certificate.IsCA && c.scope.authorities ||
+		!c.scope.isOf(certificate) {
 		return false, false
 	}
 	return c.serials[serialOf(certificate.SerialNumber)], true
@@ -66,11 +67,9 @@ func (c *CRL) Revoked(certificate *x509.Certificate) (revoked, ok bool) {
 
 func serialOf(n *big.Int) string { return n.String() }
 
-// ReadCRL reads a list in DER that was fetched from address, a distribution point of the certificate number n
-// of by.Path. The error is an Error, or the host's, which could not check the signature.
-func ReadCRL(
-	ctx context.Context, der []byte, address string, by mdoc.Lists, n int, now time.Time,
-) (*CRL, error) {
+// ReadCRL reads a list in DER that was fetched from a distribution point of the certificate number n of
+// by.Path. The error is an Error, or the host's, which could not check the signature.
+func ReadCRL(ctx context.Context, der []byte, by mdoc.Lists, n int, now time.Time) (*CRL, error) {
 	if len(der) >= MaxSize {
 		return nil, errSize
 	}
@@ -88,7 +87,7 @@ func ReadCRL(
 	if c.Dates, err = datesOf(list, now); err != nil {
 		return nil, err
 	}
-	if err := c.readExtensions(list, address); err != nil {
+	if err := c.readExtensions(list); err != nil {
 		return nil, err
 	}
 	for _, e := range list.RevokedCertificateEntries {
@@ -117,13 +116,13 @@ func datesOf(list *x509.RevocationList, now time.Time) (d Dates, err error) {
 }
 
 // readExtensions checks that the list is whole, and reads its scope.
-func (c *CRL) readExtensions(list *x509.RevocationList, address string) error {
+func (c *CRL) readExtensions(list *x509.RevocationList) error {
 	for _, x := range list.Extensions {
 		switch {
 		case x.Id.Equal(extDelta):
 			return errDelta
 		case x.Id.Equal(extScope):
-			if c.scope.present || !c.scope.read(x.Value) || !c.scope.isAt(address) {
+			if c.scope.present || !c.scope.read(x.Value) {
 				return errScope
 			}
 		case x.Critical && !x.Id.Equal(extCRLNumber) && !x.Id.Equal(extAuthority):
@@ -167,5 +166,10 @@ func (s *scope) read(der []byte) bool {
 	return true
 }
 
-// isAt reports whether the list is the one of an address.
-func (s *scope) isAt(address string) bool { return !s.named || slices.Contains(s.names, address) }
+// isOf reports whether the list names no address of its own, or one of a certificate's distribution points
+// (RFC 5280, section 6.3.3, b 2 i). It may have been fetched from another of them: they are alternatives.
+func (s *scope) isOf(certificate *x509.Certificate) bool {
+	return !s.named || slices.ContainsFunc(certificate.CRLDistributionPoints, func(address string) bool {
+		return slices.Contains(s.names, address)
+	})
+}

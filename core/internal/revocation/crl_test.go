@@ -56,7 +56,7 @@ func TestReadCRL(t *testing.T) {
 	w := newFixture(t)
 	lists := w.lists()
 	signer := lists.Path()[0]
-	list, err := revocation.ReadCRL(t.Context(), w.issuer.CRL(revoked()), crl, lists, 0, now)
+	list, err := revocation.ReadCRL(t.Context(), w.issuer.CRL(revoked()), lists, 0, now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func TestReadCRL(t *testing.T) {
 	}
 	empty := revoked()
 	empty.RevokedCertificateEntries = nil
-	if list, err = revocation.ReadCRL(t.Context(), w.issuer.CRL(empty), crl, lists, 0, now); err != nil {
+	if list, err = revocation.ReadCRL(t.Context(), w.issuer.CRL(empty), lists, 0, now); err != nil {
 		t.Fatal(err)
 	}
 	if got, ok := list.Revoked(signer); got || !ok {
@@ -135,9 +135,6 @@ func TestReadCRL_Attacks(t *testing.T) {
 		{"an unknown extension", w.issuer, extension(asn1.ObjectIdentifier{1, 2, 3}, false, marshal(t, 1)),
 			""},
 		{"the scope of this address", w.issuer, scope(point{Name: named(t, crl)}), ""},
-		{"the scope of another address", w.issuer, scope(point{Name: named(t, crl+"0")}), notOfThis},
-		{"a name relative to the issuer", w.issuer, scope(point{
-			Name: wrapped(t, 0, wrapped(t, 1, asn1.RawValue{Tag: 12, Bytes: []byte("x")}))}), notOfThis},
 		{"users' certificates", w.issuer, scope(point{Users: true}), ""},
 		{"some reasons", w.issuer, scope(point{Reasons: asn1.BitString{Bytes: []byte{0x40}, BitLength: 2}}),
 			notOfThis},
@@ -155,7 +152,7 @@ func TestReadCRL_Attacks(t *testing.T) {
 	} {
 		template := revoked()
 		c.change(template)
-		_, err := revocation.ReadCRL(t.Context(), c.issuer.CRL(template), crl, lists, 0, now)
+		_, err := revocation.ReadCRL(t.Context(), c.issuer.CRL(template), lists, 0, now)
 		if why := w.why(err); why != c.want {
 			t.Errorf("contract 54: %s: %q, want %q", c.name, why, c.want)
 		}
@@ -165,13 +162,38 @@ func TestReadCRL_Attacks(t *testing.T) {
 func TestReadCRL_Scope(t *testing.T) {
 	w := newFixture(t)
 	lists := w.lists()
-	template := revoked()
-	template.ExtraExtensions = []pkix.Extension{{Id: asn1.ObjectIdentifier{2, 5, 29, 28}, Critical: true,
-		Value: marshal(t, point{Authority: true})}}
-	list, err := revocation.ReadCRL(t.Context(), w.issuer.CRL(template), crl, lists, 0, now)
-	if err != nil {
-		t.Fatal(err)
+	read := func(p point) *revocation.CRL {
+		t.Helper()
+		template := revoked()
+		template.ExtraExtensions = []pkix.Extension{{Id: asn1.ObjectIdentifier{2, 5, 29, 28}, Critical: true,
+			Value: marshal(t, p)}}
+		list, err := revocation.ReadCRL(t.Context(), w.issuer.CRL(template), lists, 0, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return list
 	}
+	signer := *lists.Path()[0]
+	relative := wrapped(t, 0, wrapped(t, 1, asn1.RawValue{Tag: 12, Bytes: []byte("x")}))
+	for _, c := range []struct {
+		name   string
+		scope  asn1.RawValue
+		points []string
+		ok     bool
+	}{
+		{"its address", named(t, crl), []string{crl}, true},
+		{"another address of the certificate", named(t, crl), []string{"http://issuer.example/ca.crl", crl},
+			true},
+		{"an address that the certificate does not name", named(t, crl+"0"), []string{crl}, false},
+		{"a certificate without addresses", named(t, crl), nil, false},
+		{"a name relative to the issuer", relative, []string{crl}, false},
+	} {
+		signer.CRLDistributionPoints = c.points
+		if _, ok := read(point{Name: c.scope}).Revoked(&signer); ok != c.ok {
+			t.Errorf("contract 54: a list of %s: %v", c.name, ok)
+		}
+	}
+	list := read(point{Authority: true})
 	if _, ok := list.Revoked(lists.Path()[0]); ok {
 		t.Error("contract 54: a list of authorities counts for a document signer")
 	}
@@ -199,7 +221,7 @@ func TestReadCRL_Form(t *testing.T) {
 		{"another signature", flipped, "the issuer of the certificate has not signed the revocation list"},
 		{"too large", make([]byte, revocation.MaxSize), "the list is too large"},
 	} {
-		_, err := revocation.ReadCRL(t.Context(), c.der, crl, lists, 0, now)
+		_, err := revocation.ReadCRL(t.Context(), c.der, lists, 0, now)
 		if why := w.why(err); why != c.want {
 			t.Errorf("contract 54: %s: %q, want %q", c.name, why, c.want)
 		}
@@ -216,10 +238,10 @@ func TestReadCRL_Path(t *testing.T) {
 		t.Fatalf("the path has %d certificates", len(lists.Path()))
 	}
 	der := w.issuer.CRL(revoked()) // of the authority between
-	if _, err := revocation.ReadCRL(t.Context(), der, crl, lists, 0, now); err != nil {
+	if _, err := revocation.ReadCRL(t.Context(), der, lists, 0, now); err != nil {
 		t.Errorf("contract 54: the signer's list: %v", err)
 	}
-	if _, err := revocation.ReadCRL(t.Context(), der, crl, lists, 1, now); err == nil {
+	if _, err := revocation.ReadCRL(t.Context(), der, lists, 1, now); err == nil {
 		t.Error("contract 54: the list counts for its own issuer")
 	}
 }
@@ -237,7 +259,7 @@ func TestReadCRL_NoRight(t *testing.T) {
 	w.trust = w.issuer.PEM()
 	template := *revoked()
 	der := w.issuer.CRL(&template)
-	_, err := revocation.ReadCRL(t.Context(), der, crl, w.lists(), 0, now)
+	_, err := revocation.ReadCRL(t.Context(), der, w.lists(), 0, now)
 	if why := w.why(err); why != "the issuer of the certificate has not signed the revocation list" {
 		t.Errorf("contract 54: %q", why)
 	}
@@ -249,7 +271,7 @@ func FuzzReadCRL(f *testing.F) {
 	f.Add(w.issuer.CRL(revoked()))
 	f.Add([]byte{0x30, 0})
 	f.Fuzz(func(t *testing.T, der []byte) {
-		list, err := revocation.ReadCRL(t.Context(), der, crl, lists, 0, now)
+		list, err := revocation.ReadCRL(t.Context(), der, lists, 0, now)
 		if (list == nil) == (err == nil) {
 			t.Fatalf("%v, %v", list, err)
 		}

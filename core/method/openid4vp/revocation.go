@@ -2,6 +2,7 @@ package openid4vp
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/url"
@@ -149,12 +150,7 @@ func statusIn(l fetched, index int64) (status int, ok bool) {
 // alternatives.
 func (c check) certificate(n int) (revoked bool, err error) {
 	certificate := c.by.Path()[n]
-	var points []string
-	for _, address := range certificate.CRLDistributionPoints {
-		if strings.HasPrefix(address, "http") && len(points) < maxPoints { // not LDAP
-			points = append(points, address)
-		}
-	}
+	points := c.points(certificate)
 	if len(points) == 0 {
 		if c.settings.revocation == required {
 			return false, rejected("crl_missing")
@@ -170,7 +166,7 @@ func (c check) certificate(n int) (revoked bool, err error) {
 			if err != nil {
 				return nil, err
 			}
-			return revocation.ReadCRL(c.ctx, der, address, c.by, n, c.now)
+			return revocation.ReadCRL(c.ctx, der, c.by, n, c.now)
 		})
 		if crl, ok := l.list.(*revocation.CRL); ok && failed == nil {
 			if is, ok := crl.Revoked(certificate); ok {
@@ -184,6 +180,24 @@ func (c check) certificate(n int) (revoked bool, err error) {
 		}
 	}
 	return false, c.unchecked("crl_unavailable", at, askedOne, err)
+}
+
+// points returns the addresses of a certificate's revocation list: those by https, or without one, those by
+// http. They are not asked, and the log warns of them.
+func (c check) points(certificate *x509.Certificate) []string {
+	var points, others []string
+	for _, address := range certificate.CRLDistributionPoints {
+		switch {
+		case weburl.IsEndpoint(address, c.settings.dev):
+			points = append(points, address)
+		case strings.HasPrefix(address, "http"): // not LDAP
+			others = append(others, address)
+		}
+	}
+	if len(points) == 0 {
+		points = others
+	}
+	return points[:min(len(points), maxPoints)]
 }
 
 // take returns a list, which fetch asks for if it must. If a newer one is not available, it returns the old

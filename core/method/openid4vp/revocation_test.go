@@ -461,6 +461,11 @@ func TestRevocation_Points(t *testing.T) {
 	if got := r.answer(); got != "error: unavailable" || slices.Contains(r.asked, "GET "+third) {
 		t.Errorf("contract 54: the third: %q, asked for %v", got, r.asked)
 	}
+	r = newRegistry(t, settings{"revocation": "required"}, "http://a.example/ca.crl",
+		"http://b.example/ca.crl", crlURI)
+	if got := r.answer(); got != "approved" || !slices.Contains(r.asked, "GET "+crlURI) {
+		t.Errorf("contract 54: behind addresses by http: %q, asked for %v", got, r.asked)
+	}
 }
 
 // TestRevocation_Log: a list that is away is logged once a minute, and measured each time.
