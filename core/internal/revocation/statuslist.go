@@ -233,7 +233,7 @@ func readJWT(ctx context.Context, token string, by mdoc.Lists) (c claims, err er
 	c.notBefore, c.ttl = numberIn(payload.Value("nbf")), numberIn(payload.Value("ttl"))
 	c.bits, _ = list.Value("bits").Integer()
 	text, _ := list.Value("lst").Text()
-	if c.list, ok = strict64.Decode(text); !ok {
+	if c.list, ok = strict64.DecodePadded(text); !ok {
 		return c, errForm
 	}
 	return c, nil

@@ -18,3 +18,18 @@ func TestDecode(t *testing.T) {
 		}
 	}
 }
+
+func TestDecodePadded(t *testing.T) {
+	for text, want := range map[string]string{"": "", "YQ==": "a", "YQ": "a", "YWI=": "ab", "YWI": "ab",
+		"YWJj": "abc"} {
+		if got, ok := DecodePadded(text); !ok || string(got) != want {
+			t.Errorf("%s: %q, %v, want %q", text, got, ok, want)
+		}
+	}
+	for _, text := range []string{"YQ=", "YQ===", "YWI==", "YWJj=", "YWJj====", "=", "====", "Y===", "YR==",
+		"YQ==\n", "YQ==YQ=="} {
+		if got, ok := DecodePadded(text); ok {
+			t.Errorf("%q became %q, want it refused", text, got)
+		}
+	}
+}

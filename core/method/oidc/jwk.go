@@ -5,7 +5,6 @@ import (
 	"crypto/elliptic"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/verge-id/verge/core/internal/fetchcache"
@@ -162,14 +161,7 @@ func readKey(o strictjson.Object) (k key, ok bool) {
 }
 
 // bytes returns the bytes of a key's member. Some providers pad its base64url; the bytes are the same.
-func (c claims) bytes(name string) ([]byte, bool) {
-	text := c.text(name)
-	short := strings.TrimRight(text, "=")
-	if short != text && (len(text)%4 != 0 || len(text)-len(short) > 2) {
-		return nil, false
-	}
-	return strict64.Decode(short)
-}
+func (c claims) bytes(name string) ([]byte, bool) { return strict64.DecodePadded(c.text(name)) }
 
 // readRSA allows exponents up to 32 bits, the limit of common libraries.
 func readRSA(c claims) (signature.Key, bool) {
