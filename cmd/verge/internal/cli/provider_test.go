@@ -85,7 +85,13 @@ func TestHangUp_ProviderKeys(t *testing.T) {
 	write(key, pemKey(t, newECKey(t)))
 	hangUp(1, "another key in the file")
 	write(site.config, string(whole))
+	if strings.Contains(in.logs.String(), "changed settings need a restart") {
+		t.Errorf("a warning without a change of the file: %s", in.logs)
+	}
 	hangUp(2, "no key")
+	if want := `"settings":"oidc_provider.private_key_files"`; !strings.Contains(in.logs.String(), want) {
+		t.Errorf("the log has no %s: %s", want, in.logs)
+	}
 }
 
 // TestIntegrationFlags_RedirectURIs: the flag has one address, which may have commas (contract 50).

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/verge-id/verge/cmd/verge/internal/config"
@@ -133,7 +134,7 @@ func (c *serveCmd) Run(ctx context.Context, p *program) error {
 		if first {
 			c.reload(ctx, p, pl, in)
 		}
-		return c.applyAgain(ctx, p, pl, in.Directory())
+		return c.applyAgain(ctx, p, pl, conf, in.Directory())
 	})
 	return in.Run(ctx)
 }
@@ -223,9 +224,9 @@ func onHangUps(hangUps <-chan os.Signal, after func(time.Duration) <-chan time.T
 // If the configuration has an error, or an integration uses a method that the running server lacks, it
 // changes no publisher or integration, and logs the reason. It returns true if the store was unavailable, or
 // if only keyring_command failed.
-func (c *configFlags) applyAgain(ctx context.Context, p *program, running plan, d *integration.Directory,
-) (again bool) {
-	next, _, err := c.plan(p)
+func (c *configFlags) applyAgain(ctx context.Context, p *program, running plan, started config.File,
+	d *integration.Directory) (again bool) {
+	next, conf, err := c.plan(p)
 	if err == nil {
 		methods, _ := running.Core.Catalog() // it was checked at start
 		if err = next.Site.Validate(methods, running.Core.Dev); err != nil {
@@ -270,6 +271,9 @@ func (c *configFlags) applyAgain(ctx context.Context, p *program, running plan, 
 		running.log.Warn("SIGHUP: changed keys of the OpenID provider need a restart",
 			"setting", "oidc_provider.private_key_files",
 			"running", running.Core.ProviderKeyIDs(), "configured", next.Core.ProviderKeyIDs())
+	}
+	if changed := config.NeedRestart(started, conf); len(changed) > 0 {
+		running.log.Warn("SIGHUP: changed settings need a restart", "settings", strings.Join(changed, ", "))
 	}
 	running.log.Info("SIGHUP: publishers and integrations were read again", "changes", len(changes))
 	return false

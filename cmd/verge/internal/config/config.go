@@ -350,6 +350,28 @@ func (c *File) value(key string) any {
 	return v.Interface()
 }
 
+// NeedRestart returns the names of the settings that differ and that a running server does not read again.
+// Their values may be secrets.
+func NeedRestart(running, next File) (names []string) {
+	next.Publishers, next.Integrations = running.Publishers, running.Integrations
+	next.Engine.Module, next.Engine.ModuleSHA256 = running.Engine.Module, running.Engine.ModuleSHA256
+	next.Engine.ModuleKey, next.Engine.MinVersion = running.Engine.ModuleKey, running.Engine.MinVersion
+	return differ(reflect.ValueOf(running), reflect.ValueOf(next), "")
+}
+
+// differ returns the names of the settings that differ in two tables.
+func differ(a, b reflect.Value, about string) (names []string) {
+	for n := range a.NumField() {
+		switch name := about + a.Type().Field(n).Tag.Get("toml"); {
+		case a.Field(n).Kind() == reflect.Struct:
+			names = append(names, differ(a.Field(n), b.Field(n), name+".")...)
+		case !reflect.DeepEqual(a.Field(n).Interface(), b.Field(n).Interface()):
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // valueOf describes a type of value.
 func valueOf(t reflect.Type) string {
 	switch {

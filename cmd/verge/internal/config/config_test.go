@@ -3,6 +3,7 @@ package config
 import (
 	"reflect"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/spf13/afero"
@@ -16,6 +17,34 @@ func TestExample_EverySetting(t *testing.T) {
 		}
 		if !regexp.MustCompile(`(?m)\b` + name + `( *=|\.|\])`).MatchString(Example) {
 			t.Errorf("example.toml has no %s", name)
+		}
+	}
+}
+
+// SIGHUP reads publishers, integrations and the module again, and no other setting.
+func TestNeedRestart_Settings(t *testing.T) {
+	for _, c := range []struct {
+		rule   string
+		change func(*File)
+		want   string
+	}{
+		{"the same values", func(f *File) { n := 3; f.Attempts = &n }, ""},
+		{"a setting", func(f *File) { f.Attempts = nil }, "attempts"},
+		{"settings of tables", func(f *File) { f.Listen.Public, f.Drain.Delay = ":1", "5s" },
+			"listen.public drain.delay"},
+		{"methods", func(f *File) { f.Methods = []map[string]any{{"name": "x"}} }, "methods"},
+		{"publishers and integrations", func(f *File) {
+			f.Publishers, f.Integrations = []publisherConfig{{}}, []integrationConfig{{}}
+		}, ""},
+		{"the module", func(f *File) { f.Engine.Module, f.Engine.MinVersion = "/m", 2 }, ""},
+		{"the engine", func(f *File) { f.Engine.Name = "wasm" }, "engine.name"},
+	} {
+		n := 3
+		running := File{Attempts: &n}
+		next := running
+		c.change(&next)
+		if got := strings.Join(NeedRestart(running, next), " "); got != c.want {
+			t.Errorf("%s: %q, want %q", c.rule, got, c.want)
 		}
 	}
 }
