@@ -38,8 +38,11 @@ func WritePrivate(fsys afero.Fs, path string, b []byte) (err error) {
 	}
 	exists := err == nil
 	f, err := afero.TempFile(fsys, filepath.Dir(path), "."+filepath.Base(path)+".*") // 0600
+	if errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("writing %s: %w; run the command as root or as the owner of the directory", path, err)
+	}
 	if err != nil {
-		return err
+		return fmt.Errorf("writing %s: %w", path, WithAdvice(err))
 	}
 	defer func() {
 		if err != nil {
@@ -47,6 +50,7 @@ func WritePrivate(fsys afero.Fs, path string, b []byte) (err error) {
 		}
 	}()
 	_, err = f.Write(b)
+	err = WithAdvice(err)
 	if err == nil && exists {
 		err = sameAccess(fsys, f, old)
 	}

@@ -90,6 +90,22 @@ func TestReadPrivateOfRoot(t *testing.T) {
 	}
 }
 
+// TestWritePrivate_Advice: the error has the path of the file and the fix.
+func TestWritePrivate_Advice(t *testing.T) {
+	err := WritePrivate(afero.NewReadOnlyFs(afero.NewMemMapFs()), "/d/f", nil)
+	if err == nil || !strings.Contains(err.Error(), "writing /d/f: ") ||
+		!strings.Contains(err.Error(), "as root or as the owner of the directory") {
+		t.Errorf("without permission: %v", err)
+	}
+	if runtime.GOOS != "linux" {
+		return
+	}
+	err = WritePrivate(afero.NewOsFs(), "/proc/f", nil)
+	if err == nil || !strings.Contains(err.Error(), "writing /proc/f: ") {
+		t.Errorf("a directory without files: %v", err)
+	}
+}
+
 // TestWritePrivate shows that a failed write leaves the old file and no other.
 func TestWritePrivate(t *testing.T) {
 	fs := afero.NewMemMapFs()
