@@ -39,7 +39,8 @@ func WritePrivate(fsys afero.Fs, path string, b []byte) (err error) {
 	exists := err == nil
 	f, err := afero.TempFile(fsys, filepath.Dir(path), "."+filepath.Base(path)+".*") // 0600
 	if errors.Is(err, fs.ErrPermission) {
-		return fmt.Errorf("writing %s: %w; run the command as root or as the owner of the directory", path, err)
+		return fmt.Errorf("writing %s: %w; run the command as root or as the owner of the directory", path,
+			err)
 	}
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", path, WithAdvice(err))
