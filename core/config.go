@@ -117,7 +117,8 @@ type Config struct {
 	// not it is in the list.
 	Methods []method.Config `setting:"methods"`
 
-	// Kinds are the kinds of Methods. Nil: kinds.All. They are code, so they are not encoded.
+	// Kinds are the kinds of Methods, and the sandbox. Nil: kinds.All; append your own kinds to these. They
+	// are code, so they are not encoded.
 	Kinds []method.Kind
 }
 
@@ -240,7 +241,15 @@ func (c Config) Catalog() (method.Catalog, problem.List) {
 	if (c.Dev || c.Test) && !hasSandbox {
 		methods = append(slices.Clip(methods), method.Config{Name: sandbox.Name, Kind: sandbox.Name})
 	}
+	if !slices.ContainsFunc(known, func(k method.Kind) bool { return k.Name == sandbox.Name }) {
+		known = append(slices.Clip(known), sandbox.Kind)
+	}
 	catalog, wrong := method.NewCatalog(known, methods, c.Dev)
+	for _, k := range known {
+		if k.Open == nil || k.Level != "L1" && k.Level != "L2" {
+			wrong.Add("Kinds", "%q needs Open, and L1 or L2 as its Level", k.Name)
+		}
+	}
 	for _, m := range methods {
 		for _, lang := range slices.Sorted(maps.Keys(m.Titles)) {
 			if !language.Known(lang) {

@@ -351,6 +351,13 @@ func TestSet_Authenticated(t *testing.T) {
 
 // A retired key does not count as missing. No instance uses it any longer, not even one whose file still
 // has it.
+func TestNew_NoKeys(t *testing.T) {
+	_, err := New(Config{Name: "verify.verge.example"})
+	if err == nil || !strings.Contains(err.Error(), "it has no keys") {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestRing_RetiredKey(t *testing.T) {
 	f := newFleet(t)
 	ring := f.generate()

@@ -103,6 +103,9 @@ func (r *Ring) change(edit func(*state)) error {
 	if next.joined && !next.standing.Stranger {
 		usable = effective(next.set, next.file)
 	}
+	if len(next.file.Keys) == 0 {
+		return errors.New("key ring: it has no keys; create one with keyring.Generate, and save it")
+	}
 	if len(usable.Keys) == 0 {
 		return errors.New("key ring: every key in it was retired elsewhere")
 	}
