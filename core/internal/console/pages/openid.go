@@ -37,7 +37,8 @@ upstreams = ["http://127.0.0.1:8000/"]
 `},
 	{name: "Apache",
 		advice: "For mod_auth_openidc, in the virtual host of your site. Write a long random text into the " +
-			"file oidc-passphrase. A user who was not verified sees Apache's error page.",
+			"file oidc-passphrase. A user who was not verified sees Apache's error page. Do not set " +
+			"OIDCDefaultURL: Apache would begin another verification instead.",
 		config: `OIDCProviderMetadataURL @issuer/.well-known/openid-configuration
 OIDCClientID @client
 OIDCClientSecret SECRET_KEY
