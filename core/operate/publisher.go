@@ -205,7 +205,7 @@ func (i *invalid) name(field, text string) string {
 		i.add(field, "required", "Give it a name.")
 	case !brand.IsPrintable(text):
 		i.add(field, "value", "A name has letters, digits, spaces and signs, "+
-			"and no characters that cannot be seen.")
+			"and no characters that cannot be seen or that cover other text.")
 	case utf8.RuneCountInString(text) > brand.MaxName:
 		i.add(field, "length", "A name has at most %d characters.", brand.MaxName)
 	}

@@ -129,7 +129,8 @@ func checkName(wrong *problem.List, name string) {
 	case strings.TrimSpace(name) == "":
 		wrong.Add("name", "name is missing; people see it in the list of members and in the audit")
 	case !brand.IsPrintable(name):
-		wrong.Add("name", "name has characters that cannot be shown; write it on one line")
+		wrong.Add("name", "name has characters that cannot be shown, or that cover other text; "+
+			"write it on one line")
 	case utf8.RuneCountInString(name) > brand.MaxName:
 		wrong.Add("name", "name has %d characters; it may have at most %d", utf8.RuneCountInString(name),
 			brand.MaxName)
