@@ -104,6 +104,30 @@ func TestExpect_TooLargeBody(t *testing.T) {
 	})
 }
 
+// TestTooLargeBody_ResponseArrives: contract 5: a proxy that asks for the end of the connection can read the
+// response to a body that is not read.
+func TestTooLargeBody_ResponseArrives(t *testing.T) {
+	body := strings.Repeat("x", 64<<10)
+	onEach(t, []string{"/", "/api/v1/verify/start"}, func(t *testing.T, path string, dial func() net.Conn) {
+		for _, request := range []string{
+			"POST %s HTTP/1.0\r\nContent-Length: %d\r\n\r\n%s",
+			"POST %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s",
+		} {
+			var err error
+			for range 10 { // the server waits half a second, and this client may be slower
+				conn := dial()
+				io.WriteString(conn, fmt.Sprintf(request, path, len(body), body))
+				if _, err = io.ReadAll(conn); err == nil {
+					break
+				}
+			}
+			if err != nil && !strings.HasPrefix(t.Name(), "TestTooLargeBody_ResponseArrives/ops") {
+				t.Errorf("%q: %v", request, err)
+			}
+		}
+	})
+}
+
 // Contract 5: one empty line before a request is skipped (RFC 9112, 2.2).
 func TestFraming_EmptyLine(t *testing.T) {
 	const request = "GET / HTTP/1.1\r\nHost: x\r\n\r\n"

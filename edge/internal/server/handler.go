@@ -53,6 +53,7 @@ func (l *listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	resp, why := l.response(ctx, w, r, c, req, &route)
 	resp, waited := l.longPoll(ctx, w, req, &route, resp, begin)
 	l.s.raiseRetryAfter(resp)
+	closeSlowly(w, r, req.Body)
 	l.write(w, r, resp)
 
 	took := time.Since(begin)

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 
 	"github.com/verge-id/verge/core/web"
@@ -35,6 +36,17 @@ func (l *listener) takeBody(r *http.Request, c *limitedConn, req *web.Request, m
 		return &bodyBroken
 	}
 	return nil
+}
+
+// closeSlowly makes net/http wait before it closes a connection whose peer may still be sending a body that
+// is not read. If the request has "Connection: close", as of a proxy, net/http would close the connection
+// right after the response. The peer's next bytes then reset the connection, and a proxy drops the response,
+// returns 502 and may treat this instance as failed. After a MaxBytesReader has reached its limit, net/http
+// closes the writing side, and the connection half a second later.
+func closeSlowly(w http.ResponseWriter, r *http.Request, body []byte) {
+	if r.Close && int64(len(body)) != r.ContentLength {
+		_, _ = http.MaxBytesReader(w, io.NopCloser(strings.NewReader("x")), 0).Read(make([]byte, 1))
+	}
 }
 
 var bodyBuffers = sync.Pool{New: func() any { b := make([]byte, web.MaxBody+1); return &b }}
