@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"strings"
@@ -37,10 +38,27 @@ func TestAuthorities_NoneInstalled(t *testing.T) {
 			}
 		})
 	}
-	for trustsNobody, says := range map[bool]string{true: "ca-certificates", false: "methods.bankid.ca"} {
-		pl := plan{Plan: config.Plan{TrustsNobody: trustsNobody}}
-		if got := pl.advice("bankid", &host.FetchError{Reason: host.FetchTLS}); !strings.Contains(got, says) {
-			t.Errorf("without authorities %t, the advice is %q, want %q", trustsNobody, got, says)
+}
+
+// TestMethodCheck_CertificateAdvice: the advice of `method check` fits the fault of the certificate.
+func TestMethodCheck_CertificateAdvice(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		err          error
+		trustsNobody bool
+		says         string
+	}{
+		{"an unknown authority", x509.UnknownAuthorityError{}, false, "methods.bankid.ca"},
+		{"another error", errors.New("x"), false, "methods.bankid.ca"},
+		{"no authorities", x509.UnknownAuthorityError{}, true, "ca-certificates"},
+		{"expired", x509.CertificateInvalidError{Reason: x509.Expired}, false, "clock"},
+		{"expired, no authorities", x509.CertificateInvalidError{Reason: x509.Expired}, true, "clock"},
+		{"another name", x509.HostnameError{Certificate: &x509.Certificate{}}, false, "spelling of the host"},
+	} {
+		pl := plan{Plan: config.Plan{TrustsNobody: c.trustsNobody}}
+		failed := &host.FetchError{Reason: host.FetchTLS, Err: &tls.CertificateVerificationError{Err: c.err}}
+		if got := pl.advice("bankid", failed); !strings.Contains(got, c.says) {
+			t.Errorf("%s: the advice is %q, want %q", c.name, got, c.says)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -215,15 +216,27 @@ func (pl *plan) advice(name string, err error) string {
 	case host.FetchBlocked:
 		do = pl.PublicAddress(name)
 	case host.FetchTLS:
-		do = "if a private authority signed its certificate, set the authority's file in methods." +
-			name + ".ca"
-		if pl.TrustsNobody {
-			do = config.NoAuthorities
-		}
+		do = pl.certificateAdvice(name, failed.Err)
 	case host.FetchDNS:
 		do = "check the spelling of the name in the settings"
 	}
 	return fmt.Sprintf(" (%s); %s", host.FetchCause(failed.Reason), do)
+}
+
+// certificateAdvice returns the fix for a TLS connection of a method that failed.
+func (pl *plan) certificateAdvice(name string, err error) string {
+	var invalid x509.CertificateInvalidError
+	var otherHost x509.HostnameError
+	switch {
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return "check this machine's clock; if it is right, the provider has to renew its certificate"
+	case errors.As(err, &otherHost):
+		return "check the spelling of the host in the settings"
+	case pl.TrustsNobody:
+		return config.NoAuthorities
+	}
+	return "if a private authority signed its certificate, set the authority's file in methods." + name +
+		".ca"
 }
 
 func (m checkedMethod) print(p *program) error {
