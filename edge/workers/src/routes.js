@@ -112,7 +112,7 @@ export const adminRoutes = [
   { methods: [], pattern: "{...}", label: "admin", maxBody: 16384 },
 ];
 
-export const stylesheet = "/verify/assets/verge.e4fec001c5098149.css";
+export const stylesheet = "/verify/assets/verge.0bb5b38ef9ba4c3c.css";
 
 export const errorHeader = {
   "Cache-Control": "no-store",
