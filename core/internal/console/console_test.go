@@ -1068,6 +1068,23 @@ func TestClassesHaveRules(t *testing.T) {
 	}
 }
 
+// ARIA 1.2: an element without a role has no name, so screen readers may ignore its label.
+func TestPages_LabelsHaveRoles(t *testing.T) {
+	w := newFixture(t)
+	for _, s := range views {
+		path := s.path
+		if s.form != "" {
+			path = w.ask("POST", s.path, s.who, body(formName(s.form), s.form, s.who)).Header.Get("Location")
+		}
+		for n := range parse(t, w.ask("GET", path, s.who, "")).Descendants() {
+			if slices.Contains([]string{"pre", "p", "div", "span", "code"}, n.Data) &&
+				attr(n, "aria-label") != "" && attr(n, "role") == "" {
+				t.Errorf("%s: <%s> %q has no role", s.name, n.Data, attr(n, "aria-label"))
+			}
+		}
+	}
+}
+
 // canary is text that breaks out wherever it is not escaped.
 const canary = `'"><script>alert(1)</script>&lt;`
 

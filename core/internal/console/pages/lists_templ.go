@@ -180,9 +180,9 @@ func Keys(f *Frame, d KeysData) templ.Component {
 			templ_7745c5c3_Buffer.HTML("</section>")
 		}
 		if d.First != nil {
-			templ_7745c5c3_Buffer.HTML("<section class=\"card\" aria-labelledby=\"first-call\"><h2 id=\"first-call\">Start a session from your server</h2><p class=\"quiet\">Set callback_url to an address of your site, and redirect the user's browser to the redirect_url of the response.</p><pre tabindex=\"0\" aria-label=\"Start a session\"><code>")
+			templ_7745c5c3_Buffer.HTML("<section class=\"card\" aria-labelledby=\"first-call\"><h2 id=\"first-call\">Start a session from your server</h2><p class=\"quiet\">Set callback_url to an address of your site, and redirect the user's browser to the redirect_url of the response.</p><pre tabindex=\"0\" role=\"group\" aria-label=\"Start a session\"><code>")
 			templ_7745c5c3_Buffer.Text(firstCall(d.BaseURL, *d.First))
-			templ_7745c5c3_Buffer.HTML("</code></pre><p class=\"quiet\">The browser returns to callback_url with a result_token. Exchange it within 5 minutes. It works once, and only the response to this call is the result.</p><pre tabindex=\"0\" aria-label=\"Exchange the result token\"><code>")
+			templ_7745c5c3_Buffer.HTML("</code></pre><p class=\"quiet\">The browser returns to callback_url with a result_token. Exchange it within 5 minutes. It works once, and only the response to this call is the result.</p><pre tabindex=\"0\" role=\"group\" aria-label=\"Exchange the result token\"><code>")
 			templ_7745c5c3_Buffer.Text(secondCall(d.BaseURL))
 			templ_7745c5c3_Buffer.HTML("</code></pre><p><a href=\"")
 			templ_7745c5c3_Buffer.URL(with(d.BaseURL+api.DocsPath, "integration", d.First.ID))
@@ -742,7 +742,7 @@ func Delivery(f *Frame, d operate.Delivery) templ.Component {
 		}
 		templ_7745c5c3_Buffer.HTML("</section>")
 		if d.Body != "" {
-			templ_7745c5c3_Buffer.HTML("<section aria-labelledby=\"body\"><h2 id=\"body\">Body</h2><pre tabindex=\"0\" aria-label=\"Body of the event\"><code>")
+			templ_7745c5c3_Buffer.HTML("<section aria-labelledby=\"body\"><h2 id=\"body\">Body</h2><pre tabindex=\"0\" role=\"group\" aria-label=\"Body of the event\"><code>")
 			templ_7745c5c3_Buffer.Text(indented(d.Body))
 			templ_7745c5c3_Buffer.HTML("</code></pre>")
 			if d.State == operate.DeliveryDelivered {

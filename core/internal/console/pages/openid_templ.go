@@ -117,7 +117,7 @@ func OpenID(f *Frame, d OpenIDData) templ.Component {
 					templ_7745c5c3_Buffer.URL(redirectsPath(f, d.ID))
 					templ_7745c5c3_Buffer.HTML("\">Go to the settings</a></p>")
 				}
-				templ_7745c5c3_Buffer.HTML("<pre tabindex=\"0\" aria-label=\"")
+				templ_7745c5c3_Buffer.HTML("<pre tabindex=\"0\" role=\"group\" aria-label=\"")
 				templ_7745c5c3_Buffer.Text(c.name)
 				templ_7745c5c3_Buffer.HTML("\"><code>")
 				templ_7745c5c3_Buffer.Text(c.configuration(f.Issuer, d.Integration))

@@ -615,7 +615,7 @@ func mending(r *operate.TestReport, p operate.ProbeReport) templ.Component {
 				templ_7745c5c3_Buffer.Text("mend-" + p.Name)
 				templ_7745c5c3_Buffer.HTML("\"><summary>")
 				templ_7745c5c3_Buffer.Text(l.Name)
-				templ_7745c5c3_Buffer.HTML("</summary><pre tabindex=\"0\" aria-label=\"")
+				templ_7745c5c3_Buffer.HTML("</summary><pre tabindex=\"0\" role=\"group\" aria-label=\"")
 				templ_7745c5c3_Buffer.Text(l.Name)
 				templ_7745c5c3_Buffer.HTML("\"><code>")
 				templ_7745c5c3_Buffer.Text(adviceFor(p).Code(l))
@@ -655,7 +655,7 @@ func receivers() templ.Component {
 		for _, l := range troubleshooting.Languages() {
 			templ_7745c5c3_Buffer.HTML("<details class=\"snippet\" name=\"receivers\"><summary>")
 			templ_7745c5c3_Buffer.Text(l.Name)
-			templ_7745c5c3_Buffer.HTML("</summary><pre tabindex=\"0\" aria-label=\"")
+			templ_7745c5c3_Buffer.HTML("</summary><pre tabindex=\"0\" role=\"group\" aria-label=\"")
 			templ_7745c5c3_Buffer.Text("A receiver in " + l.Name)
 			templ_7745c5c3_Buffer.HTML("\"><code>")
 			templ_7745c5c3_Buffer.Text(l.Receiver())
@@ -1013,7 +1013,7 @@ func requestOf(url string, header map[string]string, body string) templ.Componen
 			templ_7745c5c3_Var61 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Buffer.HTML("<pre tabindex=\"0\" aria-label=\"Request\"><code>")
+		templ_7745c5c3_Buffer.HTML("<pre tabindex=\"0\" role=\"group\" aria-label=\"Request\"><code>")
 		templ_7745c5c3_Buffer.Text("POST " + url + "\n" + headerLines(header) + "\n\n" + body)
 		templ_7745c5c3_Buffer.HTML("</code></pre>")
 		return nil
@@ -1045,7 +1045,7 @@ func answerOf(body string, cut bool, most string) templ.Component {
 		if body == "" {
 			templ_7745c5c3_Buffer.HTML("<p class=\"quiet\">The response has no body.</p>")
 		} else {
-			templ_7745c5c3_Buffer.HTML("<pre tabindex=\"0\" aria-label=\"Response\"><code>")
+			templ_7745c5c3_Buffer.HTML("<pre tabindex=\"0\" role=\"group\" aria-label=\"Response\"><code>")
 			templ_7745c5c3_Buffer.Text(body)
 			templ_7745c5c3_Buffer.HTML("</code></pre>")
 			if cut {
