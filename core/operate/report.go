@@ -1,6 +1,7 @@
 package operate
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -39,9 +40,7 @@ var errNoReports = errConflict(
 // Report returns the signed report about a period. An empty Publisher is the member's own; for an operator it
 // is all publishers.
 func (o *Operations) Report(ctx context.Context, who Actor, in ReportQuery) (signedReport, error) {
-	if in.Publisher == "" {
-		in.Publisher = who.Publisher
-	}
+	in.Publisher = cmp.Or(in.Publisher, who.Publisher)
 	if err := who.may(reportRead, in.Publisher); err != nil {
 		return signedReport{}, err
 	}

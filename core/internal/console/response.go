@@ -152,10 +152,7 @@ func (v *visit) theirs() (changes []operate.AuditEntry) {
 	if v.publisher == nil {
 		return nil
 	}
-	target := v.at["integration"]
-	if target == "" {
-		target = v.publisher.ID
-	}
+	target := cmp.Or(v.at["integration"], v.publisher.ID)
 	recent, err := v.Operations.Audit(v.ctx, v.who(), v.publisher.ID, operate.Cursor{Limit: 20})
 	if err != nil {
 		return nil // the form with its values is more important

@@ -211,8 +211,11 @@ func (ps problems) err(source string) error {
 	return fmt.Errorf("%s: %s\n  - %s", source, words.HowMany(len(ps), "problem"), strings.Join(ps, "\n  - "))
 }
 
-// readConfig reads the file into c.
+// readConfig reads the file into c. Without a path it reads nothing.
 func readConfig(fsys afero.Fs, path string, c *File, ps *problems) error {
+	if path == "" {
+		return nil
+	}
 	b, err := readTOML(fsys, path, c, "; `verge serve --example` shows all", ps)
 	if err != nil || len(c.Integrations) == 0 {
 		return err

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -37,10 +38,8 @@ type Flags struct {
 func (c *Flags) ReadEngine(sys *System) (Engine, error) {
 	var conf File
 	var ps problems
-	if c.Config != "" {
-		if err := readConfig(sys.FS, c.Config, &conf, &ps); err != nil {
-			return Engine{}, err
-		}
+	if err := readConfig(sys.FS, c.Config, &conf, &ps); err != nil {
+		return Engine{}, err
 	}
 	c.overlay(&conf)
 	at := conf.checkEngine(sys, &ps)
@@ -52,10 +51,7 @@ func (c *Flags) ReadEngine(sys *System) (Engine, error) {
 
 // Source returns the name of the configuration for messages: its file, or a text that there is no file.
 func (c *Flags) Source() string {
-	if c.Config == "" {
-		return "configuration (no --config file)"
-	}
-	return c.Config
+	return cmp.Or(c.Config, "configuration (no --config file)")
 }
 
 // Plan reads and checks the configuration. It also returns the settings as written. The error lists all
@@ -63,10 +59,8 @@ func (c *Flags) Source() string {
 func (c *Flags) Plan(sys *System) (Plan, File, error) {
 	var conf File
 	var ps problems
-	if c.Config != "" {
-		if err := readConfig(sys.FS, c.Config, &conf, &ps); err != nil {
-			return Plan{}, conf, fmt.Errorf("configuration: %w", err)
-		}
+	if err := readConfig(sys.FS, c.Config, &conf, &ps); err != nil {
+		return Plan{}, conf, fmt.Errorf("configuration: %w", err)
 	}
 	if at, err := kvadapters.ParseAddress(conf.KV); err == nil && at.HasPassword() {
 		ps.add("kv: the URL has a password, which must not be in this file; " +
@@ -96,13 +90,9 @@ func (c *Flags) overlay(conf *File) {
 		{c.ModuleKey, &conf.Engine.ModuleKey}, {c.ModuleCache, &conf.Engine.ModuleCache},
 		{c.ProxyHeader, &conf.ProxyHeader}, {c.LogLevel, &conf.LogLevel},
 	} {
-		if o.given != "" {
-			*o.value = o.given
-		}
+		*o.value = cmp.Or(o.given, *o.value)
 	}
-	if c.ModuleMinVersion != 0 {
-		conf.Engine.MinVersion = c.ModuleMinVersion
-	}
+	conf.Engine.MinVersion = cmp.Or(c.ModuleMinVersion, conf.Engine.MinVersion)
 	if len(c.TrustedProxies) > 0 {
 		conf.TrustedProxies = c.TrustedProxies
 	}

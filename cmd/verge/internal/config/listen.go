@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"net/netip"
@@ -17,10 +18,7 @@ func (c *File) checkListeners(sys *System, pl *Plan, ps *problems) {
 		{"listen.admin", c.Listen.Admin, "127.0.0.1:8081", &pl.Listen.Admin},
 		{"listen.ops", c.Listen.Ops, "127.0.0.1:8082", &pl.Listen.Ops},
 	} {
-		addr := l.given
-		if addr == "" {
-			addr = l.standard
-		}
+		addr := cmp.Or(l.given, l.standard)
 		if addr == Off && l.name != "listen.public" {
 			continue
 		}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"net/netip"
 	"net/url"
 	"strings"
@@ -19,8 +20,8 @@ const (
 
 // checkACME checks the settings of automatic certificates.
 func (c *File) checkACME(sys *System, pl *Plan, ps *problems) {
-	a := &certs.Authority{Email: c.TLS.ACMEEmail, Directory: c.TLS.ACMEDirectory, Storage: c.TLS.ACMEStorage,
-		HTTP: c.TLS.ACMEHTTP, Now: sys.Now}
+	a := &certs.Authority{Email: c.TLS.ACMEEmail, Directory: cmp.Or(c.TLS.ACMEDirectory, acmeDirectory),
+		Storage: c.TLS.ACMEStorage, HTTP: cmp.Or(c.TLS.ACMEHTTP, acmeHTTP), Now: sys.Now}
 	if c.TLS.Cert != "" || c.TLS.Key != "" {
 		ps.add("tls: cert and key are your own files, and with acme = true an authority issues " +
 			"the certificate; choose one")
@@ -32,8 +33,7 @@ func (c *File) checkACME(sys *System, pl *Plan, ps *problems) {
 	if _, notName := netip.ParseAddr(a.Host); err != nil || base.Scheme != "https" || notName == nil ||
 		!strings.Contains(a.Host, ".") {
 		ps.add("tls.acme: base_url is %q, and an authority issues certificates only for https and a "+
-			"public name",
-			c.BaseURL)
+			"public name", c.BaseURL)
 	}
 	if a.Storage == "" {
 		ps.add("tls.acme_storage: not set; choose a directory that only this server can read and " +
@@ -42,22 +42,13 @@ func (c *File) checkACME(sys *System, pl *Plan, ps *problems) {
 	} else if err := writable(sys.FS, a.Storage); err != nil {
 		ps.add("tls.acme_storage: %s cannot be written: %v", a.Storage, err)
 	}
-	if a.Directory == "" {
-		a.Directory = acmeDirectory
-	}
 	if u, err := url.Parse(a.Directory); err != nil || u.Scheme != "https" || u.Host == "" {
 		ps.add("tls.acme_directory: %q is not an https URL of a directory", a.Directory)
 	}
-	switch a.HTTP {
-	case Off:
+	if a.HTTP == Off {
 		a.HTTP = ""
-	case "":
-		a.HTTP = acmeHTTP
-	}
-	if a.HTTP != "" {
-		if err := CheckAddress(a.HTTP); err != nil {
-			ps.add("tls.acme_http: %v", err)
-		}
+	} else if err := CheckAddress(a.HTTP); err != nil {
+		ps.add("tls.acme_http: %v", err)
 	}
 	if c.TLS.ACMECA != "" {
 		b, err := afero.ReadFile(sys.FS, c.TLS.ACMECA)

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"encoding/json"
@@ -114,11 +115,8 @@ const agentVariable = "SSH_AUTH_SOCK"
 
 // agentSocket returns the socket of the SSH agent, or "".
 func (c *File) agentSocket(sys *System) string {
-	if c.KeyAgent != "" {
-		return c.KeyAgent
-	}
 	socket, _ := sys.Getenv(agentVariable)
-	return socket
+	return cmp.Or(c.KeyAgent, socket)
 }
 
 // openKeys reads the files of private keys, and finds those of the agent. It returns nil if one cannot be

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 
@@ -156,12 +157,8 @@ type StoreFlags struct {
 func (c *StoreFlags) Read(sys *System, example string) (kvadapters.Address, error) {
 	var conf File
 	var ps problems
-	source := "store"
-	if c.Config != "" {
-		source = c.Config
-		if err := readConfig(sys.FS, c.Config, &conf, &ps); err != nil {
-			return kvadapters.Address{}, fmt.Errorf("configuration: %w", err)
-		}
+	if err := readConfig(sys.FS, c.Config, &conf, &ps); err != nil {
+		return kvadapters.Address{}, fmt.Errorf("configuration: %w", err)
 	}
 	for _, o := range []struct {
 		given string
@@ -170,13 +167,9 @@ func (c *StoreFlags) Read(sys *System, example string) (kvadapters.Address, erro
 		{c.URL, &conf.KV}, {c.PasswordFile, &conf.Store.PasswordFile}, {c.CA, &conf.Store.CA},
 		{c.Cert, &conf.Store.Cert}, {c.Key, &conf.Store.Key}, {c.Prefix, &conf.Store.Prefix},
 	} {
-		if o.given != "" {
-			*o.value = o.given
-		}
+		*o.value = cmp.Or(o.given, *o.value)
 	}
-	if c.Replicas != 0 {
-		conf.Store.Replicas = c.Replicas
-	}
+	conf.Store.Replicas = cmp.Or(c.Replicas, conf.Store.Replicas)
 	conf.KV = sys.readKV(c.URL, conf.KV, &ps)
 	switch conf.KV {
 	case "":
@@ -188,5 +181,5 @@ func (c *StoreFlags) Read(sys *System, example string) (kvadapters.Address, erro
 	}
 	var pl Plan
 	conf.checkStore(sys, c, &pl, &ps)
-	return pl.Store, ps.err(source)
+	return pl.Store, ps.err(cmp.Or(c.Config, "store"))
 }

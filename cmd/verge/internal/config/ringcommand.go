@@ -22,8 +22,7 @@ func (c *File) checkKeyringCommand(sys *System, pl *Plan, ps *problems) {
 	switch {
 	case c.Keyring != "":
 		ps.add(
-			"keyring and keyring_command are both set (VERGE_KEYRING and --keyring set keyring); choose one",
-		)
+			"keyring and keyring_command are both set (VERGE_KEYRING and --keyring set keyring); choose one")
 		return
 	case !filepath.IsAbs(argv[0]):
 		ps.add("keyring_command: %q is not the whole path of a program, such as \"/usr/bin/sops\"", argv[0])
