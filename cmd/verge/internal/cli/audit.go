@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -48,30 +49,22 @@ func (c *auditListCmd) Run(ctx context.Context, p *program) error {
 }
 
 func actorOf(e operate.AuditEntry) string {
-	name := e.ActorName
-	if name == "" {
-		name = e.ActorID
-	}
-	return strings.TrimSpace(e.ActorKind + " " + name)
+	return strings.TrimSpace(e.ActorKind + " " + cmp.Or(e.ActorName, e.ActorID))
 }
 
 // aboutOf returns the name of the changed record.
 func aboutOf(e operate.AuditEntry) string {
-	if e.Target == "" || e.Target == e.Publisher {
+	switch {
+	case e.Target == "" || e.Target == e.Publisher:
 		return e.Publisher
+	case e.Publisher == "":
+		return e.Target
 	}
-	return strings.TrimSpace(e.Target + " " + ofPublisher(e.Publisher))
-}
-
-func ofPublisher(id string) string {
-	if id == "" {
-		return ""
-	}
-	return "of " + id
+	return e.Target + " of " + e.Publisher
 }
 
 // changeWords returns the old and the new value of a field, in one line that fits.
 func changeWords(c operate.AuditChange) string {
 	const most = 38
-	return dash(cut(c.From, most)) + " → " + dash(cut(c.To, most))
+	return cmp.Or(cut(c.From, most), "-") + " → " + cmp.Or(cut(c.To, most), "-")
 }

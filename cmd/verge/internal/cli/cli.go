@@ -197,8 +197,8 @@ func (c *helpCmd) Run(ctx context.Context, p *program) error {
 // explain returns the error for a mistyped flag or command. It suggests a similar name, or another command
 // with that name. All other errors keep the parser's text.
 func explain(app *kong.Application, err error) error {
-	var parse *kong.ParseError
-	if !errors.As(err, &parse) {
+	parse, ok := errors.AsType[*kong.ParseError](err)
+	if !ok {
 		return err
 	}
 	at, word := stoppedAt(app, parse.Context)

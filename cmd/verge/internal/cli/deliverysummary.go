@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -46,7 +47,7 @@ func summaryRows(all []operate.PublisherUndelivered) (rows [][]string) {
 	for _, p := range all {
 		for _, i := range p.Integrations {
 			rows = append(rows, []string{p.Publisher, i.Integration, leastCount(i.Waiting, i.More),
-				leastCount(i.Dead, i.More), dash(whenever(i.Oldest)), dash(whenever(i.Newest))})
+				leastCount(i.Dead, i.More), cmp.Or(whenever(i.Oldest), "-"), cmp.Or(whenever(i.Newest), "-")})
 		}
 	}
 	return rows

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -165,12 +166,10 @@ func (c *devCmd) addresses(open *devListeners, at kvadapters.Address) readyFile 
 	ready := readyFile{
 		BaseURL: browserURL(open.public, c.Addr), DemoURL: httpURL(open.demo),
 		AdminURL: httpURL(open.admin), OpsURL: httpURL(open.ops),
-		WebhookURL: c.WebhookURL, Engine: c.Engine, KV: at.String(), PID: os.Getpid(),
+		Engine: c.Engine, KV: at.String(), PID: os.Getpid(),
 	}
 	ready.ConsoleURL = ready.BaseURL + core.ConsolePath
-	if ready.WebhookURL == "" {
-		ready.WebhookURL = ready.DemoURL + "/webhooks"
-	}
+	ready.WebhookURL = cmp.Or(c.WebhookURL, ready.DemoURL+"/webhooks")
 	return ready
 }
 
@@ -292,9 +291,9 @@ func (l *devListeners) listen(c *devCmd) error {
 
 // otherDev adds the address of the `verge dev` that has the port, if one runs with this data directory.
 func (c *devCmd) otherDev(p *program, err error) error {
-	used := (*portError)(nil)
+	used, isUsed := errors.AsType[*portError](err)
 	other, missing := readReady(p.FS, filepath.Join(c.Data, statusFile))
-	if missing != nil || !errors.As(err, &used) {
+	if missing != nil || !isUsed {
 		return err
 	}
 	_, port, _ := net.SplitHostPort(used.addr)
@@ -336,10 +335,7 @@ func (l *devListeners) signIn(ready readyFile) func(context.Context) (string, er
 
 // logPath returns the path of the log, or "-" for standard error.
 func (c *devCmd) logPath() string {
-	if c.LogFile == "" {
-		return filepath.Join(c.Data, logFile)
-	}
-	return c.LogFile
+	return cmp.Or(c.LogFile, filepath.Join(c.Data, logFile))
 }
 
 // devLog is the log of verge dev: a file, or standard error.

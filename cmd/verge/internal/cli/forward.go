@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -92,12 +93,8 @@ func (c *listenCmd) listener(p *program) (*listener, error) {
 			return nil, usageError{err}
 		}
 		l.base = ready.BaseURL
-		if key == "" {
-			key = ready.SecretKey
-		}
-		if l.integration == "" {
-			l.integration = ready.IntegrationID
-		}
+		key = cmp.Or(key, ready.SecretKey)
+		l.integration = cmp.Or(l.integration, ready.IntegrationID)
 	}
 	if l.key = key; l.key == "" {
 		return nil, usagef("no secret key: set VERGE_SECRET_KEY or give --key-file")
@@ -271,7 +268,7 @@ func (l *listener) ask(ctx context.Context, since time.Time) (response testEvent
 		req.Header.Set("If-None-Match", l.tag)
 	}
 	resp, err := l.http.Do(req)
-	if u := (*url.Error)(nil); errors.As(err, &u) {
+	if u, ok := errors.AsType[*url.Error](err); ok {
 		err = u.Err // without the address, which is long
 	}
 	if err != nil {

@@ -75,8 +75,7 @@ func assemble(ctx context.Context, s plan) (*instance, error) {
 			admin.BackupPath: copies.adminEndpoint()},
 		Log: s.log, Now: s.now, Random: s.random, Tracer: s.tracer,
 	})
-	var few *edge.PartitionsError
-	if errors.As(err, &few) {
+	if _, few := errors.AsType[*edge.PartitionsError](err); few {
 		return nil, usageError{err}
 	}
 	if err != nil {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -126,11 +127,7 @@ func printReport(p *program, report *operate.TestReport) error {
 	}
 	var rows [][]string
 	for _, probe := range report.Probes {
-		got := fmt.Sprint(probe.Status)
-		if probe.Reason != "" {
-			got = probe.Reason
-		}
-		rows = append(rows, []string{probe.Name, probe.Want, got})
+		rows = append(rows, []string{probe.Name, probe.Want, cmp.Or(probe.Reason, fmt.Sprint(probe.Status))})
 	}
 	if err := printTable(p, probeHeads, rows); err != nil {
 		return err

@@ -25,7 +25,7 @@ func listen(addr, what string) (net.Listener, error) {
 			"higher port with %s",
 			addr, what)
 	}
-	if op := (*net.OpError)(nil); errors.As(err, &op) {
+	if op, ok := errors.AsType[*net.OpError](err); ok {
 		err = op.Err // without the address, which the message names already
 	}
 	return nil, fmt.Errorf("%s: %w; set %s to an address and a port of this machine", addr, err, what)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -87,7 +88,8 @@ func memberRows(all []operate.Member) (rows [][]string) {
 				seen = used
 			}
 		}
-		rows = append(rows, []string{m.ID, cut(m.Name, 22), string(m.Role), sessions, dash(whenever(seen))})
+		rows = append(rows, []string{m.ID, cut(m.Name, 22), string(m.Role), sessions,
+			cmp.Or(whenever(seen), "-")})
 	}
 	return rows
 }

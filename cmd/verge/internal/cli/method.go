@@ -207,8 +207,8 @@ func (c *methodCheckCmd) Run(ctx context.Context, p *program) error {
 
 // advice returns the fix for a request of a method without a response. It returns "" for other errors.
 func (pl *plan) advice(name string, err error) string {
-	var failed *host.FetchError
-	if !errors.As(err, &failed) {
+	failed, ok := errors.AsType[*host.FetchError](err)
+	if !ok {
 		return ""
 	}
 	do := "check whether a firewall blocks the connection"

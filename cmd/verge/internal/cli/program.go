@@ -134,15 +134,13 @@ const (
 // run runs the command that args name and returns the exit code.
 func run(ctx context.Context, args []string, p *program) int {
 	err := execute(ctx, args, p)
-	var said saidError
-	if err != nil && !errors.As(err, &said) {
+	if err == nil {
+		return exitOK
+	}
+	if !errors.Is(err, saidError{}) {
 		fmt.Fprintf(p.stderr, "verge: %v\n", err)
 	}
-	var usage usageError
-	switch {
-	case err == nil:
-		return exitOK
-	case errors.As(err, &usage):
+	if _, ok := errors.AsType[usageError](err); ok {
 		return exitUsage
 	}
 	return exitFailed

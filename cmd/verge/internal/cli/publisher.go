@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/afero"
 
@@ -40,7 +42,7 @@ const publisherHeads = "PUBLISHER|NAME|CREATED|STATE"
 
 func publisherRows(all []operate.Publisher) (rows [][]string) {
 	for _, each := range all {
-		rows = append(rows, []string{each.ID, cut(each.Name, 30), dash(whenever(each.Created)),
+		rows = append(rows, []string{each.ID, cut(each.Name, 30), cmp.Or(whenever(each.Created), "-"),
 			stateOf(each.Archived, each.Managed, each.Removed)})
 	}
 	return rows
@@ -110,7 +112,7 @@ func stepWords(s operate.Step) string {
 	case operate.StepIntegration:
 		return "The publisher has an integration (verge integration create)."
 	case operate.StepWebhook:
-		command := "(verge integration test" + space(s.Integration) + ")."
+		command := "(" + strings.TrimSpace("verge integration test "+s.Integration) + ")."
 		if s.Done {
 			return "The webhook of an integration is ready, or switched off\n         " + command
 		}
@@ -124,14 +126,6 @@ func stepWords(s operate.Step) string {
 			"(verge integration change --methods)."
 	}
 	return s.Name
-}
-
-// space adds a space before an argument that may be missing.
-func space(argument string) string {
-	if argument == "" {
-		return ""
-	}
-	return " " + argument
 }
 
 func publisherFacts(of *operate.Publisher) *facts {

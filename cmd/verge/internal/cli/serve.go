@@ -251,11 +251,8 @@ func (c *configFlags) applyAgain(ctx context.Context, p *program, running plan, 
 		return true
 	}
 	if kv.Failed(err) {
-		running.log.Warn(
-			"SIGHUP: store unavailable; publishers and integrations will be read again",
-			"error",
-			err.Error(),
-		)
+		running.log.Warn("SIGHUP: store unavailable; publishers and integrations will be read again", "error",
+			err.Error())
 		return true
 	}
 	if err != nil {

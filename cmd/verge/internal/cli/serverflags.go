@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 
@@ -31,9 +32,7 @@ func (f serverFlags) client(p *program) (*adminclient.Client, error) {
 			return nil, usageError{err}
 		}
 		config.URL, config.From = ready.AdminURL, f.ReadyFile
-		if config.Token == "" {
-			config.Token = ready.OperatorToken
-		}
+		config.Token = cmp.Or(config.Token, ready.OperatorToken)
 	}
 	client, err := adminclient.New(config)
 	if errors.Is(err, adminclient.ErrNoToken) {

@@ -49,7 +49,7 @@ func (pl *plan) compareStore(ctx context.Context, p *program, file string) error
 		}
 		err = edge.CheckPartitions(ctx, store, pl.Core.Partitions)
 	}
-	if few := (*edge.PartitionsError)(nil); errors.As(err, &few) {
+	if _, few := errors.AsType[*edge.PartitionsError](err); few {
 		return usageError{err}
 	}
 	if errors.Is(err, bolt.ErrLocked) {

@@ -91,14 +91,6 @@ func cut(s string, most int) string {
 	return s
 }
 
-// dash returns a dash for an empty cell.
-func dash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
-}
-
 // whenever is like when, for a time that may be missing.
 func whenever(t *time.Time) string {
 	if t == nil || t.IsZero() {

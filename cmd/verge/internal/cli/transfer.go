@@ -182,10 +182,7 @@ func (c *kvImportCmd) count(ctx context.Context, now time.Time, partitions []kv.
 		if !slices.Contains(partitions, r.Partition) {
 			return fmt.Errorf(
 				"the backup has a partition %s, and the Worker's VERGE_CONFIG has partitions = %d: "+
-					"increase it to the number of the backup's server, and deploy",
-				r.Partition,
-				n,
-			)
+					"increase it to the number of the backup's server, and deploy", r.Partition, n)
 		}
 		of := counts[r.Partition]
 		counts[r.Partition] = adminclient.StoreState{
@@ -234,8 +231,7 @@ func (c *kvImportCmd) lock(ctx context.Context, client *adminclient.Client, part
 	}
 	return usagef(
 		"the Worker's store is in use: its partition %s has rows. Export it first, and then add --replace",
-		used,
-	)
+		used)
 }
 
 func unlock(ctx context.Context, client *adminclient.Client, partitions []kv.Partition) (err error) {

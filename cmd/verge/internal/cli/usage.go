@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -93,17 +94,11 @@ func usageHeads() string {
 
 // counted returns the count of each outcome.
 func counted(by map[string]uint64) string {
-	said := ""
+	var said []string
 	for _, outcome := range host.Outcomes() {
 		if n := by[outcome]; n > 0 {
-			if said != "" {
-				said += ", "
-			}
-			said += strconv.FormatUint(n, 10) + " " + outcome
+			said = append(said, strconv.FormatUint(n, 10)+" "+outcome)
 		}
 	}
-	if said == "" {
-		return "none"
-	}
-	return said
+	return cmp.Or(strings.Join(said, ", "), "none")
 }

@@ -95,8 +95,7 @@ func (c *webhookVerifyCmd) Run(p *program) error {
 		return err
 	}
 	err = webhook.Verify(secret, header, body, now, time.Duration(c.Tolerance))
-	var rejected *webhook.VerifyError
-	if errors.As(err, &rejected) {
+	if rejected, ok := errors.AsType[*webhook.VerifyError](err); ok {
 		fmt.Fprintf(p.stdout, "REJECTED at step %d: %s\n", rejected.Step, rejected.Reason)
 		return saidError{}
 	}
