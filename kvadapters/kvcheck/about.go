@@ -1,6 +1,7 @@
 package kvcheck
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -46,10 +47,7 @@ func aboutRedis(servers []redis.Server, replicas int) about {
 			a.Settings = append(a.Settings, setting{s.Addr, name, s.Settings[name]})
 		}
 	}
-	a.Server = strings.Join(products, ", ")
-	if a.Server == "" {
-		a.Server = "Redis of a version that it does not tell"
-	}
+	a.Server = cmp.Or(strings.Join(products, ", "), "Redis of a version that it does not tell")
 	if len(servers) > 1 {
 		a.Server += fmt.Sprintf(", a Cluster of %d primaries", len(servers))
 	}

@@ -1,6 +1,7 @@
 package kvcheck
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -44,9 +45,7 @@ func Run(ctx context.Context, at kvadapters.Address, c Config) (*Report, error) 
 	if c.Random == nil {
 		c.Random = rand.Reader
 	}
-	if c.Timeout == 0 {
-		c.Timeout = defaultTimeout
-	}
+	c.Timeout = cmp.Or(c.Timeout, defaultTimeout)
 	if c.Progress == nil {
 		c.Progress = io.Discard
 	}
