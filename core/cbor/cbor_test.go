@@ -246,7 +246,34 @@ func TestRead_ManyKeys(t *testing.T) {
 	}
 }
 
-// No method accepts an item that needs Options.Any. The parts around it are readable.
+func TestItem_Float(t *testing.T) {
+	for name, c := range map[string]struct {
+		raw  []byte
+		want float64
+		ok   bool
+	}{
+		"32 bits":          {[]byte{0xfa, 0x47, 0xc3, 0x50, 0}, 100000, true},
+		"64 bits":          {[]byte{0xfb, 0x3f, 0xf1, 0x99, 0x99, 0x99, 0x99, 0x99, 0x9a}, 1.1, true},
+		"16 bits":          {[]byte{0xf9, 0x3c, 0}, 0, false},
+		"an integer":       {[]byte{0x1a, 0, 0, 0, 1}, 0, false},
+		"a simple value":   {[]byte{0xf8, 255}, 0, false},
+		"true":             {[]byte{0xf5}, 0, false},
+		"a tag of a float": {[]byte{0xc1, 0xfa, 0x47, 0xc3, 0x50, 0}, 0, false},
+	} {
+		i, err := Read(c.raw, Options{Any: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, ok := i.Float(); got != c.want || ok != c.ok {
+			t.Errorf("%s: %v, %v", name, got, ok)
+		}
+	}
+	if _, ok := (Item{}).Float(); ok {
+		t.Error("a missing item is a float")
+	}
+}
+
+// No method but Float accepts an item that needs Options.Any. The parts around it are readable.
 func TestRead_Any(t *testing.T) {
 	for name, raw := range map[string][]byte{
 		"a float of 16 bits with the argument of true": {0xf9, 0, simpleTrue},

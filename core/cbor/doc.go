@@ -23,8 +23,8 @@
 //
 // Mobile documents have parts that their reader ignores, in which issuers may put any item. With
 // Options.Any, Read accepts tags, floats, all simple values, indefinite lengths, and keys of every type.
-// The other rules still apply, and so do the methods of Item: a float or an item of indefinite length has
-// none of their types. A member whose value is undefined counts as missing.
+// The other rules still apply, and so do the methods of Item: an item of indefinite length has none of their
+// types, and a float is no integer. A member whose value is undefined counts as missing.
 //
 // # Signed bytes
 //

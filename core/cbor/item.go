@@ -39,6 +39,19 @@ func (i Item) Integer() (n int64, ok bool) {
 	return 0, false
 }
 
+// Float returns a float of 32 or 64 bits. ok is false for an integer.
+func (i Item) Float() (f float64, ok bool) {
+	h, _, ok := i.content()
+	switch {
+	case !ok || h.major != simple:
+	case h.size == 5:
+		return float64(math.Float32frombits(uint32(h.argument))), true
+	case h.size == 9:
+		return math.Float64frombits(h.argument), true
+	}
+	return 0, false
+}
+
 // Bytes returns the content of a byte string. ok is false for a text.
 func (i Item) Bytes() (content []byte, ok bool) {
 	h, content, ok := i.content()

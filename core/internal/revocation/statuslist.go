@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/verge-id/verge/core/cbor"
 	"github.com/verge-id/verge/core/internal/jws"
 	"github.com/verge-id/verge/core/internal/mdoc"
 	"github.com/verge-id/verge/core/internal/strict64"
@@ -242,14 +243,26 @@ func readJWT(ctx context.Context, token string, by mdoc.Lists) (c claims, err er
 // numberIn returns a number of JSON, without its fraction.
 func numberIn(v strictjson.Value) number {
 	n := number{present: v.Present()}
-	if n.seconds, n.ok = v.Integer(); n.ok || !n.present {
-		return n
+	if n.seconds, n.ok = v.Integer(); !n.ok {
+		n.truncate(v.Number())
 	}
-	f, ok := v.Number()
+	return n
+}
+
+// numberOf returns a number of CBOR, without its fraction.
+func numberOf(i cbor.Item) number {
+	n := number{present: i.Present()}
+	if n.seconds, n.ok = i.Integer(); !n.ok {
+		n.truncate(i.Float())
+	}
+	return n
+}
+
+// truncate sets a number to a float without its fraction.
+func (n *number) truncate(f float64, ok bool) {
 	if n.ok = ok && f >= 0 && f <= lastSecond; n.ok {
 		n.seconds = int64(f)
 	}
-	return n
 }
 
 // Labels of CWT (RFC 8392) and of status list tokens.
@@ -274,12 +287,7 @@ func readCWT(ctx context.Context, token []byte, by mdoc.Lists) (c claims, err er
 	if typ, _ := t.Header.Label(headerType).Text(); typ != CWT && typ != "statuslist+cwt" {
 		return c, errType
 	}
-	label := func(label int64) number {
-		i := t.Claims.Label(label)
-		n := number{present: i.Present()}
-		n.seconds, n.ok = i.Integer()
-		return n
-	}
+	label := func(label int64) number { return numberOf(t.Claims.Label(label)) }
 	c.signerUntil = t.Until
 	c.subject, _ = t.Claims.Label(claimSubject).Text()
 	c.issued, c.expires = label(claimIssued), label(claimExpires)

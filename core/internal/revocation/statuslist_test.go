@@ -8,7 +8,9 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/json"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -157,6 +159,16 @@ func list(bits any, packed []byte) func(*wallettest.StatusList) {
 		"lst": base64.RawURLEncoding.EncodeToString(packed)})
 }
 
+// float returns a float of 64 bits.
+func float(f float64) cbor.Item {
+	raw := binary.BigEndian.AppendUint64([]byte{0xfb}, math.Float64bits(f))
+	i, err := cbor.Read(raw, cbor.Options{Any: true})
+	if err != nil {
+		panic(err)
+	}
+	return i
+}
+
 func inClaims(n int64, value cbor.Item) func(*wallettest.StatusList) {
 	return func(l *wallettest.StatusList) {
 		l.ChangeCBOR = func() (header, claims []cbor.Pair) { return nil, label(n, value) }
@@ -233,6 +245,10 @@ var (
 			"the status list token is of another list (sub)"},
 		{"no iat", inClaims(6, cbor.Item{}), "the status list token has no usable dates"},
 		{"exp is a text", inClaims(4, cbor.Text("soon")), "the status list token has no usable dates"},
+		{"iat is a float", inClaims(6, float(float64(now.Unix())-0.5)), ""},
+		{"exp is a float that is past", inClaims(4, float(float64(now.Unix())-0.5)), "the list has expired"},
+		{"exp is no number", inClaims(4, float(math.NaN())), "the status list token has no usable dates"},
+		{"iat is infinite", inClaims(6, float(math.Inf(1))), "the status list token has no usable dates"},
 		{"ttl is 0", inClaims(65534, cbor.Integer(0)), "the status list token has no usable dates"},
 		{"not valid yet (nbf)", inClaims(5, cbor.Integer(now.Unix()+60)),
 			"the list is dated in the future"},
