@@ -13,6 +13,10 @@
 // uses. The core runs in this process unless Config.Engine says otherwise. Package wasmhost runs it
 // as a WebAssembly module. A program that does not import that package links no WebAssembly runtime.
 //
+// The service needs its own listeners, because its limits hold for connections. Your own HTTP server can
+// forward requests to one on loopback with httputil.ReverseProxy (Rewrite with SetURL and SetXForwarded), if
+// Config.Server.TrustedProxies has 127.0.0.1/32. Otherwise all users share the rate limits of one address.
+//
 // # Guarantees
 //
 //   - Open serves nothing. It returns an error if the configuration is not safe, if the key ring does
@@ -62,6 +66,7 @@ import (
 	"github.com/verge-id/verge/core/keyring"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/method"
+	"github.com/verge-id/verge/core/problem"
 	"github.com/verge-id/verge/edge/egress"
 	"github.com/verge-id/verge/edge/engine"
 	"github.com/verge-id/verge/edge/internal/coalesce"
@@ -220,6 +225,9 @@ func (c Config) withDefaults() Config {
 	if c.Engine == nil {
 		c.Engine = func(_ context.Context, s Setup) (engine.Engine, error) { return s.Native, nil }
 	}
+	if c.Core.AttemptTime == 0 && c.Core.Lease == 0 {
+		c.Core.FetchesWithin(max(c.Egress.Timeout, 10*time.Second))
+	}
 	if c.Server.AdminTimeout == 0 && c.Egress.Timeout > 0 {
 		c.Server.AdminTimeout = server.AdminTimeoutFor(c.Egress.Timeout)
 	}
@@ -277,6 +285,12 @@ func Open(ctx context.Context, c Config) (*Service, error) {
 
 func (s *Service) open(ctx context.Context) error {
 	c := &s.config
+	var wrong problem.List
+	wrong.AddWithin("Egress.", c.Egress.Validate())
+	wrong.AddWithin("Server.", c.Server.Validate())
+	if err := wrong.Err(); err != nil {
+		return fmt.Errorf("edge: %w", err)
+	}
 	base, err := url.Parse(c.Core.BaseURL)
 	if err != nil {
 		return fmt.Errorf("base URL: %w", err)

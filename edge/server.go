@@ -5,7 +5,8 @@ import (
 	"github.com/verge-id/verge/edge/internal/server"
 )
 
-// ServerConfig has limits, timeouts, TLS and proxies of the network.
+// ServerConfig has limits, timeouts, TLS and proxies of the network. The command
+// go doc github.com/verge-id/verge/edge/internal/server.Config lists its fields.
 type ServerConfig = server.Config
 
 // Metrics are the metrics of a service. [NewMetrics] creates them.

@@ -25,6 +25,11 @@ func (c Config) Validate() problem.List {
 		wrong.Add("ProxyHeader", "%q is neither %s nor %s", c.ProxyHeader, headerXForwardedFor,
 			headerForwarded)
 	}
+	switch c.LogClient {
+	case "", ClientWhole, ClientCut, ClientOff:
+	default:
+		wrong.Add("LogClient", "%q is not %s, %s or %s", c.LogClient, ClientWhole, ClientCut, ClientOff)
+	}
 	for _, m := range []struct {
 		member string
 		number int

@@ -90,8 +90,7 @@ type Config struct {
 	// Trace, if not nil, records a span for each request.
 	Trace *tracing.Tracer
 
-	// LogClient is the part of a client's address that is logged: one of the Client constants. "":
-	// ClientWhole.
+	// LogClient is the part of a client's address that is logged: "whole" (the default), "cut" or "off".
 	LogClient string
 
 	HandleTimeout time.Duration // the engine's deadline for one public request; 0: 15 s
