@@ -27,7 +27,8 @@ async function aborted() {
     setTimeout(() => controller.abort(), 10);
     return new Response('', { status: 503, headers: { 'Retry-After': '3600' } });
   };
-  const verge = new Verge({ baseUrl: 'https://verify.example.com', secretKey: 'svc_sk_1', maxWait: 4e6, fetch });
+  const baseUrl = new URL('https://verify.example.com');
+  const verge = new Verge({ baseUrl, secretKey: 'svc_sk_1', maxWait: 4e6, fetch });
   return verge.reconcile('svc_sess_1', { signal: controller.signal }).catch(({ name }) => name);
 }
 

@@ -129,7 +129,7 @@ export class SignatureError extends VergeError {
 
 export interface Options {
   /** The address of the service, such as `https://verify.example.com`. */
-  baseUrl: string;
+  baseUrl: string | URL;
   /** For servers only: `svc_sk_…`. */
   secretKey?: string;
   /** For pages, which can start only: `svc_pk_…`. */
@@ -162,7 +162,7 @@ export class Verge {
   readonly #fetch: typeof fetch;
 
   constructor(options: Options) {
-    const { baseUrl, secretKey, publicKey, timeout = 10_000, retries = 2, maxWait = 10_000 } = options;
+    const { secretKey, publicKey, timeout = 10_000, retries = 2, maxWait = 10_000, baseUrl } = options;
     const url = URL.canParse(baseUrl) ? new URL(baseUrl) : undefined;
     const loopback = /^(localhost|127(\.\d+){3}|\[::1\])$|\.localhost$/.test(url?.hostname ?? '');
     const safe = url?.protocol === 'https:' || (url?.protocol === 'http:' && loopback);
@@ -170,7 +170,7 @@ export class Verge {
     [this.#secretKey, this.#publicKey] = [keyOf(secretKey), keyOf(publicKey)];
     if (!this.#secretKey === !this.#publicKey) throw new VergeError('give either secretKey or publicKey');
     if (this.#secretKey && 'document' in globalThis) throw new VergeError('use publicKey in a page, not secretKey');
-    this.#base = baseUrl.replace(/\/+$/, '');
+    this.#base = String(baseUrl).replace(/\/+$/, '');
     [this.#timeout, this.#retries, this.#maxWait] = [timeout, retries, maxWait];
     // Workers and browsers reject a fetch that is called as a method of another object.
     this.#fetch = options.fetch ?? ((input, init) => fetch(input, init));
