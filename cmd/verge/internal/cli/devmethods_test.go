@@ -57,7 +57,7 @@ func told(t *testing.T, pub *publisher, want ...string) {
 // bank answers at the simulated bank.
 func (p *person) bank(choice string) {
 	p.t.Helper()
-	p.reads("Pretend!", "This is not a real bank")
+	p.reads("Simulated", "This is not a real bank")
 	p.submit("action", "/idp/answer", url.Values{"choice": {choice}})
 }
 
@@ -120,7 +120,7 @@ func answers(t *testing.T, pub *publisher, choice string) {
 	t.Helper()
 	p := newPerson(t)
 	p.open(pub.DemoURL + "/estimator/")
-	p.reads("Pretend!", "This estimator ignores pictures")
+	p.reads("Simulated", "This estimator ignores pictures")
 	p.submit("action", "/estimator/answer", url.Values{"choice": {choice}})
 	if chosen := p.find("input", "value", choice); chosen == nil || !hasAttribute(chosen, "checked") {
 		t.Errorf("the page does not show that %s is chosen: %s", choice, p.text())
@@ -172,7 +172,7 @@ func (p *person) wallet(choice string) {
 		p.t.Fatalf("contract 39: the page at %s has no link to a wallet: %s", p.at, p.text())
 	}
 	p.open(attribute(link, "href"))
-	p.reads("Pretend!", "This is not a real wallet", "age_over_18")
+	p.reads("Simulated", "This is not a real wallet", "age_over_18")
 	p.submit("action", "/wallet/answer", url.Values{"choice": {choice}})
 }
 

@@ -111,7 +111,7 @@ func TestChromiumBank(t *testing.T) {
 			t.Errorf("contract 34: the browser has %v for the service, want the cookie of the "+
 				"request, and one with .left", names)
 		}
-		w.reads("PRETEND!", "This is not a real bank")
+		w.reads("SIMULATED", "This is not a real bank")
 		w.click(answer("adult"), backInTheShop)
 		if at := w.location(); at != w.url+"/result" {
 			t.Errorf("the browser is at %s, want the shop", at)

@@ -16,7 +16,7 @@ func atTheBank(t *testing.T, f *fixture, v *visitor) (login string) {
 		"code_challenge_method": {"S256"}, "code_challenge": {strings.Repeat("a", 43)}}
 	resp, body := v.get("/idp/login?" + query.Encode())
 	found := regexp.MustCompile(`name="login" value="([^"]+)"`).FindStringSubmatch(body)
-	if resp.StatusCode != 200 || found == nil || !strings.Contains(body, "Pretend!") {
+	if resp.StatusCode != 200 || found == nil || !strings.Contains(body, "Simulated") {
 		t.Fatalf("the bank's page: %d %s", resp.StatusCode, body)
 	}
 	return found[1]
@@ -96,7 +96,7 @@ func TestEstimator(t *testing.T) {
 		}
 		_, body = v.get("/estimator/")
 		if !strings.Contains(body, `value="`+e.Choice+`" checked`) || strings.Count(body, " checked") != 1 ||
-			!strings.Contains(body, "Pretend!") {
+			!strings.Contains(body, "Simulated") {
 			t.Errorf("the page does not show that %s is chosen: %s", e.Choice, body)
 		}
 	}
@@ -153,7 +153,7 @@ func TestWallet(t *testing.T) {
 				`"meta":{"doctype_value":"eu.europa.ec.av.1"},"claims":[{"path":["eu.europa.ec.av.1","age_over_18"]}]}]}`},
 		}.Encode()
 	}
-	if resp, body := v.get(link(box)); resp.StatusCode != 200 || !strings.Contains(body, "Pretend!") ||
+	if resp, body := v.get(link(box)); resp.StatusCode != 200 || !strings.Contains(body, "Simulated") ||
 		!strings.Contains(body, "This is not a real wallet") || !strings.Contains(body, "age_over_18") {
 		t.Errorf("the wallet's page: %d %s", resp.StatusCode, body)
 	}

@@ -121,7 +121,7 @@ func TestChromiumWallet(t *testing.T) {
 		w.asksWallet()
 		w.picture("wallet-asked")
 		w.click(walletLink, walletPage)
-		w.reads("PRETEND!", "This is not a real wallet", "age_over_18")
+		w.reads("SIMULATED", "This is not a real wallet", "age_over_18")
 		w.picture("wallet-pretended")
 		w.click(shares("adult"), backInTheShop)
 	})
