@@ -365,9 +365,12 @@ func attempt(began, ended time.Time, status int, err error) Attempt {
 // certificate has expired", or "". It omits the rest of the error's text, which may have addresses of this
 // service. A certificate can have any text, so the fault is printable and short.
 func handshakeFault(err *host.FetchError) string {
+	if err.Reason != host.FetchTLS || err.Err == nil {
+		return ""
+	}
 	text, _, _ := strings.Cut(err.Err.Error(), " (possibly because of ")
 	for _, mark := range []string{"x509: ", "tls: "} {
-		if n := strings.Index(text, mark); n >= 0 && err.Reason == host.FetchTLS {
+		if n := strings.Index(text, mark); n >= 0 {
 			printable := strings.Map(func(r rune) rune {
 				if r < ' ' || r > '~' {
 					return '?'
