@@ -196,7 +196,11 @@ func TestEncryption_Tokens(t *testing.T) {
 			wantRejection(t, c.rule, d, err, c.reason)
 		}
 	}
+}
 
+// TestEncryption_Log: the log names the algorithms of a rejected token, and the accepted ones (contract 36).
+func TestEncryption_Log(t *testing.T) {
+	_, wide := newKeys(t)
 	w := newEncryptedWalk(t, oidctest.Config{}, "RS256", wide, nil)
 	for want, rewrite := range map[string]func(string) string{
 		`encrypted by "RSA-OAEP" and "A128GCM"; let the provider encrypt for this client by RSA-OAEP-256, and ` +

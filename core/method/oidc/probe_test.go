@@ -30,14 +30,7 @@ func TestProbe(t *testing.T) {
 		w.host.Now = func() time.Time { return w.now.Add(-5 * time.Hour) }
 	}
 	const elsewhere = "http://localhost:8080/verify/return/other"
-	for _, c := range []struct {
-		rule      string
-		provider  oidctest.Config
-		settings  settings
-		returnURL string
-		arrange   func(w *walk)
-		good, bad string // what a finding of that kind says; "": there is no bad one
-	}{
+	for _, c := range []probeCase{
 		{"all is well", oidctest.Config{}, nil, returnURL, nil, "is likely registered", ""},
 		{"the client is accepted", oidctest.Config{}, nil, returnURL, nil,
 			"the token endpoint accepts the client", ""},
@@ -114,29 +107,42 @@ func TestProbe(t *testing.T) {
 			w.provider.Fault(oidctest.DIDPath, oidctest.Fault{Status: 404})
 		}, "", "cannot be read"},
 	} {
-		t.Run(c.rule, func(t *testing.T) {
-			w := newWalk(t, c.provider, c.settings)
-			if c.arrange != nil {
-				c.arrange(w)
-			}
-			report, err := oidc.Probe(context.Background(), w.config, w.host, c.returnURL)
-			if err != nil {
-				t.Fatal(err)
-			}
-			good, bad := findings(t, report)
-			if !strings.Contains(good, c.good) {
-				t.Errorf("the good findings are %q, want %q", good, c.good)
-			}
-			if !strings.Contains(bad, c.bad) || c.bad == "" && bad != "" {
-				t.Errorf("the bad findings are %q, want %q", bad, c.bad)
-			}
-			wantFacts(t, report, map[string]string{
-				"issuer": w.provider.URL, "return address": c.returnURL, "key": `"es256-1" for ES256`,
-				"iss with returns": "yes", "authorization endpoint": w.provider.URL + oidctest.LoginPath,
-				"proves": "ages 18",
-			})
-		})
+		t.Run(c.rule, c.run)
 	}
+}
+
+// probeCase is a probe of a provider. good and bad are parts of the findings of that kind; if bad is empty,
+// there is no bad one.
+type probeCase struct {
+	rule      string
+	provider  oidctest.Config
+	settings  settings
+	returnURL string
+	arrange   func(w *walk)
+	good, bad string
+}
+
+func (c probeCase) run(t *testing.T) {
+	w := newWalk(t, c.provider, c.settings)
+	if c.arrange != nil {
+		c.arrange(w)
+	}
+	report, err := oidc.Probe(context.Background(), w.config, w.host, c.returnURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	good, bad := findings(t, report)
+	if !strings.Contains(good, c.good) {
+		t.Errorf("the good findings are %q, want %q", good, c.good)
+	}
+	if !strings.Contains(bad, c.bad) || c.bad == "" && bad != "" {
+		t.Errorf("the bad findings are %q, want %q", bad, c.bad)
+	}
+	wantFacts(t, report, map[string]string{
+		"issuer": w.provider.URL, "return address": c.returnURL, "key": `"es256-1" for ES256`,
+		"iss with returns": "yes", "authorization endpoint": w.provider.URL + oidctest.LoginPath,
+		"proves": "ages 18",
+	})
 }
 
 // findings returns the texts of good and bad findings, one per line.

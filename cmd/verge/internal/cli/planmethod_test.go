@@ -134,15 +134,17 @@ func methodFilesFor(t *testing.T, methods, integration string) *program {
 	return p
 }
 
+// in replaces a part of a method's settings.
+func in(methods, old, new string) string {
+	if !strings.Contains(methods, old) {
+		panic(old + " is missing")
+	}
+	return strings.Replace(methods, old, new, 1)
+}
+
 // TestMethodsOfAConfiguration: every mistake names its key and what to do (contract 31, 32).
 func TestMethodsOfAConfiguration(t *testing.T) {
 	t.Parallel()
-	in := func(methods, old, new string) string {
-		if !strings.Contains(methods, old) {
-			t.Fatalf("%q is missing", old)
-		}
-		return strings.Replace(methods, old, new, 1)
-	}
 	const secretFile = `client_secret_file = "/secret"`
 	for _, c := range []struct{ methods, says string }{
 		{in(aBank, `"oidc"`, `"oicd"`), `methods.bank.kind: "oicd" is not known; this release has: sandbox, oidc, estimator`},

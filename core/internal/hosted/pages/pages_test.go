@@ -107,19 +107,21 @@ func addFailures(add func(string, func(*View))) {
 	}
 }
 
+// base is the part that all of views have.
+var base = View{
+	Level:        "L1",
+	ChallengeAge: 25,
+	Action:       "/verify",
+	FileAction:   "/verify/file",
+	Flow:         "flow-token",
+	Extra:        []Field{{"provider", "provider-token"}},
+	SiteOrigin:   "https://shop.example",
+	ExpiresAt:    noon.Add(8 * time.Minute),
+	Now:          noon,
+}
+
 // views are all pages that differ in more than the value of a field, by name.
 func views() map[string]View {
-	base := View{
-		Level:        "L1",
-		ChallengeAge: 25,
-		Action:       "/verify",
-		FileAction:   "/verify/file",
-		Flow:         "flow-token",
-		Extra:        []Field{{"provider", "provider-token"}},
-		SiteOrigin:   "https://shop.example",
-		ExpiresAt:    noon.Add(8 * time.Minute),
-		Now:          noon,
-	}
 	all := map[string]View{}
 	add := func(name string, change func(*View)) {
 		v := base
