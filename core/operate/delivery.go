@@ -37,7 +37,11 @@ func (o *Operations) Deliveries(ctx context.Context, who Actor, f DeliveryQuery)
 	if err != nil {
 		return Page[Delivery]{}, err
 	}
-	return pageOf(found.Deliveries, found.Next, shownDelivery), nil
+	page := Page[Delivery]{Next: found.Next}
+	for _, each := range found.Deliveries {
+		page.Items = append(page.Items, shownDelivery(each))
+	}
+	return page, nil
 }
 
 // badCursor is the error for a cursor that is no Page.Next.

@@ -34,7 +34,11 @@ func (o *Operations) integrations(
 	if err != nil {
 		return Page[Integration]{}, o.apiError(err)
 	}
-	return pageOf(found, next, func(i stored) Integration { return o.shown(ctx, i) }), nil
+	page := Page[Integration]{Next: next}
+	for _, i := range found {
+		page.Items = append(page.Items, o.shown(ctx, i))
+	}
+	return page, nil
 }
 
 // Integration returns one integration.

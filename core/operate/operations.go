@@ -170,15 +170,6 @@ func find[T any](
 	}
 }
 
-// pageOf returns a part of a list, as people see its items.
-func pageOf[T, V any](found []T, next string, show func(T) V) Page[V] {
-	page := Page[V]{Next: next}
-	for _, item := range found {
-		page.Items = append(page.Items, show(item))
-	}
-	return page
-}
-
 // maxRaces limits how often one change is made again after others came first.
 const maxRaces = 8
 

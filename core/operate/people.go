@@ -118,7 +118,11 @@ func (o *Operations) Invitations(ctx context.Context, who Actor, publisher strin
 	if err != nil {
 		return Page[Invitation]{}, o.apiError(err)
 	}
-	return pageOf(found, next, shownInvitation), nil
+	page := Page[Invitation]{Next: next}
+	for _, i := range found {
+		page.Items = append(page.Items, shownInvitation(i))
+	}
+	return page, nil
 }
 
 // WithdrawInvitation ends an unused invitation.
@@ -217,7 +221,11 @@ func (o *Operations) OperatorTokens(ctx context.Context, who Actor, c Cursor) (P
 	if err != nil {
 		return Page[OperatorToken]{}, o.apiError(err)
 	}
-	return pageOf(found, next, shownToken), nil
+	page := Page[OperatorToken]{Next: next}
+	for _, t := range found {
+		page.Items = append(page.Items, shownToken(t))
+	}
+	return page, nil
 }
 
 // Authorize returns nil if who may do op to the service as a whole. It is for operations that the core's host

@@ -29,7 +29,11 @@ func (o *Operations) Publishers(ctx context.Context, who Actor, c Search) (Page[
 	if err != nil {
 		return Page[Publisher]{}, o.apiError(err)
 	}
-	return pageOf(found, next, func(p stored) Publisher { return Publisher{p.Value, p.Version} }), nil
+	page := Page[Publisher]{Next: next}
+	for _, p := range found {
+		page.Items = append(page.Items, Publisher{p.Value, p.Version})
+	}
+	return page, nil
 }
 
 // Publisher returns one publisher.

@@ -29,11 +29,13 @@ func (o *Operations) Audit(ctx context.Context, who Actor, publisher string, c C
 	if err != nil {
 		return Page[AuditEntry]{}, err
 	}
-	return pageOf(found, next, func(e audit.Entry) AuditEntry {
-		return AuditEntry{ID: e.ID, At: e.At, ActorKind: e.Actor.Kind, ActorID: e.Actor.ID,
-			ActorName: e.Actor.Name, Publisher: e.Publisher, Operation: Operation(e.Operation),
-			Target: e.Target, Changes: e.Changes}
-	}), nil
+	page := Page[AuditEntry]{Next: next}
+	for _, e := range found {
+		page.Items = append(page.Items, AuditEntry{ID: e.ID, At: e.At, ActorKind: e.Actor.Kind,
+			ActorID: e.Actor.ID, ActorName: e.Actor.Name, Publisher: e.Publisher,
+			Operation: Operation(e.Operation), Target: e.Target, Changes: e.Changes})
+	}
+	return page, nil
 }
 
 // Methods lists the service's methods, in the order of the configuration.
