@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"path/filepath"
 	"slices"
 	"time"
@@ -12,7 +13,9 @@ import (
 	"github.com/verge-id/verge/cmd/verge/internal/config"
 	"github.com/verge-id/verge/cmd/verge/internal/words"
 	"github.com/verge-id/verge/core"
+	"github.com/verge-id/verge/core/keyset"
 	"github.com/verge-id/verge/core/kv"
+	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/kvadapters/bolt"
 )
 
@@ -127,7 +130,9 @@ func (kvImportCmd) Help() string {
 	return `Replaces the store of a Cloudflare Worker with a backup: a file of "verge kv export",
 of "verge kv backup", or the file of a bolt store that is not in use. The Worker needs
 the key ring of the backup's time, or a later one, and at least as many partitions. It
-needs the operator token of the secret VERGE_OPERATOR_TOKEN.
+needs the operator token of the secret VERGE_OPERATOR_TOKEN. Publishers, integrations,
+members and API keys of the Worker are replaced too, even without --replace. Export
+the Worker first, so that you can go back.
 
 The Worker is locked during the import: it returns 503 to all requests that need the
 store. If the import is interrupted, the Worker stays locked: run the command again.
@@ -171,7 +176,30 @@ Now run "npx wrangler deploy", so that no part of the Worker remembers the previ
 store. If the backup is not the last state of its store, follow "After a restore" in
 edge/deploy/BACKUP.md.
 `, rows(items, tasks), c.File)
-	return nil
+	return serves(ctx, sleep, func() error {
+		_, err := adminclient.Do(ctx, client, operate.ListPublishers, operate.Search{})
+		return err
+	})
+}
+
+// serves waits until the Worker uses its new store, and returns an error if it cannot, since its key ring is
+// another one. A Worker compares its ring with the store every few seconds, and after a request: until then,
+// requests can have results of the previous store.
+func serves(ctx context.Context, sleep func(context.Context, time.Duration), read func() error) (err error) {
+	const tries, pause = 10, 2 * time.Second
+	var rejected *adminclient.Error
+	_ = read()
+	sleep(ctx, keyset.Settle)
+	for range tries {
+		err = read()
+		if !errors.As(err, &rejected) || rejected.Status != http.StatusServiceUnavailable {
+			return nil // it serves, or has another error, such as one of a limit
+		}
+		sleep(ctx, pause)
+	}
+	return fmt.Errorf("the import is complete, but the Worker cannot use its store: %w\nIf its secret "+
+		"VERGE_KEYRING is not the key ring of the backup, put that ring (`npx wrangler secret put "+
+		"VERGE_KEYRING`), or import the last export of this Worker. Its log has the line \"key ring\"", err)
 }
 
 // count reads the whole backup before anything changes.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -267,6 +268,33 @@ func TestKVImport_Again(t *testing.T) {
 		}
 		if got := len(f.actions) - len(all); c.rejected && got != 1 {
 			t.Errorf("contract 60: %s: %d partitions were unlocked, want one", c.name, got)
+		}
+	}
+}
+
+// A Worker whose key ring is not that of the backup never serves; one whose ring is right does in seconds.
+func TestKVImport_OtherKeyRing(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		from, to int // these requests are 503
+		waits    int
+		complete bool
+	}{
+		{"the same ring", 0, 0, 1, true},
+		{"the ring is compared again", 1, 3, 3, true},
+		{"another ring", 1, 1000, 11, false},
+		{"another ring that was not compared yet", 2, 1000, 11, false},
+	} {
+		requests, waits := 0, 0
+		err := serves(t.Context(), func(context.Context, time.Duration) { waits++ }, func() error {
+			if requests++; requests >= c.from && requests <= c.to {
+				return &adminclient.Error{Status: http.StatusServiceUnavailable}
+			}
+			return nil
+		})
+		if (err == nil) != c.complete || waits != c.waits ||
+			err != nil && !strings.Contains(err.Error(), "wrangler secret put VERGE_KEYRING") {
+			t.Errorf("contract 60: %s: %v after %d pauses", c.name, err, waits)
 		}
 	}
 }
