@@ -161,10 +161,12 @@ func (o Opened) Begin(ctx context.Context, s Session) error {
 // Show is Method.Show.
 func (o Opened) Show(s Session, state []byte) View { return o.method.Show(s, state) }
 
-// Act is Method.Act. claim is called before the first request that the attempt sends once. If it returns an
-// error, no request is sent, and Act returns that error. ErrOutdated: a stored response no longer
-// counts.
-func (o Opened) Act(ctx context.Context, s Session, step Step, claim Claim) (Decision, error) {
+// Act is Method.Act. claim is called before the first request that the attempt sends once, so that no other
+// request sends the same form. If it returns an error, no request is sent, and Act returns that error; with
+// ErrTooMany, the attempt fails. ErrOutdated: a stored response no longer counts.
+func (o Opened) Act(ctx context.Context, s Session, step Step, claim func(context.Context) error) (
+	Decision, error) {
+
 	if o.Of.Sandbox { // it sends no request
 		return o.judge(ctx, s, step)
 	}

@@ -22,20 +22,16 @@ type stepKey struct{}
 
 // running is a step on its way. Its requests follow each other, so it needs no lock.
 type running struct {
-	left  time.Duration // of StepTime
-	claim Claim         // nil: nothing has to be claimed, or it has been
-	err   error         // claim's: why nothing may be sent that is sent once
+	left  time.Duration               // of StepTime
+	claim func(context.Context) error // of Opened.Act; nil: nothing has to be claimed, or it has been
+	err   error                       // claim's: why nothing may be sent that is sent once
 }
-
-// Claim prevents other requests from sending the same form, or returns the reason why it cannot. ErrTooMany
-// fails the attempt.
-type Claim func(ctx context.Context) error
 
 // ErrTooMany means that the session has sent as many pictures as it may.
 var ErrTooMany = errors.New("method: the session has sent as many pictures as it may")
 
 // begin gives a step its time. claim may be nil.
-func begin(ctx context.Context, claim Claim) (context.Context, *running) {
+func begin(ctx context.Context, claim func(context.Context) error) (context.Context, *running) {
 	step := &running{left: StepTime, claim: claim}
 	return context.WithValue(ctx, stepKey{}, step), step
 }
