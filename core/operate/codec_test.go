@@ -105,7 +105,7 @@ func TestUsageCSV_More(t *testing.T) {
 }
 
 // An integration's id may be in upper case (contract 42), as in requests of publishers. Other ids and texts
-// stay as they are.
+// are unchanged.
 func TestInputs_UpperCaseUUID(t *testing.T) {
 	const upper, lower = "59293051-BA90-4166-B718-C3F4B7B5CAE5", "59293051-ba90-4166-b718-c3f4b7b5cae5"
 	for _, c := range []struct {
