@@ -127,8 +127,8 @@ var leaves = map[string][]string{
 		"core/internal/signature", "core/internal/strict64", "core/internal/strictjson", "core/pemfile"},
 	"core/internal/sdjwt": {"core/internal/jws", "core/internal/mdoc", "core/internal/signature",
 		"core/internal/strict64", "core/internal/strictjson"},
-	"core/internal/revocation": {"core/internal/jws", "core/internal/mdoc", "core/internal/strict64",
-		"core/internal/strictjson"},
+	"core/internal/revocation": {"core/cbor", "core/internal/jws", "core/internal/mdoc",
+		"core/internal/strict64", "core/internal/strictjson"},
 }
 
 // aboveLeaves are the packages that a package of the edge may import in addition to the core's leaves.

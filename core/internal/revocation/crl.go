@@ -166,7 +166,7 @@ func (s *scope) read(der []byte) bool {
 	return true
 }
 
-// isOf reports whether the list names no address of its own, or one of a certificate's distribution points
+// isOf reports whether the list names no address, or one of a certificate's distribution points
 // (RFC 5280, section 6.3.3, b 2 i). It may have been fetched from another of them: they are alternatives.
 func (s *scope) isOf(certificate *x509.Certificate) bool {
 	return !s.named || slices.ContainsFunc(certificate.CRLDistributionPoints, func(address string) bool {
