@@ -16,7 +16,7 @@ const (
 	statusNotReady = "NOT_READY"
 )
 
-// mostOfAnswer is the maximum number of bytes of a receiver's response in a ProbeReport. A test event shows
+// maxShownBody is the maximum number of bytes of a receiver's response in a ProbeReport. A test event shows
 // more, because the console keeps the whole report in one item until its page is shown.
 const maxShownBody = 1024
 
@@ -112,7 +112,7 @@ func (o *Operations) probe(ctx context.Context, i *integration.Integration, url,
 		}
 		results = append(results, result)
 		probed := ProbeReport{Name: p.Name, Want: string(p.Want), RequestHeader: p.Header,
-			RequestBody: string(p.Body), Status: x.Status, Reason: x.Cause, Body: x.Answer, Cut: x.Cut,
+			RequestBody: string(p.Body), Status: x.Status, Reason: x.Cause, Body: x.ResponseBody, Cut: x.Cut,
 			Passed: result.Passed(p.Want), TookMS: x.Took.Milliseconds()}
 		if len(probed.Body) > maxShownBody {
 			probed.Body, probed.Cut = strings.ToValidUTF8(probed.Body[:maxShownBody], ""), true

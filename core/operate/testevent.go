@@ -30,6 +30,6 @@ func (o *Operations) sendTest(ctx context.Context, i *integration.Integration, e
 		return Exchange{}, err
 	}
 	return Exchange{Type: eventType, URL: i.Webhook.URL, RequestHeader: x.Header, RequestBody: string(x.Body),
-		Status: x.Status, Cause: x.Cause, Body: x.Answer, Cut: x.Cut, TookMS: x.Took.Milliseconds(),
+		Status: x.Status, Cause: x.Cause, Body: x.ResponseBody, Cut: x.Cut, TookMS: x.Took.Milliseconds(),
 		Delivered: x.Verdict == delivery.Delivered, Words: x.Words}, nil
 }

@@ -40,7 +40,7 @@ type ProbeResult struct {
 	Reason string // why there is no response, in words, e.g. "timeout"; empty if there is one
 }
 
-// Unanswered reports whether there was no response. If the good probe had no response, the others need not
+// NoResponse reports whether there was no response. If the good probe had no response, the others need not
 // be sent: they would get none either.
 func (r ProbeResult) NoResponse() bool { return r.Reason != "" }
 

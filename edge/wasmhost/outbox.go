@@ -205,7 +205,7 @@ type bounded struct{ error }
 func (b bounded) Error() string { return cut(b.error.Error(), maxMessage) }
 func (b bounded) Unwrap() error { return b.error }
 
-// checkAnswer rejects a response that the server could not send unchanged. Header names must be canonical:
+// checkResponse rejects a response that the server could not send unchanged. Header names must be canonical:
 // with another spelling of Content-Length or Transfer-Encoding, a guest would control where the response
 // ends.
 func checkResponse(p *web.Response) error {

@@ -341,7 +341,7 @@ func (s *Store) show(changes *layer) {
 	s.active.add(changes)
 }
 
-// answer sends each change of the group its result: its rejection if its checks failed, wrote if it writes,
+// reply sends each change of the group its result: its rejection if its checks failed, wrote if it writes,
 // else read. If the group failed, rejections do not count, because they may depend on changes that are not
 // on disk.
 func reply(group []*change, rejected []error, read, wrote error) {

@@ -59,8 +59,8 @@ type operation struct {
 	delete []int
 }
 
-// answer is the result of a call.
-type answer struct {
+// reply is the result of a call.
+type reply struct {
 	tx       string         // of Get
 	conflict map[int]string // items of the conflict of a rejected commit
 	rejected bool
@@ -70,7 +70,7 @@ type answer struct {
 var sequential = porcupine.Model{
 	Init: func() any { return cells{} },
 	Step: func(state, input, output any) (bool, any) {
-		s, op, out := state.(cells), input.(operation), output.(answer)
+		s, op, out := state.(cells), input.(operation), output.(reply)
 		if op.id == "" {
 			return out.tx == s[op.get], s
 		}
@@ -165,7 +165,7 @@ func randomCommit(rng *rand.Rand, id string, seen cells) operation {
 	return op
 }
 
-func (seen *cells) learn(op operation, out answer) {
+func (seen *cells) learn(op operation, out reply) {
 	switch {
 	case op.id == "":
 		seen[op.get] = out.tx
@@ -183,13 +183,13 @@ func (seen *cells) learn(op operation, out answer) {
 	}
 }
 
-func do(store kv.KV, p kv.Partition, op operation) (answer, error) {
+func do(store kv.KV, p kv.Partition, op operation) (reply, error) {
 	if op.id == "" {
 		it, err := store.Get(context.Background(), kv.Key{Partition: p, Name: cellNames[op.get]})
 		if err != nil && !errors.Is(err, kv.ErrNotFound) {
-			return answer{}, err
+			return reply{}, err
 		}
-		return answer{tx: it.Tx}, nil
+		return reply{tx: it.Tx}, nil
 	}
 	tx := kv.Tx{ID: op.id, Partition: p}
 	for i, want := range op.checks {
@@ -205,7 +205,7 @@ func do(store kv.KV, p kv.Partition, op operation) (answer, error) {
 	var c *kv.Conflict
 	switch {
 	case errors.As(err, &c):
-		out := answer{rejected: true, conflict: make(map[int]string)}
+		out := reply{rejected: true, conflict: make(map[int]string)}
 		for i, name := range cellNames {
 			if it, ok := c.Item(name); ok {
 				out.conflict[i] = it.Tx
@@ -213,7 +213,7 @@ func do(store kv.KV, p kv.Partition, op operation) (answer, error) {
 		}
 		return out, nil
 	case errors.Is(err, kv.ErrUnknown):
-		return answer{unknown: true}, nil
+		return reply{unknown: true}, nil
 	}
-	return answer{}, err
+	return reply{}, err
 }

@@ -223,7 +223,7 @@ func (s *Scratch) server(ctx context.Context, node *redis.Client, now func() tim
 	return server, nil
 }
 
-// isAnswer reports whether err is a server's error reply, such as one for a missing permission.
+// isReply reports whether err is a server's error reply, such as one for a missing permission.
 func isReply(err error) bool {
 	var reply redis.Error
 	return errors.As(err, &reply)

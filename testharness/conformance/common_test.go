@@ -40,7 +40,7 @@ func newHarness(t testing.TB, o *opts) *testharness.Harness {
 	}
 	observe := with.Observe
 	with.Observe = func(r *testharness.Response) {
-		checkAnswer(t, r)
+		checkResponse(t, r)
 		checkDescribed(t, r)
 		if observe != nil {
 			observe(r)
@@ -49,8 +49,8 @@ func newHarness(t testing.TB, o *opts) *testharness.Harness {
 	return testharness.New(t, &with)
 }
 
-// checkAnswer checks a response of the API against contract 1, 4 and 5.
-func checkAnswer(t testing.TB, r *testharness.Response) {
+// checkResponse checks a response of the API against contract 1, 4 and 5.
+func checkResponse(t testing.TB, r *testharness.Response) {
 	t.Helper()
 	at := r.Request.Method + " " + r.Request.URL.Path
 	if !strings.HasPrefix(r.Header.Get("X-Request-Id"), "req_") {

@@ -45,7 +45,7 @@ const (
 	shownPasskey    = "passkey"    // for GET: a passkey was not accepted, for the reason in reasonParam
 )
 
-// badAnswer is the reason for an invalid response. It supplements the reasons of package passkey.
+// badResponse is the reason for an invalid response. It supplements the reasons of package passkey.
 const badResponse passkey.Reason = "answer"
 
 // allowsPasskeys reports whether passkeys count in this session on this device. On a phone they do not: a

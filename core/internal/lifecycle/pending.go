@@ -53,7 +53,7 @@ type Response struct {
 var (
 	// ErrNoPending: the pending response does not exist or no longer exists.
 	ErrNoPending = errors.New("lifecycle: no such pending response")
-	// ErrAnswered: another response was posted first.
+	// ErrSecondResponse: another response was posted first.
 	ErrSecondResponse = errors.New("lifecycle: another response was first")
 	// ErrHandOffTaken: another device is doing the step, or has done it.
 	ErrHandOffTaken = errors.New("lifecycle: another device has the hand-off")
@@ -181,8 +181,8 @@ func (l *Lifecycle) Pending(ctx context.Context, p token.Pending) (Pending, erro
 }
 
 // Receive stores a posted response. The first response counts. Receive returns the stored item, even if the
-// same response has arrived before. For any other response it returns ErrAnswered, or ErrNoPending if the
-// attempt has ended.
+// same response has arrived before. For any other response it returns ErrSecondResponse, or ErrNoPending if
+// the attempt has ended.
 func (l *Lifecycle) Receive(ctx context.Context, p Pending, a Response, expires token.Time) (Pending, error) {
 	digest := sha256.Sum256(a.Raw)
 	c := p.PendingClaims

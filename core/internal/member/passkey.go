@@ -156,7 +156,7 @@ func (r *Registry) readForm(form, kind, of string) (c challenge, err error) {
 	return c, nil
 }
 
-// answered adds to tx that the challenge is used, which is possible once. The mark is kept longer than the
+// use adds to tx that the challenge is used, which is possible once. The mark is kept longer than the
 // form is valid, even if clocks differ.
 func (c challenge) use(tx *kv.Tx) {
 	name := c.item()

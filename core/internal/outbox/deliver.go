@@ -31,7 +31,8 @@ const recordTime = 3 * time.Second
 // timeout fetch.
 func AttemptTimeFor(fetch time.Duration) time.Duration { return fetch + recordTime }
 
-// AnswerTime returns the time within which a receiver must respond, given the maximum duration of an attempt.
+// ResponseTime returns the time within which a receiver must respond, given the maximum duration of an
+// attempt.
 func ResponseTime(attempt time.Duration) time.Duration { return attempt - recordTime }
 
 // Outbox delivers events. All fields except Schedule are required.

@@ -22,13 +22,13 @@ type Exchange struct {
 	Verdict delivery.Verdict // the verdict on an event with that response
 	Words   string           // the verdict as text
 
-	Header map[string]string // of the request
-	Body   []byte            // of the request
-	Answer string            // the start of the response body, with invalid UTF-8 replaced
-	Cut    bool              // the response body is longer
+	Header       map[string]string // of the request
+	Body         []byte            // of the request
+	ResponseBody string            // the start of the response body, with invalid UTF-8 replaced
+	Cut          bool              // the response body is longer
 }
 
-// mostOfAnswer is the maximum size of Exchange.Answer in bytes.
+// maxShownBody is the maximum size of Exchange.ResponseBody in bytes.
 const maxShownBody = 4 * 1024
 
 // ErrNoType: no event type has that name.
@@ -113,7 +113,7 @@ func (o *Outbox) Exchange(
 		Verdict: delivery.Classify(resp.Status, err), Header: header, Body: body}
 	x.Words = x.words()
 	if err == nil {
-		x.Answer, x.Cut = beginning(resp.Body)
+		x.ResponseBody, x.Cut = beginning(resp.Body)
 	}
 	return x, nil
 }

@@ -45,7 +45,7 @@ type estimate struct {
 	doubt method.Reason
 }
 
-// maxAnswer is the maximum size of a response in bytes. A real one has about 100.
+// maxResponse is the maximum size of a response in bytes. A real one has about 100.
 const maxResponse = 16 << 10
 
 // understand reads an estimator's response.

@@ -61,7 +61,7 @@ const (
 func rejected(reason string) error { return &method.Rejection{Reason: reason} }
 
 // returnErrors are the errors of an authorization endpoint by their OAuth and OpenID Connect names. The value
-// is the reason. Others are otherAnswer, so that no log repeats the browser's text.
+// is the reason. Others are otherError, so that no log repeats the browser's text.
 var returnErrors = map[string]string{
 	"invalid_request":                   "return_error_invalid_request",
 	"unauthorized_client":               "return_error_unauthorized_client",

@@ -203,7 +203,7 @@ func asJSON(v any) []byte {
 	return b
 }
 
-// Parameters of a POST that fetches the request object (OpenID4VP 1.0, 5.10). answerParams has the
+// Parameters of a POST that fetches the request object (OpenID4VP 1.0, 5.10). responseParams has the
 // parameters of responses.
 const (
 	walletNonce    = "wallet_nonce"

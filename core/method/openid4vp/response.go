@@ -27,7 +27,7 @@ var walletErrors = []string{"access_denied", "invalid_request", "invalid_scope",
 // formType is the media type of wallets' responses.
 const formType = "application/x-www-form-urlencoded"
 
-// answerParams are the parameters of responses. Each response has at least one of them.
+// responseParams are the parameters of responses. Each response has at least one of them.
 var responseParams = []string{"error", "vp_token", "response"}
 
 // Receive implements method.ResponseReceiver: it reads the response of a wallet. It accepts a proof, a

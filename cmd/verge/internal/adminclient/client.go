@@ -142,7 +142,7 @@ var ofWorker = map[string]string{
 	admin.BackupPath: "its data is in Durable Objects: back it up with `verge kv export`",
 }
 
-// maxAnswer exceeds the size of any response: a report of 250 integrations and a year has about 40 MiB.
+// maxResponse exceeds the size of any response: a report of 250 integrations and a year has about 40 MiB.
 const maxResponse = 64 << 20
 
 // send sends one request and reads the response, whose status must be 200, into out. A *[]byte gets the raw
