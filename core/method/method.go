@@ -498,7 +498,7 @@ const (
 // constant text, for logs and metrics. It has no part of the response.
 type Rejection struct{ Reason string }
 
-func (r *Rejection) Error() string { return "refused: " + r.Reason }
+func (r *Rejection) Error() string { return "rejected: " + r.Reason }
 
 // SettingError is an error that a setting causes, such as an expired certificate. Err has the fix.
 type SettingError struct {

@@ -206,7 +206,7 @@ func configure(ctx context.Context, mod api.Module, config []byte) error {
 	if err != nil {
 		return err
 	}
-	return fmt.Errorf("the guest refuses its configuration: %s", text)
+	return fmt.Errorf("the guest rejects its configuration: %s", text)
 }
 
 // draw runs the self-test of a guest that has no work yet. The guest may ask for a signature with

@@ -325,7 +325,7 @@ func TestModule_Rejected(t *testing.T) {
 		}, "does not export verge_submit"},
 		{"a configuration that the core rejects", func(c *wasmhost.Config) {
 			c.Guest.BaseURL = "http://x"
-		}, "refuses its configuration"},
+		}, "rejects its configuration"},
 		{"no way to seal", func(c *wasmhost.Config) { c.Guest.Keyring = nil }, "does not seal"},
 		{"the version of the ABI before this one", func(c *wasmhost.Config) {
 			c.Module = ofVersion(3)

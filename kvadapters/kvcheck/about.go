@@ -84,7 +84,7 @@ func (s *redisServers) restart() string {
 	}
 	if s.some("cluster-require-full-coverage", "yes") && s.n > 1 {
 		s.warn("cluster-require-full-coverage is yes: while one primary is down without a replica " +
-			"that takes over, the whole Cluster refuses; give each primary a replica")
+			"that takes over, the whole Cluster rejects requests; give each primary a replica")
 	}
 	return notRestarted + keeps
 }
@@ -118,14 +118,14 @@ func (s *redisServers) failover() string {
 
 // fullMemory describes the behaviour of full servers.
 func (s *redisServers) fullMemory() string {
-	then := "maxmemory-policy noeviction refuses writes then and removes nothing."
+	then := "maxmemory-policy noeviction rejects writes then and removes nothing."
 	switch {
 	case s.some("maxmemory", "") || s.some("maxmemory-policy", ""):
 		then = "maxmemory or maxmemory-policy may not be asked: see that the policy is noeviction."
 	case s.some("maxmemory", "0"):
 		then = "maxmemory is 0: nothing bounds them but the machine, and a server without memory is killed."
 		s.warn("maxmemory is 0: set a bound below what the machine has, with maxmemory-policy noeviction, " +
-			"so that a full server refuses writes and is not killed")
+			"so that a full server rejects writes and is not killed")
 	}
 	policy, unbounded := "maxmemory-policy", s.some("maxmemory", "0")
 	if unbounded && s.values[policy] != nil && !s.some(policy, "noeviction") && !s.some(policy, "") {

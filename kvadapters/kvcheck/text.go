@@ -115,7 +115,7 @@ func (c clock) meaning() string {
 // proven describes for each subject the observations if its promises hold.
 var proven = map[promises.Subject]string{
 	promises.Atomicity: "of 64 contenders for one name exactly one won, ten times over; " +
-		"refused writes changed nothing",
+		"rejected writes changed nothing",
 	promises.Visibility: "every read saw each write that had returned before it",
 	promises.Values:     "names, values and transactions at their limits came back whole",
 	promises.Order:      "List pages in byte order, Claim takes the earliest task first",

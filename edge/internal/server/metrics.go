@@ -154,7 +154,7 @@ func newRunnerMetrics(f promauto.Factory) runnerMetrics {
 			Help: "Leases given back because the job's lane was full.",
 		}),
 		claimErrors: f.NewCounter(prometheus.CounterOpts{
-			Name: "verge_runner_claim_errors_total", Help: "Claims that the store refused.",
+			Name: "verge_runner_claim_errors_total", Help: "Claims that the store rejected.",
 		}),
 		signals: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "verge_runner_signals_total",

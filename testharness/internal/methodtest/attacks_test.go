@@ -238,7 +238,7 @@ func TestForgedTokens(t *testing.T) {
 				t.Errorf("a %s page (%d)", p.Kind, p.Status)
 			}
 			s.wantUndecided(started)
-			if !strings.Contains(s.Logs(), "refused: "+c.reason) {
+			if !strings.Contains(s.Logs(), "rejected: "+c.reason) {
 				t.Errorf("the log does not name the reason %s", c.reason)
 			}
 			s.bank.Tamper(nil)
