@@ -96,7 +96,7 @@ var wrongBodies = map[string][]struct{ body, fields string }{
 		{
 			`{"publishers":[{"id":"x"},{"id":"pub_f"},{"id":"pub_f"}],"integrations":[{"id":"y","publisher":"pub_z",` +
 				`"level":"L9","challenge_age":0,"method":"sandbox","webhook_url":"http://x","secret":"weak"}]}`,
-			"integrations.0.challenge_age integrations.0.id integrations.0.level integrations.0.method " +
+			"integrations.0.challenge_age integrations.0.id integrations.0.level " +
 				"integrations.0.publisher integrations.0.secret integrations.0.webhook_url " +
 				"publishers.0.id publishers.2.id",
 		},

@@ -670,7 +670,7 @@ func TestHostileBodies(t *testing.T) {
 				"minimum_age name new_webhook_secret passkeys webhook_off webhook_secret webhook_url"},
 		{"PATCH integrations/SHOP", `{"method_settings":{"sandbox":1}}`, "method_settings.sandbox"},
 		{"PATCH integrations/SHOP", `{"challenge_age":99999999999999999999}`, "challenge_age"},
-		{"PATCH integrations/SHOP", `{"level":"L9","challenge_age":0}`, "challenge_age level methods"},
+		{"PATCH integrations/SHOP", `{"level":"L9","challenge_age":0}`, "challenge_age level"},
 		{"POST integrations", `{"name":"x"}`, "publisher_id"},
 		{"POST keys", `{"expires":1}`, "expires publisher_id"},
 		{"POST invitations", `{"name":"x"}`, "publisher_id role"},

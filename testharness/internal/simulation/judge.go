@@ -512,6 +512,9 @@ func (c *change) answered(a answer) {
 	switch {
 	case a.status == 200:
 		c.responded = c.w.now
+		if c.offer.id+" "+a.text("version") == c.version {
+			return // the setting had this value already, and nothing was changed
+		}
 		j.reach("setting changed")
 		if other := j.versions[c.version]; other != nil && !j.forgot && other.to != c.to {
 			j.fail("contract 42: two changes of the same version of integration %s were made", c.offer.id)
