@@ -50,7 +50,9 @@ func TestVerify_FlippedBits(t *testing.T) {
 					continue
 				}
 				changed[bit/8] ^= 1 << (bit % 8)
-				if p, err := mdoc.Verify(t.Context(), changed, c.ask); err == nil && len(p.Elements) > 0 {
+				second := bytes.Contains(changed, []byte("version\x631.1")) // which counts, too
+				p, err := mdoc.Verify(t.Context(), changed, c.ask)
+				if err == nil && len(p.Elements) > 0 && !second {
 					t.Errorf("with bit %d of byte %d (%x) it is accepted", bit%8, bit/8, changed[bit/8])
 				}
 				changed[bit/8] ^= 1 << (bit % 8)
