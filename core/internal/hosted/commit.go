@@ -66,9 +66,6 @@ func (v *visit) submit(form url.Values, file []byte) page {
 	if errors.Is(err, method.ErrOutdated) {
 		return v.seeOther(v.againURL(m, shownOutdated))
 	}
-	if file != nil { // a browser that reloads the page of a form posts it again, without its file
-		return v.seeOther(v.againURL(m, shownTrouble))
-	}
 	return v.addressed(s, text, pages.Notice{Trouble: true}).with(503)
 }
 
