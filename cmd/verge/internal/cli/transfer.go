@@ -192,8 +192,8 @@ func serves(ctx context.Context, sleep func(context.Context, time.Duration), rea
 	sleep(ctx, keyset.Settle)
 	for range tries {
 		err = read()
-		if !errors.As(err, &rejected) || rejected.Status != http.StatusServiceUnavailable {
-			return nil // it serves, or has another error, such as one of a limit
+		if err == nil || errors.As(err, &rejected) && rejected.Status < http.StatusInternalServerError {
+			return nil // a limit, for example, shows that the store works
 		}
 		sleep(ctx, pause)
 	}

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -274,21 +275,26 @@ func TestKVImport_Again(t *testing.T) {
 
 // A Worker whose key ring is not that of the backup never serves; one whose ring is right does in seconds.
 func TestKVImport_OtherKeyRing(t *testing.T) {
+	unavailable := &adminclient.Error{Status: http.StatusServiceUnavailable}
 	for _, c := range []struct {
 		name     string
-		from, to int // these requests are 503
+		from, to int // these requests fail
+		err      error
 		waits    int
 		complete bool
 	}{
-		{"the same ring", 0, 0, 1, true},
-		{"the ring is compared again", 1, 3, 3, true},
-		{"another ring", 1, 1000, 11, false},
-		{"another ring that was not compared yet", 2, 1000, 11, false},
+		{"the same ring", 0, 0, nil, 1, true},
+		{"the ring is compared again", 1, 3, unavailable, 3, true},
+		{"another ring", 1, 1000, unavailable, 11, false},
+		{"another ring that was not compared yet", 2, 1000, unavailable, 11, false},
+		{"a limit", 1, 1000, &adminclient.Error{Status: http.StatusTooManyRequests}, 1, true},
+		{"an internal error", 1, 1000, &adminclient.Error{Status: http.StatusInternalServerError}, 11, false},
+		{"no connection", 1, 1000, errors.New("connection refused"), 11, false},
 	} {
 		requests, waits := 0, 0
 		err := serves(t.Context(), func(context.Context, time.Duration) { waits++ }, func() error {
 			if requests++; requests >= c.from && requests <= c.to {
-				return &adminclient.Error{Status: http.StatusServiceUnavailable}
+				return c.err
 			}
 			return nil
 		})
