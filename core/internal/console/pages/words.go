@@ -382,7 +382,8 @@ func keyHint(integrations []operate.Integration) string {
 	if len(keyOptions(integrations)) <= operate.MaxLimit {
 		return ""
 	}
-	return "At most 200 integrations are listed. For another one, open it and select “Keys”."
+	return "At most " + strconv.Itoa(operate.MaxLimit) +
+		" integrations are listed. For another one, open it and select “Keys”."
 }
 
 func offValue(i operate.Integration) string {
