@@ -80,7 +80,8 @@ func TestErrorPage_Cause(t *testing.T) {
 	} {
 		header := web.Header{"Accept": {"text/html"}, "Accept-Language": {"de"}}
 		page := string(w.ask("GET", c.path, header, "").Body)
-		if c.cause == "" == strings.Contains(page, "Für die Entwickler") || !strings.Contains(page, c.cause) {
+		if c.cause == "" == strings.Contains(page, "Für die Entwickler") ||
+			!strings.Contains(page, c.cause) {
 			t.Errorf("contract 22: %s: %s", c.path, page)
 		}
 	}

@@ -159,7 +159,8 @@ func TestSettings_Range(t *testing.T) {
 		want   string
 	}{
 		{"a level", func(i *Integration) { i.Level = "L3" }, `level is "L3"; it must be L1 or L2`},
-		{"a level in lower case", func(i *Integration) { i.Level = "l1" }, `level is "l1"; it must be L1 or L2`},
+		{"a level in lower case", func(i *Integration) { i.Level = "l1" },
+			`level is "l1"; it must be L1 or L2`},
 		{"a required text", func(i *Integration) { i.Level = "" }, `level is ""; it must be L1 or L2`},
 		{"a required number", func(i *Integration) { i.ChallengeAge = 0 },
 			"challenge_age is 0; it must be from 1 to 99"},

@@ -125,7 +125,7 @@ func TestChange_Unchanged(t *testing.T) {
 	_, err = w.ChangeIntegration(ctx, admin, intA, "", in)
 	coretest.Must(t, err)
 	if is, err := w.Integration(ctx, admin, intA); err != nil || is.Removed {
-		t.Errorf("contract 46: one that the file no longer contains, saved by hand: %+v, %v", is, err)
+		t.Errorf("contract 46: an integration without a block in the file, saved by hand: %+v, %v", is, err)
 	}
 	if _, err := w.ChangeIntegration(ctx, admin, intA, "0", in); !errors.Is(err, web.PreconditionFailed) {
 		t.Errorf("another version: %v", err)

@@ -434,7 +434,7 @@ func TestReturn_ChangedSettings(t *testing.T) {
 		{"another client", nil, 18, 18, settings{"client_id": "another"}, with(age, "18:true"), 0, true},
 		{"another provider", nil, 18, 18, settings{"issuer": "https://another.example"},
 			with(age, "18:true"), 0, true},
-		{"no userinfo any more", settings{"userinfo": true}, 18, 18, settings{"userinfo": nil},
+		{"userinfo switched off", settings{"userinfo": true}, 18, 18, settings{"userinfo": nil},
 			with(age, "18:true"), 0, true},
 		{"userinfo", nil, 18, 18, settings{"userinfo": true}, with(age, "18:true"), 0, true},
 		{"a credential", nil, 18, 18, credential, with(age, "18:true"), 0, true},

@@ -99,7 +99,7 @@ func newRequestMetrics(f promauto.Factory) requestMetrics {
 		}, []string{"route", "status"}),
 		seconds: f.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "verge_http_request_seconds",
-			Help: "Time from the end of a request's header to that of its response, by route, without " +
+			Help: "Time from the end of a request's header to the end of its response, by route, without " +
 				"the time that a request has waited for news.",
 			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 15},
 		}, []string{"route"}),

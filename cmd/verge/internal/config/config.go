@@ -211,7 +211,7 @@ func (ps problems) err(source string) error {
 	return fmt.Errorf("%s: %s\n  - %s", source, words.HowMany(len(ps), "problem"), strings.Join(ps, "\n  - "))
 }
 
-// readConfig reads the file into c. Without a path it reads nothing.
+// readConfig reads the file into c. Without a path, c stays unchanged.
 func readConfig(fsys afero.Fs, path string, c *File, ps *problems) error {
 	if path == "" {
 		return nil

@@ -2,7 +2,7 @@ package words
 
 import "testing"
 
-func TestHowMany_Plural(t *testing.T) {
+func TestPlural_Forms(t *testing.T) {
 	for _, c := range []struct {
 		n           int
 		thing, want string
