@@ -2,8 +2,8 @@
 // encrypted ID tokens.
 //
 // [Read] checks the form and the header. The caller gets the secret that its private key yields, and derives
-// the content-encryption key from it with [Message.Derive] if the algorithm is ECDH-ES. [Message.Open]
-// decrypts the content. The plaintext may be from anyone: encryption proves no sender.
+// the content-encryption key from it with [Message.Derive] if the message has an ephemeral key.
+// [Message.Open] decrypts the content. The plaintext may be from anyone: encryption proves no sender.
 //
 // # Errors
 //
@@ -24,6 +24,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"crypto/sha512"
+	"crypto/subtle"
 	"encoding/binary"
 	"hash"
 	"io"
@@ -53,12 +54,19 @@ const (
 const (
 	ECDH = "ECDH-ES"
 	RSA  = "RSA-OAEP-256"
+
+	ECDHA128 = "ECDH-ES+A128KW"
+	ECDHA192 = "ECDH-ES+A192KW"
+	ECDHA256 = "ECDH-ES+A256KW"
 )
+
+// wrapping has the bytes of the key that ECDH yields to unwrap the content-encryption key (RFC 7518, 4.6).
+var wrapping = map[string]int{ECDHA128: 16, ECDHA192: 24, ECDHA256: 32}
 
 // Rules are the messages that a reader accepts. With an empty field, every message is rejected.
 type Rules struct {
 	Size        int      // the maximum number of bytes
-	Algorithms  []string // values of alg: ECDH or RSA
+	Algorithms  []string // values of alg, which are the constants above
 	Encryptions []string // values of enc, which are in the variable Encryptions
 
 	// Deflate allows zip. The caller passes the plaintext of a message with Deflated to Inflate.
@@ -88,7 +96,7 @@ type Message struct {
 	KeyID      string // "" if the header has none
 	Type       string // of the content (cty); "" if the header has none
 	Deflated   bool   // the plaintext is compressed
-	Key        []byte // the encrypted key; empty with ECDH
+	Key        []byte // the encrypted key; empty with ECDH without wrapping
 
 	// Ephemeral is the sender's key for ECDH. It is a point of P-256.
 	Ephemeral *ecdh.PublicKey
@@ -125,7 +133,8 @@ func Read(compact string, r Rules) (m Message, err error) {
 	default:
 		return Message{}, err
 	}
-	if len(m.iv) != m.by.iv || len(m.tag) != m.by.tag || (len(m.Key) == 0) != (m.Algorithm == ECDH) {
+	if len(m.iv) != m.by.iv || len(m.tag) != m.by.tag || (len(m.Key) == 0) != (m.Algorithm == ECDH) ||
+		wrapping[m.Algorithm] > 0 && len(m.Key) != m.by.key+chunk {
 		return Message{}, ErrForm
 	}
 	return m, nil
@@ -154,7 +163,7 @@ func (m *Message) readHeader(raw []byte, r Rules) error {
 		return ErrAlgorithm
 	}
 	m.by = encryptions[m.Encryption]
-	if m.Algorithm != ECDH {
+	if m.Algorithm == RSA {
 		return nil
 	}
 	var okU, okV, okKey bool
@@ -171,16 +180,50 @@ func (m *Message) readHeader(raw []byte, r Rules) error {
 }
 
 // Derive returns the content-encryption key that follows from the shared secret of ECDH: the Concat KDF of
-// NIST SP 800-56A (RFC 7518, section 4.6.2). The sender chooses apu and apv, which are no proof.
+// NIST SP 800-56A (RFC 7518, section 4.6.2). With key wrapping, the derived key unwraps the message's, and
+// the result is nil if it does not. The sender chooses apu and apv, which are no proof.
 func (m Message) Derive(secret []byte) []byte {
+	size, name := wrapping[m.Algorithm], m.Algorithm
+	if size == 0 {
+		size, name = m.by.key, m.Encryption
+	}
 	var key []byte
-	for round := uint32(1); len(key) < m.by.key; round++ {
+	for round := uint32(1); len(key) < size; round++ {
 		sum := sha256.Sum256(slices.Concat(binary.BigEndian.AppendUint32(nil, round), secret,
-			sized([]byte(m.Encryption)), sized(m.partyU), sized(m.partyV),
-			binary.BigEndian.AppendUint32(nil, uint32(8*m.by.key))))
+			sized([]byte(name)), sized(m.partyU), sized(m.partyV),
+			binary.BigEndian.AppendUint32(nil, uint32(8*size))))
 		key = append(key, sum[:]...)
 	}
-	return key[:m.by.key]
+	if key = key[:size]; wrapping[m.Algorithm] > 0 {
+		return unwrap(key, m.Key)
+	}
+	return key
+}
+
+// chunk is the number of bytes that key wrapping processes at a time, and that a wrapped key is longer.
+const chunk = 8
+
+// unwrap returns the content of a wrapped key (RFC 3394, section 2.2.2), or nil if the key is another one.
+func unwrap(key, wrapped []byte) []byte {
+	block, err := aes.NewCipher(key)
+	if err != nil || len(wrapped) < 3*chunk || len(wrapped)%chunk != 0 {
+		return nil
+	}
+	a, r := slices.Clone(wrapped[:chunk]), slices.Clone(wrapped[chunk:])
+	n := len(r) / chunk
+	var b [2 * chunk]byte
+	for t := 6 * n; t > 0; t-- {
+		at := (t - 1) % n * chunk
+		binary.BigEndian.PutUint64(b[:], binary.BigEndian.Uint64(a)^uint64(t))
+		copy(b[chunk:], r[at:at+chunk])
+		block.Decrypt(b[:], b[:])
+		copy(a, b[:chunk])
+		copy(r[at:], b[chunk:])
+	}
+	if subtle.ConstantTimeCompare(a, bytes.Repeat([]byte{0xa6}, chunk)) != 1 {
+		return nil
+	}
+	return r
 }
 
 // Open returns the plaintext. It is not ok if the key is not the message's, or if the message was altered.

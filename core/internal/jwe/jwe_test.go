@@ -104,6 +104,31 @@ func TestDerive(t *testing.T) {
 	}
 }
 
+// The vectors of RFC 3394, sections 4.1 and 4.6.
+func TestUnwrap(t *testing.T) {
+	const key, plain = "000102030405060708090A0B0C0D0E0F", "00112233445566778899AABBCCDDEEFF"
+	for _, c := range []struct{ name, key, wrapped, want string }{
+		{"128 bits", key, "1FA68B0A8112B447AEF34BD8FB5A7B829D3E862371D2CFE5", plain},
+		{"256 bits", key + "101112131415161718191A1B1C1D1E1F",
+			"28C9F404C4B810F4CBCCB35CFB87F8263F5786E2D80ED326CBC7F0E71A99F43BFB988B9B7A02DD21",
+			plain + "000102030405060708090A0B0C0D0E0F"},
+		{"another key", plain, "1FA68B0A8112B447AEF34BD8FB5A7B829D3E862371D2CFE5", ""},
+		{"altered", key, "1FA68B0A8112B447AEF34BD8FB5A7B829D3E862371D2CFE6", ""},
+		{"cut", key, "1FA68B0A8112B447AEF34BD8FB5A7B82", ""},
+		{"a part of a block", key, "1FA68B0A8112B447AEF34BD8FB5A7B829D3E862371D2CF", ""},
+		{"nothing", key, "", ""},
+	} {
+		key, err1 := hex.DecodeString(c.key)
+		wrapped, err2 := hex.DecodeString(c.wrapped)
+		if err1 != nil || err2 != nil {
+			t.Fatal(err1, err2)
+		}
+		if got := hex.EncodeToString(unwrap(key, wrapped)); !strings.EqualFold(got, c.want) {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+	}
+}
+
 func TestRead(t *testing.T) {
 	const rsa = `{"alg":"RSA-OAEP-256","enc":"A128GCM"}`
 	agreed := `{"alg":"ECDH-ES","enc":"A128GCM",` + epk + `}`

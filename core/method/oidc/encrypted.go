@@ -19,15 +19,16 @@ func (c *client) decrypt(ctx context.Context, token string, zip bool) (string, e
 	if !isEncrypted(token) {
 		return "", rejected(notEncrypted)
 	}
-	m, err := jwe.Read(token, jwe.Rules{Size: maxDocument, Algorithms: []string{decrypts[c.keyAlg]},
+	m, err := jwe.Read(token, jwe.Rules{Size: maxDocument, Algorithms: c.encryptions(),
 		Encryptions: jwe.Encryptions, Deflate: zip})
 	switch {
 	case err == jwe.ErrForm, err == jwe.ErrSize:
 		return "", rejected(badJWE)
 	case err == jwe.ErrAlgorithm:
 		return "", fmt.Errorf("oidc: a token is encrypted by %s and %s; let the provider encrypt for this "+
-			"client by %s, and by one of %s: %w", named(m.Algorithm), named(m.Encryption), decrypts[c.keyAlg],
-			strings.Join(jwe.Encryptions, ", "), rejected(badEncryption))
+			"client by %s, and by one of %s: %w", named(m.Algorithm), named(m.Encryption),
+			strings.Join(c.encryptions(), " or "), strings.Join(jwe.Encryptions, ", "),
+			rejected(badEncryption))
 	case err == jwe.ErrEphemeral:
 		return "", rejected(badEphemeral)
 	case err != nil, !slices.Contains([]string{"", "jwt", "application/jwt"}, strings.ToLower(m.Type)):
@@ -37,7 +38,7 @@ func (c *client) decrypt(ctx context.Context, token string, zip bool) (string, e
 	if m.Ephemeral != nil {
 		message = m.Ephemeral.Bytes()
 	}
-	secret, err := c.host.Decrypt(ctx, c.key, m.Algorithm, message)
+	secret, err := c.host.Decrypt(ctx, c.key, decrypts[c.keyAlg], message)
 	if err != nil {
 		return "", fmt.Errorf("oidc: decrypting a token: %w", err)
 	}

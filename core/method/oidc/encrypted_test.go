@@ -88,6 +88,9 @@ func TestEncryption(t *testing.T) {
 		public  any
 	}{
 		{jose.ECDH_ES, "ES256", ec, &ec.PublicKey},
+		{jose.ECDH_ES_A128KW, "ES256", ec, &ec.PublicKey},
+		{jose.ECDH_ES_A192KW, "ES256", ec, &ec.PublicKey},
+		{jose.ECDH_ES_A256KW, "ES256", ec, &ec.PublicKey},
 		{jose.RSA_OAEP_256, "RS256", wide, &wide.PublicKey},
 		{jose.RSA_OAEP_256, "PS256", wide, &wide.PublicKey},
 	} {
@@ -141,8 +144,20 @@ func TestEncryption_Tokens(t *testing.T) {
 			"jwe_algorithm"},
 		{"contract 36: compressed", ec, encrypting(t, jose.ECDH_ES, jose.A128GCM, &ec.PublicKey,
 			&jose.EncrypterOptions{Compression: jose.DEFLATE}), "jwe_header"},
-		{"contract 36: another algorithm for the key", ec,
-			encrypting(t, jose.ECDH_ES_A128KW, jose.A128GCM, &ec.PublicKey, nested()), "jwe_algorithm"},
+		{"a wrapped key for another key", other,
+			encrypting(t, jose.ECDH_ES_A128KW, jose.A128GCM, &ec.PublicKey, nested()), "jwe_not_opened"},
+		{"a wrapped key that is altered", ec, func(token string) string {
+			parts := strings.Split(encrypting(t, jose.ECDH_ES_A256KW, jose.A128GCM, &ec.PublicKey,
+				nested())(token), ".")
+			parts[1] = raw64(make([]byte, 24))
+			return strings.Join(parts, ".")
+		}, "jwe_not_opened"},
+		{"a wrapped key that is cut", ec, func(token string) string {
+			parts := strings.Split(encrypting(t, jose.ECDH_ES_A128KW, jose.A128GCM, &ec.PublicKey,
+				nested())(token), ".")
+			parts[1] = raw64(make([]byte, 16))
+			return strings.Join(parts, ".")
+		}, "jwe_form"},
 		{"contract 36: RSA-OAEP with SHA-1", wide,
 			encrypting(t, jose.RSA_OAEP, jose.A128GCM, &wide.PublicKey, nested()), "jwe_algorithm"},
 		{"contract 36: RSA PKCS #1 1.5", wide,

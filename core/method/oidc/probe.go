@@ -155,13 +155,18 @@ func (c *client) probeOffers(r *method.Report, meta metadata, keys keySet) {
 		r.Bad("the provider does not verify client assertions by %s; it offers %s: set key_alg, and use "+
 			"a key of that type", c.keyAlg, strings.Join(meta.assertions, ", "))
 	}
-	alg := []string{decrypts[c.keyAlg]}
+	warnEncryption := func(what, list string, announced []string) {
+		isAnnounced := func(alg string) bool { return slices.Contains(announced, alg) }
+		if !slices.ContainsFunc(c.encryptions(), isAnnounced) {
+			warnMissing(r, what, list, c.encryptions()[:1], announced)
+		}
+	}
 	if c.encryptsIDToken {
-		warnMissing(r, "algorithm to encrypt ID tokens", "id_token_encryption_alg_values_supported", alg,
+		warnEncryption("algorithm to encrypt ID tokens", "id_token_encryption_alg_values_supported",
 			meta.encryptsIDToken)
 	}
 	if c.encryptsUserinfo {
-		warnMissing(r, "algorithm to encrypt userinfo", "userinfo_encryption_alg_values_supported", alg,
+		warnEncryption("algorithm to encrypt userinfo", "userinfo_encryption_alg_values_supported",
 			meta.encryptsUserinfo)
 	}
 	usable := slices.ContainsFunc(meta.algorithms, func(alg string) bool {

@@ -268,8 +268,16 @@ func (s *settings) readAuth(r *reader, c method.Config) {
 	}
 }
 
-// decrypts maps key_alg to the algorithm that a key of this type decrypts with.
+// decrypts maps key_alg to the algorithm by which the host decrypts with a key of this type.
 var decrypts = map[string]string{"ES256": jwe.ECDH, "RS256": jwe.RSA, "PS256": jwe.RSA}
+
+// encryptions returns the algorithms (alg) by which a provider may encrypt for the key.
+func (s *settings) encryptions() []string {
+	if alg := decrypts[s.keyAlg]; alg != jwe.ECDH {
+		return []string{alg}
+	}
+	return []string{jwe.ECDH, jwe.ECDHA128, jwe.ECDHA192, jwe.ECDHA256}
+}
 
 // readEncryption reads whether the provider encrypts a kind of token, and checks that the key can decrypt it.
 func (s *settings) readEncryption(r *reader, name string) bool {
