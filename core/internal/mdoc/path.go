@@ -20,11 +20,12 @@ import (
 
 // maxVerified is the maximum number of signatures that are verified for one response: the issuer's, the
 // device's, and those of the path.
-const maxVerified = 2 + maxTried + maxChain - 1
+const maxVerified = 2 + maxTried + maxPath - 1
 
-// maxChain is the maximum number of certificates in a response. ISO/IEC 18013-5 has one, the document
-// signer's. Some wallets send the anchor as well, and some issuers have an intermediate authority.
-const maxChain = 3
+// maxPath is the maximum number of certificates below the anchor. ISO/IEC 18013-5 has one, the document
+// signer's. Some issuers have intermediate authorities. Others in a response, such as the anchor's, do not
+// count, because they are not read.
+const maxPath = 3
 
 // Extensions of certificates (RFC 5280, section 4.2.1).
 var (
@@ -47,7 +48,7 @@ const anyPurpose = "2.5.29.37.0"
 // authorities and no countries, and nothing here depends on a country.
 func (a Ask) signer(ctx context.Context, chain [][]byte) ([]*x509.Certificate, Anchor, error) {
 	none := Anchor{}
-	if len(chain) < 1 || len(chain) > maxChain {
+	if len(chain) == 0 {
 		return nil, none, rejected(badChain)
 	}
 	listed := a.isAnchor(chain[0]) // a document signer of a trusted list
@@ -68,7 +69,9 @@ func (a Ask) signer(ctx context.Context, chain [][]byte) ([]*x509.Certificate, A
 			// own next key has an authority key identifier (RFC 5280, 4.2.1.1), and so is no root here.
 			break
 		}
-		path = append(path, c)
+		if path = append(path, c); len(path) > maxPath {
+			return nil, none, rejected(badChain)
+		}
 	}
 	if why := a.checkSigner(path[0]); why != "" {
 		return nil, none, rejected(why)

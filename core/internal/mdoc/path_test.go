@@ -243,6 +243,7 @@ func TestListedAnchor(t *testing.T) {
 
 func TestChains(t *testing.T) {
 	issuer, deep, forger := newIssuer(nil), newIssuer(between(1)), newIssuer(nil)
+	deeper, deepest := newIssuer(between(2)), newIssuer(between(3))
 	root := issuer.Root.Raw
 	anchors := func(issuers ...*wallettest.Issuer) (all []mdoc.Anchor) {
 		for _, i := range issuers {
@@ -264,6 +265,12 @@ func TestChains(t *testing.T) {
 		{"something behind the anchor", issuer, [][]byte{issuer.Chain[0], root, {1}}, anchors(issuer), ""},
 		{"the anchor's authority is an anchor, too", deep, append(slices.Clone(deep.Chain), deep.Root.Raw),
 			[]mdoc.Anchor{{Certificate: parse(t, deep.Chain[1])}}, ""},
+		{"two authorities and the anchor", deeper, append(slices.Clone(deeper.Chain), deeper.Root.Raw),
+			anchors(deeper), ""},
+		{"two authorities and another root", deeper, append(slices.Clone(deeper.Chain), forger.Root.Raw),
+			anchors(deeper), ""},
+		{"three authorities and the anchor", deepest, append(slices.Clone(deepest.Chain), deepest.Root.Raw),
+			anchors(deepest), "chain"},
 		{"the authority between is missing", deep, deep.Chain[:1], anchors(deep), "untrusted"},
 		{"in another order", deep, [][]byte{deep.Chain[1], deep.Chain[0]}, anchors(deep),
 			"certificate_usage"},

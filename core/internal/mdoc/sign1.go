@@ -84,6 +84,9 @@ type sign1 struct {
 	unprotected cbor.Item
 	payload     cbor.Item
 	signature   []byte
+
+	// certificates is the x5chain. ISO/IEC 18013-5 has it in the unprotected header, and RFC 9360 in either.
+	certificates cbor.Item
 }
 
 // readSign1 reads a COSE_Sign1, which has no tag here. The algorithm must be protected, and no header may be
@@ -114,19 +117,22 @@ func readSign1(i cbor.Item) (s sign1, err error) {
 	if s.algorithm, ok = signatureAlgorithm(s.number); !ok || s.unprotected.Label(headerAlgorithm).Present() {
 		return s, rejected(badAlgorithm)
 	}
+	s.certificates = s.unprotected.Label(headerChain)
+	if signed := protected.Label(headerChain); signed.Present() {
+		if s.certificates.Present() { // a label must not be in both headers (RFC 9052, section 3)
+			return s, rejected(badSign1)
+		}
+		s.certificates = signed
+	}
 	return s, nil
 }
 
-// chain returns the issuer's certificates, in DER.
-func (s sign1) chain() (ders [][]byte, ok bool) { return chainIn(s.unprotected) }
-
-// chainIn returns the certificates in a header. A single certificate is a byte string, several are an array.
-func chainIn(headers cbor.Item) (ders [][]byte, ok bool) {
-	header := headers.Label(headerChain)
-	if der, ok := header.Bytes(); ok {
+// readChain reads an x5chain, in DER: a single certificate is a byte string, several are an array.
+func readChain(i cbor.Item) (ders [][]byte, ok bool) {
+	if der, ok := i.Bytes(); ok {
 		return [][]byte{der}, true
 	}
-	list, ok := header.List()
+	list, ok := i.List()
 	if !ok {
 		return nil, false
 	}

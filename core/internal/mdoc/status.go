@@ -188,11 +188,9 @@ func (l Lists) OpenCWT(ctx context.Context, token []byte, limit int) (t CWT, err
 	if t.Header, err = cbor.Read(s.protected, options); err != nil {
 		return t, rejected(badSign1)
 	}
-	chain, ok := s.chain()
+	chain, ok := readChain(s.certificates)
 	if !ok {
-		if chain, ok = chainIn(t.Header); !ok {
-			return t, rejected(badChain)
-		}
+		return t, rejected(badChain)
 	}
 	public, until, err := l.signer(ctx, chain)
 	if err != nil {

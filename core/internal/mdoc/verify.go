@@ -262,7 +262,7 @@ func isMap(i cbor.Item) bool {
 
 // verifyIssuer returns the mobile security object, which a trusted issuer has signed, and the Proof of that.
 func (a Ask) verifyIssuer(ctx context.Context, d document) (o securityObject, p Proof, err error) {
-	chain, ok := d.issuerAuth.chain()
+	chain, ok := readChain(d.issuerAuth.certificates)
 	if !ok {
 		return o, p, rejected(badChain)
 	}

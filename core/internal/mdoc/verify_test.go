@@ -421,6 +421,47 @@ func TestSignatures(t *testing.T) {
 	})
 }
 
+// TestVerify_ProtectedChain: the certificates are in the protected header (RFC 9360), in the other one, or
+// wrongly in both (RFC 9052, section 3).
+func TestVerify_ProtectedChain(t *testing.T) {
+	issuer, other := newIssuer(between(1)), newIssuer(nil)
+	chainOf := func(i *wallettest.Issuer) cbor.Item {
+		var all []cbor.Item
+		for _, der := range i.Chain {
+			all = append(all, cbor.Bytes(der))
+		}
+		return cbor.Array(all...)
+	}
+	for _, c := range []struct {
+		name                   string
+		protected, unprotected cbor.Item
+		want                   string
+	}{
+		{"the protected header", chainOf(issuer), cbor.Map(), ""},
+		{"one certificate in the protected header", cbor.Bytes(issuer.Chain[0]), cbor.Map(), "untrusted"},
+		{"both headers", chainOf(issuer), header(33, chainOf(issuer)), "cose"},
+		{"another chain in the unprotected header", chainOf(issuer), header(33, chainOf(other)), "cose"},
+		{"a text in the protected header", cbor.Text("x"), cbor.Map(), "chain"},
+		{"neither header", cbor.Item{}, cbor.Map(), "chain"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p, ask := present(t, issuer)
+			p.Edit = func(part wallettest.Part, i cbor.Item) cbor.Item {
+				switch {
+				case part == wallettest.PartIssuerAuth:
+					return atPlace(i, 1, c.unprotected)
+				case part == wallettest.PartIssuerProtected && c.protected.Present():
+					return header(1, cbor.Integer(-7), 33, c.protected)
+				}
+				return i
+			}
+			if got := try(t, p, ask); got != c.want {
+				t.Errorf("rejected as %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
 // The device's key is on another curve than the issuer's.
 func TestVerify_DeviceAlgorithm(t *testing.T) {
 	for _, c := range []struct {

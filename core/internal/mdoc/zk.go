@@ -75,7 +75,9 @@ func ReadZKDocument(response []byte) (d ZKDocument, err error) {
 	if !okType || !okCircuit || !named(d.DocType) || !named(d.Circuit) {
 		return d, rejected(badMember)
 	}
-	if !d.readTime(data.Member("timestamp")) || !d.readChain(data.Member("msoX5chain")) {
+	var okChain bool
+	d.chain, okChain = readChain(data.Member("msoX5chain"))
+	if !d.readTime(data.Member("timestamp")) || !okChain || len(d.chain) == 0 {
 		return d, rejected(badMember)
 	}
 	return d, d.readElements(data.Member("issuerSigned"))
@@ -93,26 +95,6 @@ func (d *ZKDocument) readTime(i cbor.Item) bool {
 	at, err := time.Parse(time.RFC3339, text)
 	d.Time = at.UTC()
 	return err == nil && d.Time.Format(time.RFC3339) == text
-}
-
-// readChain reads one certificate, or several.
-func (d *ZKDocument) readChain(i cbor.Item) bool {
-	if der, ok := i.Bytes(); ok {
-		d.chain = [][]byte{der}
-		return true
-	}
-	several, ok := i.List()
-	if !ok || len(several) == 0 || len(several) > maxChain {
-		return false
-	}
-	for _, c := range several {
-		der, ok := c.Bytes()
-		if !ok {
-			return false
-		}
-		d.chain = append(d.chain, der)
-	}
-	return true
 }
 
 // readElements reads the elements of one namespace.
