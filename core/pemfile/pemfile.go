@@ -9,6 +9,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // Text returns a text file without a byte order mark. encoding/pem would not see the first block behind one.
@@ -51,7 +52,11 @@ func Certificates(file []byte) (all []*x509.Certificate, err error) {
 			return nil, fmt.Errorf("block %d is a %s; only certificates belong there", n+1, block.Type)
 		}
 		c, err := x509.ParseCertificate(block.Bytes)
-		if err != nil {
+		switch {
+		case err != nil && strings.Contains(err.Error(), "unsupported elliptic curve"): // of crypto/x509
+			return nil, fmt.Errorf("certificate %d has a key on an unsupported curve, such as Brainpool; "+
+				"remove it, or ask its issuer for one on P-256, P-384 or P-521", n+1)
+		case err != nil:
 			return nil, fmt.Errorf("certificate %d cannot be read: %w", n+1, err)
 		}
 		all = append(all, c)

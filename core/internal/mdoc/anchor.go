@@ -73,7 +73,8 @@ func certificatesIn(b []byte) ([]*x509.Certificate, error) {
 	}
 	all, err := x509.ParseCertificates(b)
 	if err != nil {
-		return nil, fmt.Errorf("it is neither PEM nor certificates in DER: %w", err)
+		return nil, fmt.Errorf("it is neither PEM nor certificates in DER with supported keys (ECDSA on "+
+			"P-256, P-384 or P-521): %w", err)
 	}
 	if len(all) == 0 {
 		return nil, errors.New("there is no certificate in it")

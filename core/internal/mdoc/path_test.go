@@ -448,6 +448,8 @@ func TestParseAnchors(t *testing.T) {
 			"certificate 1 cannot be read"},
 		{"a document signer", slices.Concat(issuer.PEM(), inPEM(issuer.Chain[0])), 0,
 			"certificate 2 (Test document signer) cannot be a trust anchor: it is not a certificate"},
+		{"a key on a Brainpool curve", slices.Concat(issuer.PEM(), inPEM(brainpool(t))), 0,
+			"certificate 2 has a key on an unsupported curve, such as Brainpool; remove it, or ask its"},
 		{"a key of RSA", inPEM(selfSigned(t, nil)), 0, "its key must be ECDSA"},
 		{"a key on P-224", inPEM(selfSigned(t, elliptic.P224())), 0, "its key must be ECDSA"},
 		{"name constraints", newIssuer(on(1, constrained(false))).PEM(), 0, "name constraints"},
@@ -466,6 +468,17 @@ func TestParseAnchors(t *testing.T) {
 }
 
 func inPEM(der []byte) []byte { return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}) }
+
+// brainpool returns an authority whose key has the parameters of brainpoolP256r1.
+func brainpool(t testing.TB) []byte {
+	p256, curve := []byte("\x06\x08\x2a\x86\x48\xce\x3d\x03\x01\x07"),
+		[]byte("\x06\x08\x2b\x24\x03\x03\x02\x08\x01\x07")
+	der := selfSigned(t, elliptic.P256())
+	if !bytes.Contains(der, p256) {
+		t.Fatal("the certificate has another curve")
+	}
+	return bytes.Replace(der, p256, curve, 1)
+}
 
 // selfSigned makes an authority with a key on a curve, or of RSA for nil.
 func selfSigned(t testing.TB, curve elliptic.Curve) []byte {
