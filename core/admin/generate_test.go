@@ -22,7 +22,6 @@ import (
 
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/coretest"
-	"github.com/verge-id/verge/core/internal/outbox"
 	"github.com/verge-id/verge/core/operate"
 )
 
@@ -250,8 +249,6 @@ func (d *description31) response(of operate.Description) any {
 	switch {
 	case of.Name == "listDeliveries": // three operations have this path
 		d.schema(reflect.TypeFor[operate.Delivery]())
-		d.schema(reflect.TypeFor[outbox.Dead]())
-		d.schema(reflect.TypeFor[outbox.Waiting]())
 		return ref("Deliveries")
 	case of.Name == "invite":
 		d.object("Invitation", of.Output, false)
@@ -279,8 +276,6 @@ var schemaNames = map[reflect.Type]string{
 	reflect.TypeFor[operate.ProbeReport](): "Probe",
 	reflect.TypeFor[operate.Passkey]():     "MemberPasskey",
 	reflect.TypeFor[operate.AuditChange](): "AuditChange",
-	reflect.TypeFor[outbox.Waiting]():      "WaitingEvent",
-	reflect.TypeFor[outbox.Dead]():         "DeadEvent",
 	reflect.TypeFor[ModuleState]():         "Module",
 	reflect.TypeFor[ModuleActivated]():     "ActivatedModule",
 	reflect.TypeFor[BackupMade]():          "Backup",
