@@ -180,8 +180,6 @@ func TestOpenAPI_TypeNames(t *testing.T) {
 	}
 }
 
-// Every route is described, and nothing that is no route. The server answers for modules and backups, and the
-// Worker for its store.
 // Generators without a discriminator, such as ogen, distinguish the types of a list's items by required
 // fields that only one of them has.
 func TestOpenAPI_AlternativesDiffer(t *testing.T) {
@@ -201,6 +199,8 @@ func TestOpenAPI_AlternativesDiffer(t *testing.T) {
 	}
 }
 
+// Every route is described, and nothing that is no route. The server responds for modules and backups, and the
+// Worker for its store.
 func TestOpenAPIHasEveryRoute(t *testing.T) {
 	want := map[string]bool{"GET " + ModulePath: true, "POST " + ModulePath: true, "POST " + BackupPath: true,
 		"GET " + StorePath: true, "POST " + StorePath: true}

@@ -268,10 +268,10 @@ func (s *settings) readAuth(r *reader, c method.Config) {
 	}
 }
 
-// decrypts maps key_alg to the algorithm by which the host decrypts with a key of this type.
+// decrypts maps key_alg to the host's algorithm for decryption with a key of this type.
 var decrypts = map[string]string{"ES256": jwe.ECDH, "RS256": jwe.RSA, "PS256": jwe.RSA}
 
-// encryptions returns the algorithms (alg) by which a provider may encrypt for the key.
+// encryptions returns the values of alg that a provider may use to encrypt for the key.
 func (s *settings) encryptions() []string {
 	if alg := decrypts[s.keyAlg]; alg != jwe.ECDH {
 		return []string{alg}
