@@ -105,21 +105,6 @@ func (w *fixture) ask(method, path string, header web.Header, body string) *web.
 		Body: []byte(body), Client: netip.MustParseAddr("192.0.2.1")})
 }
 
-func TestRoutes_PrefixedPath(t *testing.T) {
-	w := newFixture(t, nil)
-	for path, named := range map[string]bool{
-		"/verge/api/v1/verify/start":  true, // a base URL with a path
-		"/api/v1/api/v1/verify/start": true, // a base URL that ends in /api/v1
-		"/api/v1/verify/begin":        false,
-		"/api/v1x/verify/start":       false,
-	} {
-		resp := w.ask("POST", path, nil, "{}")
-		if resp.Status != 404 || strings.Contains(string(resp.Body), "base URL") != named {
-			t.Errorf("contract 5, 404: %s is %d: %s", path, resp.Status, resp.Body)
-		}
-	}
-}
-
 // TestRoutes asks for every path with every method.
 func TestRoutes(t *testing.T) {
 	w := newFixture(t, nil)

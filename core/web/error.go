@@ -106,10 +106,6 @@ var ErrNotFound = &Error{Code: NotFound}
 // ErrNoPath is the error for a path without a route.
 var ErrNoPath = &Error{Code: NotFound, Message: "There is no such path."}
 
-// errPrefixed is ErrNoPath for a path of the API with a prefix.
-var errPrefixed = &Error{Code: NotFound, Message: "There is no such path. The base URL must be scheme " +
-	"and host alone: remove the part of the path before the last /api/v1/."}
-
 func (e *Error) Error() string {
 	if e.Cause != nil {
 		return string(e.Code) + ": " + e.Message + ": " + e.Cause.Error()

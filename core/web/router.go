@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/verge-id/verge/core/host"
@@ -173,8 +172,6 @@ func (rt *Router) handle(ctx context.Context, c *Call) (*Response, error) {
 		return rt.NoRoute(ctx, c)
 	case c.Allow != nil:
 		return nil, c.NotAllowed(c.Allow)
-	case strings.LastIndex(c.Path, "/api/v1/") > 0: // a client whose base URL has a path, or the prefix twice
-		return nil, errPrefixed
 	}
 	return nil, ErrNoPath
 }
