@@ -199,8 +199,8 @@ func TestOpenAPI_AlternativesDiffer(t *testing.T) {
 	}
 }
 
-// Every route is described, and nothing that is no route. The server responds for modules and backups, and the
-// Worker for its store.
+// Every route is described, and nothing that is no route. The server responds for modules and backups, and
+// the Worker for its store.
 func TestOpenAPIHasEveryRoute(t *testing.T) {
 	want := map[string]bool{"GET " + ModulePath: true, "POST " + ModulePath: true, "POST " + BackupPath: true,
 		"GET " + StorePath: true, "POST " + StorePath: true}
