@@ -421,8 +421,8 @@ func TestSignatures(t *testing.T) {
 	})
 }
 
-// TestVerify_ProtectedChain: the certificates are in the protected header (RFC 9360), in the other one, or
-// wrongly in both (RFC 9052, section 3).
+// TestVerify_ProtectedChain has the certificates in the protected header (RFC 9360), in both headers, which
+// RFC 9052, section 3, forbids, or in neither.
 func TestVerify_ProtectedChain(t *testing.T) {
 	issuer, other := newIssuer(between(1)), newIssuer(nil)
 	chainOf := func(i *wallettest.Issuer) cbor.Item {
