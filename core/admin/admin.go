@@ -114,15 +114,13 @@ func (a *Admin) caller(ctx context.Context, req *web.Request) (operate.Actor, er
 	if token == "" {
 		return nobody, errNoToken
 	}
-	if err := rejection(a.Guard.Wait(ctx, req.Client)); err != nil {
-		return nobody, err
-	}
-	o, err := a.People.FindOperator(ctx, token)
+	var o member.Operator
+	err := a.Guard.Check(ctx, req.Client, func() (err error) {
+		o, err = a.People.FindOperator(ctx, token)
+		return err
+	})
 	switch {
 	case errors.Is(err, web.ErrNotFound):
-		if err := rejection(a.Guard.Wrong(ctx, req.Client)); err != nil {
-			return nobody, err
-		}
 		return nobody, errNoToken
 	case err != nil:
 		return nobody, err
@@ -136,13 +134,3 @@ func (a *Admin) caller(ctx context.Context, req *web.Request) (operate.Actor, er
 
 var errNoToken = &web.Error{Code: web.Unauthorized,
 	Message: `Send the operator token as "Authorization: Bearer …".`}
-
-// rejection returns the error for an address whose tokens are not checked.
-func rejection(wait time.Duration, err error) error {
-	if err != nil || wait == 0 {
-		return err
-	}
-	return &web.Error{Code: web.RateLimited, RetryAfter: int((wait + time.Second - 1) / time.Second),
-		Message: "Too many wrong operator tokens from this address. Its tokens are " +
-			"not checked for the number of seconds in Retry-After."}
-}

@@ -333,6 +333,40 @@ func TestWrongTokens_LockTheAddress(t *testing.T) {
 	}
 }
 
+// Contract 30: tokens that are looked up concurrently have 20 results at most, also if a later one is right.
+func TestWrongTokens_Concurrent(t *testing.T) {
+	from := netip.MustParseAddr("192.0.2.1")
+	for name, found := range map[string]error{"right": nil, "wrong": web.ErrNotFound} {
+		t.Run(name, func(t *testing.T) {
+			w := newFixture(t)
+			w.Guard.Limit = ratelimit.PerMinute(20)
+			rejected := 0
+			var check func(n int) error
+			check = func(n int) error { // each lookup ends after all later ones
+				return w.Guard.Check(ctx, from, func() error {
+					if n == 0 {
+						return web.ErrNotFound
+					}
+					if errors.Is(check(n-1), web.ErrNotFound) {
+						rejected++
+					}
+					if n == 30 {
+						return found
+					}
+					return web.ErrNotFound
+				})
+			}
+			var e *web.Error
+			if err := check(30); !errors.As(err, &e) || e.Code != web.RateLimited || e.RetryAfter == 0 {
+				t.Errorf("contract 30: the token that was looked up last has the result %v", err)
+			}
+			if rejected != 20 {
+				t.Errorf("contract 30: %d wrong tokens have a result, want 20", rejected)
+			}
+		})
+	}
+}
+
 func TestIndex(t *testing.T) {
 	w := newFixture(t)
 	calls := w.Store.Calls()

@@ -7,40 +7,55 @@ import (
 	"github.com/verge-id/verge/core/internal/verdict"
 )
 
-// Holds reports whether a decision that was kept still counts for a session (contract 34): the method is of
+// Holds returns nil if a decision that was kept still counts for a session (contract 34): the method is of
 // the same kind, its settings have the same fingerprint, and it trusts the anchor or issuer of the proof. An
 // approval must be enough for the session's present settings. Any other verdict counts unless they ask for
-// less now. After an error nothing is known.
-func (o Opened) Holds(ctx context.Context, s Session, d Decision) (bool, error) {
+// less now. An ErrOutdated names the setting that changed. After another error nothing is known.
+func (o Opened) Holds(ctx context.Context, s Session, d Decision) error {
 	b, now := d.Basis, o.basis(s)
+	if err := o.changed(b); err != nil {
+		return err
+	}
+	setting := now.Lacks(b)
 	if d.Verdict == Approved {
-		if !b.Suffices(now) {
-			return false, nil
-		}
-		return o.Stands(ctx, b)
+		setting = b.Lacks(now)
 	}
-	if !o.isBehind(b) || !now.Suffices(b) {
-		return false, nil
+	if setting != "" {
+		return &SettingError{Setting: setting, Err: ErrOutdated}
 	}
-	if b.Trust == "" {
-		return true, nil
+	if d.Verdict != Approved && b.Trust == "" {
+		return nil
 	}
 	return o.trusts(ctx, b.Trust)
 }
 
-// Stands reports whether the method would still judge by a basis, without comparing it with the settings of a
-// session. After an error nothing is known.
-func (o Opened) Stands(ctx context.Context, b verdict.Basis) (bool, error) {
-	if !o.isBehind(b) {
-		return false, nil
+// Stands is Holds without a comparison with the settings of a session.
+func (o Opened) Stands(ctx context.Context, b verdict.Basis) error {
+	if err := o.changed(b); err != nil {
+		return err
 	}
 	return o.trusts(ctx, b.Trust)
 }
 
-// isBehind is Stands without the trust anchor. No method has an empty fingerprint, so a verdict that an
+// changed is Stands without the trust anchor. No method has an empty fingerprint, so a verdict that an
 // earlier release has kept without a basis does not count.
-func (o Opened) isBehind(b verdict.Basis) bool {
-	return b.Method == o.Name && b.Kind == o.Kind && b.Fingerprint == o.fingerprint() && o.Reaches(b.Level)
+func (o Opened) changed(b verdict.Basis) error {
+	setting := ""
+	switch {
+	case b.Fingerprint == "":
+		return ErrOutdated
+	case b.Method != o.Name:
+		setting = "methods"
+	case b.Kind != o.Kind:
+		setting = "kind"
+	case b.Fingerprint != o.fingerprint():
+		setting = "methods." + o.Kind
+	case !o.Reaches(b.Level):
+		setting = "level"
+	default:
+		return nil
+	}
+	return &SettingError{Setting: setting, Err: ErrOutdated}
 }
 
 // basis returns the basis of a verdict that the method would give now.
@@ -62,19 +77,25 @@ func (o Opened) fingerprint() string {
 	return verdict.Digest(string(o.Settings))
 }
 
-func (o Opened) trusts(ctx context.Context, trust string) (bool, error) {
+func (o Opened) trusts(ctx context.Context, trust string) error {
+	trusted, err := trust == "", error(nil)
 	if t, ok := o.method.(Truster); ok {
-		return t.Trusts(ctx, trust)
+		trusted, err = t.Trusts(ctx, trust)
 	}
-	return trust == "", nil
+	if err == nil && !trusted {
+		err = &SettingError{Setting: "trust_anchors", Err: ErrOutdated}
+	}
+	return err
 }
 
 // judge lets the method decide, and adds the basis. The error is ErrOutdated for a stored response that no
 // longer counts, and for an approval that proves less than the session asks for.
 func (o Opened) judge(ctx context.Context, s Session, step Step) (Decision, error) {
 	kept := step.Response != nil
-	if kept && !o.isBehind(step.Basis) { // so the method need not read another method's response
-		return Decision{}, ErrOutdated
+	if kept { // so that the method need not read another method's response
+		if err := o.changed(step.Basis); err != nil {
+			return Decision{}, err
+		}
 	}
 	d, err := o.method.Act(ctx, s, step)
 	if err != nil || d.Verdict == Pending {
@@ -90,11 +111,8 @@ func (o Opened) judge(ctx context.Context, s Session, step Step) (Decision, erro
 	if d.Verdict == Cancelled {
 		return d, nil
 	}
-	switch holds, err := o.Holds(ctx, s, d); {
-	case err != nil:
+	if err := o.Holds(ctx, s, d); err != nil {
 		return Decision{}, err
-	case !holds:
-		return Decision{}, ErrOutdated
 	}
 	return d, nil
 }

@@ -273,7 +273,7 @@ func ReasonOf(err error) string {
 	var rejection *Rejection
 	var fetch *host.FetchError
 	switch {
-	case errors.As(err, &setting):
+	case errors.As(err, &setting) && setting.Reason != "":
 		return setting.Reason
 	case errors.As(err, &rejection):
 		return rejection.Reason

@@ -300,7 +300,7 @@ var ErrStep = errors.New("method: no such step")
 
 // ErrOutdated means that the basis of a verdict no longer holds, such as its settings or its trust anchor, or
 // that another release has written the state of the step. The verdict does not count, and the user begins the
-// step again.
+// step again. A SettingError around it names the setting that changed.
 var ErrOutdated error = &Rejection{Reason: "outdated"}
 
 // ErrMediaType means that a response has another media type than the method reads. It is an ErrStep.
@@ -502,7 +502,7 @@ func (r *Rejection) Error() string { return "rejected: " + r.Reason }
 
 // SettingError is an error that a setting causes, such as an expired certificate. Err has the fix.
 type SettingError struct {
-	Reason          string // a constant text, for logs and metrics
+	Reason          string // a constant text, for logs and metrics; "" is the one of Err
 	Setting, Detail string // as of a Decision
 	Err             error
 }

@@ -240,7 +240,7 @@ func copyFile(ctx context.Context, from, to string) (c Copy, err error) {
 	if err != nil {
 		return c, err
 	}
-	defer db.Close()
+	defer closeAfter(db, &err)
 	var taken time.Time
 	// A Store in use is not a backup, so its file contains no time of a backup.
 	c, err = copyTo(to, time.Time{}, func(copy func(context.Context, state) error) error {
@@ -257,12 +257,20 @@ func copyFile(ctx context.Context, from, to string) (c Copy, err error) {
 // backup, and zero for the file of a store. A damaged file is an error.
 func view(db *bbolt.DB, read func(st state, taken time.Time) error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		if r := recover(); r != nil {
-			err = damaged(r)
-		}
-	}()
-	return db.View(func(tx *bbolt.Tx) error {
+	return recovered(func() error { return db.View(viewer(db, read)) })
+}
+
+// closeAfter closes a file that view has read with this result. After a panic, bbolt may still have its own
+// lock, and closing would block. The process releases that file when it ends.
+func closeAfter(db *bbolt.DB, result *error) {
+	if !errors.Is(*result, errPanicked) {
+		_ = db.Close()
+	}
+}
+
+// viewer returns the transaction of view.
+func viewer(db *bbolt.DB, read func(st state, taken time.Time) error) func(*bbolt.Tx) error {
+	return func(tx *bbolt.Tx) error {
 		verge := tx.Bucket(bucketVerge)
 		if verge == nil {
 			return errors.New("it is no file of Verge")
@@ -285,7 +293,7 @@ func view(db *bbolt.DB, read func(st state, taken time.Time) error) (err error) 
 			taken = fromSortable(binary.BigEndian.Uint64(v))
 		}
 		return read(st, taken)
-	})
+	}
 }
 
 // copyStep is the number of bytes of keys and values per transaction of a copy.

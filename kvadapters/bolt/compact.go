@@ -59,7 +59,7 @@ func compact(ctx context.Context, path string) (c Compacted, err error) {
 	if err != nil {
 		return c, err
 	}
-	defer db.Close()
+	defer closeAfter(db, &err)
 	// Only the owner of the lock is here, so an earlier copy has no owner.
 	temporary := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+"-compact")
 	if err := remove(temporary); err != nil {

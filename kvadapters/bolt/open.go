@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"syscall"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -81,6 +82,10 @@ func openError(path string, err error) error {
 	if errors.Is(err, fs.ErrPermission) {
 		return fmt.Errorf("bolt: %s: %w; give the file to the user that the server runs as, for example by "+
 			"`chown verge: %s`", path, err, path)
+	}
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return fmt.Errorf("bolt: %s: %w; free at least %d MiB on its disk, and start again",
+			path, err, (growth+2*logHalf)>>20)
 	}
 	return fmt.Errorf("bolt: %s: %w", path, err)
 }

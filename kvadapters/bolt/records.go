@@ -108,7 +108,7 @@ func ReadBackup(ctx context.Context, path string, now time.Time, each func(Recor
 	}}
 	db, err := readOnly(path)
 	if err == nil {
-		defer db.Close()
+		defer closeAfter(db, &err)
 		err = view(db, r.read)
 	}
 	if err != nil {

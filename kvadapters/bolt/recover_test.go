@@ -614,6 +614,21 @@ func TestStore_FileNotInPlace(t *testing.T) {
 	})
 }
 
+// The first write of a start needs room. The error has the fix, and the next start finds all commits.
+func TestOpen_FullDisk(t *testing.T) {
+	s, path := onDisk(t, &fakeDisk{})
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Open(path, Config{Disk: Disk{Commit: notWritten}})
+	if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "free at least 32 MiB on its disk") {
+		t.Errorf("a start on a full disk: %v", err)
+	}
+	if err := get(t, openAt(t, path), "before"); err != nil {
+		t.Errorf("after the disk has room: %v", err)
+	}
+}
+
 // bbolt keeps its locks if it finds no valid meta page at the beginning of a transaction.
 func TestStore_DamagedMetaPages(t *testing.T) {
 	for found, find := range map[string]func(s *Store) error{
@@ -654,6 +669,28 @@ func TestStore_DamagedMetaPages(t *testing.T) {
 				t.Errorf("closing: %v", err)
 			}
 		})
+	}
+}
+
+// The same for a file that no Store has open, as for a restore, an import and a compaction.
+func TestView_DamagedMetaPages(t *testing.T) {
+	s, path := onDisk(t, &fakeDisk{})
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	db, err := readOnly(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	overwrite(t, path, make([]byte, 2*os.Getpagesize()))
+	ended := make(chan error)
+	go func() {
+		err := view(db, func(state, time.Time) error { return nil })
+		closeAfter(db, &err)
+		ended <- err
+	}()
+	if err := wait.For(ended); !errors.Is(err, errDamaged) {
+		t.Errorf("a file without a valid meta page: %v", err)
 	}
 }
 

@@ -98,26 +98,17 @@ func (p *People) SignInOperator(ctx context.Context, client netip.Addr, token st
 	if token == "" {
 		return "", Session{}, unauthorized("Enter an operator token.")
 	}
-	if err := tooOften(p.Guard.Wait(ctx, client)); err != nil {
-		return "", Session{}, err
-	}
-	cookie, s, err := p.Registry.SignInOperator(ctx, token, p.came(usedToken))
-	if !errors.Is(err, web.ErrNotFound) {
-		return p.in(cookie, s, err)
-	}
-	if err := tooOften(p.Guard.Wrong(ctx, client)); err != nil {
-		return "", Session{}, err
-	}
-	return "", Session{}, unauthorized("This operator token is not valid.")
-}
-
-// tooOften returns the error for an address whose tokens are not checked.
-func tooOften(wait time.Duration, err error) error {
-	if err != nil || wait == 0 {
+	err := p.Guard.Check(ctx, client, func() error {
+		_, err := p.Registry.FindOperator(ctx, token)
 		return err
+	})
+	if err == nil {
+		return p.in(p.Registry.SignInOperator(ctx, token, p.came(usedToken)))
 	}
-	return &web.Error{Code: web.RateLimited, RetryAfter: int(wait.Round(time.Second).Seconds()) + 1,
-		Message: "Too many wrong tokens from your address. Try again in a minute."}
+	if errors.Is(err, web.ErrNotFound) {
+		err = unauthorized("This operator token is not valid.")
+	}
+	return "", Session{}, err
 }
 
 // in returns the result of a sign-in.

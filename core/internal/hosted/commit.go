@@ -79,7 +79,7 @@ func (v *visit) returned(m method.Opened, s token.StepClaims, step method.Step, 
 		}
 	}
 	defer v.giveBack()
-	d, err := method.Decision{}, method.ErrOutdated
+	d, err := method.Decision{}, errGone
 	if _, ok := v.offered(m.Name); ok {
 		d, err = v.ask(m, s, step)
 	}
@@ -99,7 +99,7 @@ func (v *visit) returned(m method.Opened, s token.StepClaims, step method.Step, 
 		return v.unavailable(err)
 	}
 	if isOtherKind(err) {
-		err = method.ErrOutdated
+		err = errKind
 	}
 	v.failed(m, err)
 	switch {
@@ -271,10 +271,17 @@ func (v *visit) stepEnded(step session.Step, cause error) {
 	v.claim = ""
 }
 
+// These errors name the setting whose change ended a step (contract 34).
+var (
+	errGone error = &method.SettingError{Setting: "methods", Err: method.ErrOutdated} // no longer offered
+	errKind error = &method.SettingError{Setting: "kind", Err: method.ErrOutdated}
+	errHere error = &method.SettingError{Setting: "cross_device", Err: method.ErrOutdated} // no phone
+)
+
 // gone ends a step whose method the integration no longer offers (contract 34), and asks the user to begin
 // again.
 func (v *visit) gone(name string) page {
-	v.stepEnded(lifecycle.WhyFailed(name, method.ErrOutdated), method.ErrOutdated)
+	v.stepEnded(lifecycle.WhyFailed(name, errGone), errGone)
 	return v.seeOther(v.url(shownParam, shownOutdated))
 }
 

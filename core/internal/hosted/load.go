@@ -108,18 +108,21 @@ func (v *visit) settle() error {
 		return err
 	}
 	d := brought.Outcome()
-	m, holds := v.offered(brought.Method)
-	if holds && !v.isHere(m) {
-		if holds, err = m.Holds(v.ctx, v.sessionFor(m), d); err != nil {
-			return err
-		}
-	} else {
-		holds = false
+	switch m, ok := v.offered(brought.Method); {
+	case !ok:
+		err = errGone
+	case v.isHere(m):
+		err = errHere
+	default:
+		err = m.Holds(v.ctx, v.sessionFor(m), d)
 	}
-	if !holds {
+	if errors.Is(err, method.ErrOutdated) {
 		v.outdated = true
-		v.stepEnded(lifecycle.WhyFailed(brought.Method, method.ErrOutdated), method.ErrOutdated)
+		v.stepEnded(lifecycle.WhyFailed(brought.Method, err), err)
 		v.record, err = v.Lifecycle.Discard(v.ctx, v.session, brought.Pending)
+		return err
+	}
+	if err != nil {
 		return err
 	}
 	if v.judged = true; d.Verdict == method.Approved {

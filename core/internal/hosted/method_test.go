@@ -650,6 +650,7 @@ func TestStep_MethodNoLongerOffered(t *testing.T) {
 		steps := r.Steps.All()
 		if kind(page) != "method" || !bytes.Contains(page.Body, []byte("Please do this step again")) ||
 			len(steps) != 1 || steps[0].Method != "bank" || steps[0].Reason != "outdated" ||
+			!slices.Contains([]string{"methods", "kind"}, steps[0].Setting) ||
 			r.Attempts != 0 || !strings.Contains(w.Logged.String(), "reason=outdated") {
 			t.Errorf("%s: a %s page, steps %+v\n%s", name, kind(page), steps, w.Logged.String())
 		}

@@ -85,7 +85,8 @@ func (h *Hosted) standing(ctx context.Context, p passkey.Proof) (st passkey.Stan
 	}
 	m := h.Methods[p.Method]
 	if h.Dev || !m.Of.Sandbox {
-		if st.Trusted, err = m.Stands(ctx, p.Basis); err != nil {
+		err = m.Stands(ctx, p.Basis)
+		if st.Trusted = err == nil; err != nil && !errors.Is(err, method.ErrOutdated) {
 			return st, err
 		}
 	}

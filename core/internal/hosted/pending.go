@@ -96,7 +96,7 @@ func (v *visit) notOffered(s token.StepClaims, collect func(method.Opened) page)
 	case err != nil:
 		return v.unavailable(err)
 	}
-	v.stepEnded(lifecycle.WhyFailed(s.Method, method.ErrOutdated), method.ErrOutdated)
+	v.stepEnded(lifecycle.WhyFailed(s.Method, errGone), errGone)
 	return v.discard(s, v.url(shownParam, shownOutdated))
 }
 

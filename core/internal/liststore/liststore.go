@@ -129,13 +129,18 @@ func (s *Store) read(
 	}
 	if errors.Is(err, token.ErrRecord) {
 		s.Count(host.CountNotAuthentic)
-		err = fmt.Errorf("a trusted list: %s: %w", token.Rejection(err), err)
+		err = fmt.Errorf("a trusted list: %s: %w; %s", token.Rejection(err), err, repair)
 	}
 	if err != nil {
 		return List{}, it.Tx, err
 	}
 	return list, it.Tx, nil
 }
+
+// repair is the advice for a damaged list. A server fetches it again within minutes if the record is damaged,
+// and only when the list is due if its certificates are.
+const repair = "send SIGHUP to the server, which then fetches the list again; for a Worker, run " +
+	"`verge method list-load`"
 
 // Anchors implements method.TrustLists.
 func (s *Store) Anchors(ctx context.Context, of string, l method.TrustList) (method.ListedAnchors, error) {
@@ -210,8 +215,8 @@ func (s *Store) fetch(ctx context.Context, of string, l method.TrustList, list L
 		}
 		if again {
 			s.Count(host.CountNotAuthentic)
-			return cached{}, fmt.Errorf("a trusted list: its certificates are not those of its record: %w",
-				token.ErrRecord)
+			return cached{}, fmt.Errorf("a trusted list: its certificates are not those of its record: "+
+				"%w; %s", token.ErrRecord, repair)
 		}
 		var err error
 		if list, _, err = s.read(ctx, of, l); err != nil {

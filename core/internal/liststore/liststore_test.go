@@ -291,8 +291,9 @@ func TestAnchors_DamagedStore(t *testing.T) {
 			w := newFixture(t)
 			w.must(w.load(w.list(1), "a"))
 			c.change(w)
-			if _, err := w.another().Anchors(ctx, "wallet", spec); !errors.Is(err, token.ErrRecord) {
-				t.Errorf("%v, want that it is not authentic", err)
+			_, err := w.another().Anchors(ctx, "wallet", spec)
+			if !errors.Is(err, token.ErrRecord) || !strings.Contains(err.Error(), "send SIGHUP") {
+				t.Errorf("%v, want that it is not authentic, and the correction", err)
 			}
 			w.must(w.load(w.list(2), "b"))
 			w.wantAnchors(w.another(), "b")

@@ -306,6 +306,14 @@ func TestRegistry_InvalidValues(t *testing.T) {
 			_, _, err := w.Invite(ctx, root, "pub_a", "\xff", RoleAdmin, nil)
 			return err
 		}},
+		{"a name with five marks on a character", []string{"name"}, func() error {
+			_, _, err := w.Invite(ctx, root, "pub_a", "A"+strings.Repeat("\u0301", 5), RoleAdmin, nil)
+			return err
+		}},
+		{"a name with space at its ends", nil, func() error {
+			_, _, err := w.Invite(ctx, root, "pub_a", " Ada ", RoleAdmin, nil)
+			return err
+		}},
 		{"a name of 101 characters", []string{"name"}, func() error {
 			_, _, err := w.MakeLink(ctx, root, "pub_a", strings.Repeat("ä", 101), RoleAdmin, nil)
 			return err

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/verge-id/verge/core/internal/audit"
 	"github.com/verge-id/verge/core/internal/brand"
@@ -125,15 +124,10 @@ func hashOf(secret string) string {
 
 // checkName adds the errors of a name that a person entered.
 func checkName(wrong *problem.List, name string) {
-	switch {
-	case strings.TrimSpace(name) == "":
+	if name = strings.TrimSpace(name); name == "" {
 		wrong.Add("name", "name is missing; people see it in the list of members and in the audit")
-	case !brand.IsPrintable(name):
-		wrong.Add("name", "name has characters that cannot be shown, or that cover other text; "+
-			"write it on one line")
-	case utf8.RuneCountInString(name) > brand.MaxName:
-		wrong.Add("name", "name has %d characters; it may have at most %d", utf8.RuneCountInString(name),
-			brand.MaxName)
+	} else if text := brand.NameProblem(name); text != "" {
+		wrong.Add("name", "%s", text)
 	}
 }
 

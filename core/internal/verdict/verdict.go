@@ -28,11 +28,21 @@ type Basis struct {
 	MinimumAge   int `json:"minimum_age,omitempty"`
 }
 
-// Suffices reports whether an approval on this basis is enough where now is asked for: the same level and
-// settings, and no higher age. The method is compared by method.Opened.
-func (b Basis) Suffices(now Basis) bool {
-	return b.Level >= now.Level && b.ChallengeAge >= now.ChallengeAge && b.MinimumAge >= now.MinimumAge &&
-		(now.Settings == "" || now.Settings == b.Settings)
+// Lacks returns the integration's setting that makes an approval on this basis too little where now is asked
+// for: another level or other settings, or a higher age. It returns "" if the approval is enough. The method
+// is compared by method.Opened.
+func (b Basis) Lacks(now Basis) string {
+	switch {
+	case b.Level < now.Level:
+		return "level"
+	case b.ChallengeAge < now.ChallengeAge:
+		return "challenge_age"
+	case b.MinimumAge < now.MinimumAge:
+		return "minimum_age"
+	case now.Settings != "" && now.Settings != b.Settings:
+		return "method_settings"
+	}
+	return ""
 }
 
 // Digest returns a short digest of texts. Different lists of texts have different digests.

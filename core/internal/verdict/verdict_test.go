@@ -28,29 +28,29 @@ func TestDigest_DifferentTexts(t *testing.T) {
 	}
 }
 
-func TestSuffices(t *testing.T) {
+func TestLacks(t *testing.T) {
 	asked := Basis{Level: "L1", MinimumAge: 18, ChallengeAge: 0}
 	for _, c := range []struct {
 		name   string
 		change func(judged, now *Basis)
-		want   bool
+		want   string
 	}{
-		{"the same", func(*Basis, *Basis) {}, true},
-		{"a higher level", func(judged, _ *Basis) { judged.Level = "L2" }, true},
-		{"a lower level", func(_, now *Basis) { now.Level = "L2" }, false},
-		{"a higher age", func(judged, _ *Basis) { judged.MinimumAge = 21 }, true},
-		{"a lower age", func(_, now *Basis) { now.MinimumAge = 21 }, false},
-		{"a proof for an estimate", func(_, now *Basis) { now.ChallengeAge = 25 }, false},
-		{"settings that were added", func(_, now *Basis) { now.Settings = "a" }, false},
-		{"settings that were removed", func(judged, _ *Basis) { judged.Settings = "a" }, true},
+		{"the same", func(*Basis, *Basis) {}, ""},
+		{"a higher level", func(judged, _ *Basis) { judged.Level = "L2" }, ""},
+		{"a lower level", func(_, now *Basis) { now.Level = "L2" }, "level"},
+		{"a higher age", func(judged, _ *Basis) { judged.MinimumAge = 21 }, ""},
+		{"a lower age", func(_, now *Basis) { now.MinimumAge = 21 }, "minimum_age"},
+		{"a proof for an estimate", func(_, now *Basis) { now.ChallengeAge = 25 }, "challenge_age"},
+		{"settings that were added", func(_, now *Basis) { now.Settings = "a" }, "method_settings"},
+		{"settings that were removed", func(judged, _ *Basis) { judged.Settings = "a" }, ""},
 		{"settings that changed", func(judged, now *Basis) { judged.Settings, now.Settings = "a", "b" },
-			false},
-		{"nothing", func(judged, _ *Basis) { *judged = Basis{} }, false},
+			"method_settings"},
+		{"nothing", func(judged, _ *Basis) { *judged = Basis{} }, "level"},
 	} {
 		judged, now := asked, asked
 		c.change(&judged, &now)
-		if got := judged.Suffices(now); got != c.want {
-			t.Errorf("contract 34: %s: %v, want %v", c.name, got, c.want)
+		if got := judged.Lacks(now); got != c.want {
+			t.Errorf("contract 34: %s: it lacks %q, want %q", c.name, got, c.want)
 		}
 	}
 }

@@ -45,13 +45,19 @@ func (c *client) asked(p proof, acr []string) string {
 	return verdict.Digest(slices.Concat(c.source(acr), []string{strconv.Itoa(c.maxAge)}, p.facts())...)
 }
 
-// askedProof returns the proof that a request has asked for. It is not ok if the settings have changed since,
-// or if the proof's age is now below the minimum age.
-func (c *client) askedProof(asked string, acr []string, minimumAge int) (proof, bool) {
+// askedProof returns the proof that a request has asked for. It returns a method.ErrOutdated if the settings
+// have changed since, or if the proof's age is now below the minimum age.
+func (c *client) askedProof(asked string, acr []string, minimumAge int) (proof, error) {
+	setting := "methods." + kindName
 	for _, p := range c.proofs {
-		if c.asked(p, acr) == asked {
-			return p, p.birthdate || p.age >= minimumAge
+		switch {
+		case c.asked(p, acr) == asked && (p.birthdate || p.age >= minimumAge):
+			return p, nil
+		case c.asked(p, acr) == asked:
+			setting = "minimum_age"
+		case c.asked(p, c.acrValues) == asked: // the integration had no acr_values of its own
+			setting = "method_settings"
 		}
 	}
-	return proof{}, false
+	return proof{}, &method.SettingError{Setting: setting, Err: method.ErrOutdated}
 }

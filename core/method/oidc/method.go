@@ -165,9 +165,9 @@ func (c *client) back(ctx context.Context, s method.Session, step method.Step) (
 	if err != nil {
 		return method.Decision{}, err
 	}
-	p, ok := c.askedProof(e.asked, acr, s.MinimumAge)
-	if !ok {
-		return method.Decision{}, method.ErrOutdated
+	p, err := c.askedProof(e.asked, acr, s.MinimumAge)
+	if err != nil {
+		return method.Decision{}, err
 	}
 	meta, err := c.discover(ctx)
 	if err != nil {

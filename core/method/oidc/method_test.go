@@ -422,27 +422,36 @@ func TestReturn_ChangedSettings(t *testing.T) {
 		change     settings       // of the method, while the user is at the provider
 		claims     map[string]any // that it returns
 		want       method.Verdict
-		outdated   bool
+		outdated   string // the setting that changed
 	}{
-		{"nothing changed", nil, 18, 18, nil, with(age, "18:true"), method.Approved, false},
-		{"a higher age is required", nil, 16, 18, nil, with(age, "16:true"), 0, true},
-		{"a lower age is required", nil, 18, 16, nil, with(age, "18:true"), method.Approved, false},
-		{"a no for the higher age", nil, 18, 16, nil, with(age, "18:false"), method.AttemptFailed, false},
-		{"a date of birth", birth, 16, 18, nil, with("birthdate", "2000-01-01"), method.Approved, false},
-		{"a late one", birth, 16, 18, nil, with("birthdate", "2010-01-01"), method.Rejected, false},
-		{"another proof", nil, 18, 18, settings{"proof": plainProof}, with("is_over_18", true), 0, true},
-		{"another client", nil, 18, 18, settings{"client_id": "another"}, with(age, "18:true"), 0, true},
+		{"nothing changed", nil, 18, 18, nil, with(age, "18:true"), method.Approved, ""},
+		{"a higher age is required", nil, 16, 18, nil, with(age, "16:true"), 0,
+			"minimum_age"},
+		{"a lower age is required", nil, 18, 16, nil, with(age, "18:true"), method.Approved, ""},
+		{"a no for the higher age", nil, 18, 16, nil, with(age, "18:false"), method.AttemptFailed, ""},
+		{"a date of birth", birth, 16, 18, nil, with("birthdate", "2000-01-01"), method.Approved, ""},
+		{"a late one", birth, 16, 18, nil, with("birthdate", "2010-01-01"), method.Rejected, ""},
+		{"another proof", nil, 18, 18, settings{"proof": plainProof}, with("is_over_18", true), 0,
+			"methods.oidc"},
+		{"another client", nil, 18, 18, settings{"client_id": "another"}, with(age, "18:true"), 0,
+			"methods.oidc"},
 		{"another provider", nil, 18, 18, settings{"issuer": "https://another.example"},
-			with(age, "18:true"), 0, true},
+			with(age, "18:true"), 0,
+			"methods.oidc"},
 		{"userinfo switched off", settings{"userinfo": true}, 18, 18, settings{"userinfo": nil},
-			with(age, "18:true"), 0, true},
-		{"userinfo", nil, 18, 18, settings{"userinfo": true}, with(age, "18:true"), 0, true},
-		{"a credential", nil, 18, 18, credential, with(age, "18:true"), 0, true},
+			with(age, "18:true"), 0,
+			"methods.oidc"},
+		{"userinfo", nil, 18, 18, settings{"userinfo": true}, with(age, "18:true"), 0,
+			"methods.oidc"},
+		{"a credential", nil, 18, 18, credential, with(age, "18:true"), 0,
+			"methods.oidc"},
 		{"other acr values", high, 18, 18, settings{"acr_values": []string{"high"}},
-			map[string]any{age: "18:true", "acr": "substantial"}, 0, true},
-		{"max_age", nil, 18, 18, settings{"max_age": 300}, with(age, "18:true"), 0, true},
+			map[string]any{age: "18:true", "acr": "substantial"}, 0,
+			"methods.oidc"},
+		{"max_age", nil, 18, 18, settings{"max_age": 300}, with(age, "18:true"), 0,
+			"methods.oidc"},
 		{"another scope and prompt", nil, 18, 18, settings{"scope": []string{"openid", "more"},
-			"prompt": []string{"login"}}, with(age, "18:true"), method.Approved, false},
+			"prompt": []string{"login"}}, with(age, "18:true"), method.Approved, ""},
 	} {
 		own := settings{}
 		maps.Copy(own, c.own)
@@ -463,8 +472,12 @@ func TestReturn_ChangedSettings(t *testing.T) {
 			w.open()
 		}
 		d, err := w.back(away.State, query)
-		if c.outdated {
+		if c.outdated != "" {
 			wantRejection(t, c.rule, d, err, "outdated")
+			var setting *method.SettingError
+			if !errors.As(err, &setting) || setting.Setting != c.outdated {
+				t.Errorf("%s: the error names %+v, want %s", c.rule, setting, c.outdated)
+			}
 			if w.provider.Count(oidctest.TokenPath) > 0 {
 				t.Errorf("%s: the code was sent", c.rule)
 			}

@@ -197,7 +197,7 @@ func (o *openID) Show(s method.Session, state []byte) method.View {
 func (o *openID) Act(ctx context.Context, s method.Session, step method.Step) (method.Decision, error) {
 	if step.Response != nil {
 		if !step.Back && !o.settings.crossDevice { // it was kept before the setting changed
-			return method.Decision{}, method.ErrOutdated
+			return method.Decision{}, outdated("cross_device")
 		}
 		asked := s.MinimumAge
 		if q, err := o.readPendingRequest(step.State, 0); err == nil {

@@ -68,10 +68,18 @@ func (o *openID) readPendingRequest(state []byte, minimumAge int) (q pendingRequ
 		return q, method.ErrOutdated
 	}
 	q = pendingRequest{int(state[1]), state[2:secret], state[secret:least], state[least:]}
-	if q.age < minimumAge || !bytes.Equal(q.of, digest([]byte(o.Fingerprint()))) {
-		return q, method.ErrOutdated
+	if q.age < minimumAge {
+		return q, outdated("minimum_age")
+	}
+	if !bytes.Equal(q.of, digest([]byte(o.Fingerprint()))) {
+		return q, outdated("methods." + Kind.Name)
 	}
 	return q, nil
+}
+
+// outdated returns the method.ErrOutdated for a setting that changed.
+func outdated(setting string) error {
+	return &method.SettingError{Setting: setting, Err: method.ErrOutdated}
 }
 
 // A request is known by its channel: a link, or a protocol of the Digital Credentials API.

@@ -316,8 +316,10 @@ func TestMinimumAgeChangedWhileWaiting(t *testing.T) {
 			if c.verdict == method.Pending {
 				_, requestErr := w.get(false)
 				for what, err := range map[string]error{"response": err, "form": formErr} {
-					if !errors.Is(err, method.ErrOutdated) {
-						t.Errorf("a %s is %v, want ErrOutdated", what, err)
+					var setting *method.SettingError
+					if !errors.Is(err, method.ErrOutdated) || !errors.As(err, &setting) ||
+						setting.Setting != "minimum_age" {
+						t.Errorf("a %s is %v of %+v, want ErrOutdated of minimum_age", what, err, setting)
 					}
 				}
 				if !errors.Is(requestErr, method.ErrOutdated) || !w.shows().Outdated {
