@@ -73,7 +73,7 @@ func TestDeliveriesArePagedOverPartitions(t *testing.T) {
 				if cursor != "" {
 					path += "?after=" + cursor
 				}
-				var page eventPage[outbox.Dead]
+				var page eventPage[operate.UndeliveredEvent]
 				if e := w.ask(t, "GET", path, "", &page); e != nil {
 					t.Fatal(e)
 				}
@@ -109,7 +109,7 @@ func TestEventsThatWaitAreListedApartFromTheDead(t *testing.T) {
 		coretest.Must(t, err)
 		waiting[page[0].Event] = p
 	}
-	var shown eventPage[outbox.Waiting]
+	var shown eventPage[operate.UndeliveredEvent]
 	e := w.ask(t, "GET", operate.ListDeliveries.Path+"?state=waiting", "", &shown)
 	if e != nil || len(shown.Deliveries) != 2 {
 		t.Fatalf("contract 27: %+v, %v", shown, e)
@@ -121,7 +121,7 @@ func TestEventsThatWaitAreListedApartFromTheDead(t *testing.T) {
 		}
 	}
 	for _, state := range []string{"", "?state=dead"} {
-		var shown eventPage[outbox.Dead]
+		var shown eventPage[operate.UndeliveredEvent]
 		if e := w.ask(t, "GET", operate.ListDeliveries.Path+state, "", &shown); e != nil ||
 			len(shown.Deliveries) != len(dead) {
 			t.Errorf("contract 27: %s: %+v, %v", state, shown, e)

@@ -247,8 +247,9 @@ func (d *description31) body(method string, of operate.Description) string {
 // response returns the schema of a response.
 func (d *description31) response(of operate.Description) any {
 	switch {
-	case of.Name == "listDeliveries": // three operations have this path
+	case of.Name == "listDeliveries": // two operations have this path
 		d.schema(reflect.TypeFor[operate.Delivery]())
+		d.schema(reflect.TypeFor[operate.UndeliveredEvent]())
 		return ref("Deliveries")
 	case of.Name == "invite":
 		d.object("Invitation", of.Output, false)

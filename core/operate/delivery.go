@@ -166,35 +166,32 @@ func shownDelivery(of outbox.Delivery) Delivery {
 	return v
 }
 
-// DeadEvent is an event that is not sent again unless an operator resends it.
-type DeadEvent = outbox.Dead
-
-// WaitingEvent is an event that is not delivered yet.
-type WaitingEvent = outbox.Waiting
+// UndeliveredEvent is an event of a list without an integration: it waits for a retry, or it is dead.
+type UndeliveredEvent = outbox.UndeliveredEvent
 
 // Dead lists the dead events of all publishers, partition by partition.
-func (o *Operations) Dead(ctx context.Context, who Actor, c Cursor) (Page[outbox.Dead], error) {
-	return eventPage(ctx, o, who, c, o.Outbox.Dead, func(e outbox.Dead) string { return e.Event })
+func (o *Operations) Dead(ctx context.Context, who Actor, c Cursor) (Page[UndeliveredEvent], error) {
+	return eventPage(ctx, o, who, c, o.Outbox.Dead)
 }
 
 // Waiting lists the events of all publishers that wait for a retry, partition by partition.
-func (o *Operations) Waiting(ctx context.Context, who Actor, c Cursor) (Page[outbox.Waiting], error) {
-	return eventPage(ctx, o, who, c, o.Outbox.Waiting, func(e outbox.Waiting) string { return e.Event })
+func (o *Operations) Waiting(ctx context.Context, who Actor, c Cursor) (Page[UndeliveredEvent], error) {
+	return eventPage(ctx, o, who, c, o.Outbox.Waiting)
 }
 
 // eventPage lists the events of one partition after the other. The cursor is the partition and the last event
 // that was shown.
-func eventPage[T any](ctx context.Context, o *Operations, who Actor, c Cursor,
-	list func(context.Context, kv.Partition, string, int) ([]T, error), event func(T) string) (Page[T],
-	error) {
+func eventPage(ctx context.Context, o *Operations, who Actor, c Cursor,
+	list func(context.Context, kv.Partition, string, int) ([]UndeliveredEvent, error)) (
+	Page[UndeliveredEvent], error) {
+	page := Page[UndeliveredEvent]{}
 	if err := who.may(deliveryList, ""); err != nil {
-		return Page[T]{}, err
+		return page, err
 	}
 	first, after, _ := strings.Cut(c.After, ":")
 	if c.After != "" && (after == "" || !slices.Contains(o.Partitions, kv.Partition(first))) {
-		return Page[T]{}, badCursor
+		return page, badCursor
 	}
-	page := Page[T]{}
 	for _, p := range o.Partitions {
 		if first != "" && string(p) != first {
 			continue
@@ -203,12 +200,12 @@ func eventPage[T any](ctx context.Context, o *Operations, who Actor, c Cursor,
 		room := c.limit() - len(page.Items)
 		found, err := list(ctx, p, after, room)
 		if err != nil {
-			return Page[T]{}, err
+			return Page[UndeliveredEvent]{}, err
 		}
 		after = ""
 		page.Items = append(page.Items, found...)
 		if len(found) == room {
-			page.Next = string(p) + ":" + event(found[room-1])
+			page.Next = string(p) + ":" + found[room-1].Event
 			break
 		}
 	}

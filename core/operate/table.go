@@ -6,7 +6,6 @@ import (
 	"reflect"
 
 	"github.com/verge-id/verge/core/integration"
-	"github.com/verge-id/verge/core/internal/outbox"
 	"github.com/verge-id/verge/core/internal/passkey"
 	"github.com/verge-id/verge/core/internal/usage"
 	"github.com/verge-id/verge/core/web"
@@ -220,17 +219,15 @@ var (
 		Path: deliveries, List: "deliveries", right: deliveryList, thing: "event",
 		do: (*Operations).Deliveries}
 
-	// ListDead and ListWaiting are ListDeliveries without an integration, of all publishers.
-	ListDead = &Endpoint[DeliveryQuery, Page[outbox.Dead]]{Name: "listDead", Method: "GET",
-		Path: deliveries, List: "deliveries", right: deliveryList, thing: "event",
-		do: func(o *Operations, ctx context.Context, who Actor, in DeliveryQuery) (Page[outbox.Dead], error) {
-			return o.Dead(ctx, who, in.most())
-		}}
-	ListWaiting = &Endpoint[DeliveryQuery, Page[outbox.Waiting]]{Name: "listWaiting", Method: "GET",
-		Path: deliveries, List: "deliveries", right: deliveryList, thing: "event",
-		do: func(o *Operations, ctx context.Context, who Actor, in DeliveryQuery) (Page[outbox.Waiting],
+	// ListAllDeliveries is ListDeliveries without an integration, of all publishers.
+	ListAllDeliveries = &Endpoint[DeliveryQuery, Page[UndeliveredEvent]]{Name: "listAllDeliveries",
+		Method: "GET", Path: deliveries, List: "deliveries", right: deliveryList, thing: "event",
+		do: func(o *Operations, ctx context.Context, who Actor, in DeliveryQuery) (Page[UndeliveredEvent],
 			error) {
-			return o.Waiting(ctx, who, in.most())
+			if in.State == DeliveryWaiting {
+				return o.Waiting(ctx, who, in.most())
+			}
+			return o.Dead(ctx, who, in.most())
 		}}
 
 	// ReadDelivery: Read a delivery
@@ -482,7 +479,7 @@ func Endpoints() []Served {
 	}
 }
 
-// anyDeliveries serves ListDeliveries, ListDead and ListWaiting, which have one path.
+// anyDeliveries serves ListDeliveries and ListAllDeliveries, which have one path.
 type anyDeliveries struct {
 	*Endpoint[DeliveryQuery, Page[Delivery]]
 }
@@ -494,10 +491,8 @@ func (e anyDeliveries) Serve(ctx context.Context, o *Operations, who Actor, r Re
 		return e.Endpoint.Serve(ctx, o, who, r)
 	}
 	switch r.Query.Get("state") {
-	case "", DeliveryDead:
-		return ListDead.Serve(ctx, o, who, r)
-	case DeliveryWaiting:
-		return ListWaiting.Serve(ctx, o, who, r)
+	case "", DeliveryDead, DeliveryWaiting:
+		return ListAllDeliveries.Serve(ctx, o, who, r)
 	}
 	if _, err := read(r, e.Method, reflect.ValueOf(new(Cursor)).Elem()); err != nil {
 		return nil, err

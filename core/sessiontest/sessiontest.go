@@ -136,7 +136,8 @@ func SendTestEvent(ctx context.Context, h host.Host, partitions []kv.Partition, 
 }
 
 // DeadEvents returns up to n events of a partition with the status dead.
-func DeadEvents(ctx context.Context, h host.Host, p kv.Partition, n int) ([]outbox.Dead, error) {
+func DeadEvents(ctx context.Context, h host.Host, p kv.Partition, n int) (
+	[]outbox.UndeliveredEvent, error) {
 	return (&outbox.Outbox{Host: h}).Dead(ctx, p, "", n)
 }
 

@@ -142,6 +142,12 @@ var sdkCases = []sdkCase{
 		want: outcome{Kind: "VergeError"}},
 	{rule: "an address that is no URL is an error", args: startArgs, baseURL: "http://[::1",
 		want: outcome{Kind: "VergeError"}},
+	{rule: "an address with a path is an error", args: startArgs,
+		baseURL: "https://verify.example.com/api/v1", want: outcome{Kind: "VergeError"}},
+	{rule: "an address with a query is an error", args: startArgs, baseURL: "https://verify.example.com?a",
+		want: outcome{Kind: "VergeError"}},
+	{rule: "an address with a password is an error", args: startArgs,
+		baseURL: "https://svc_sk_1@verify.example.com", want: outcome{Kind: "VergeError"}},
 	{rule: "contract 13: white space around the key is removed", args: startArgs,
 		key: "\ufeff svc_sk_1\r\n", answers: []answer{good}, requests: 1, want: result},
 	{rule: "contract 13: an error does not contain the key", args: startArgs, key: "svc_sk_1\nsvc_sk_1",
@@ -155,7 +161,7 @@ var sdkCases = []sdkCase{
 		answers: []answer{rejection(503, "UNAVAILABLE", nil), good}, requests: 2, want: result},
 }
 
-// sdkServer gives each case the responses that it lists. The path of a request begins with the case's number.
+// sdkServer gives each case the responses that it lists.
 type sdkServer struct {
 	t     *testing.T
 	cases []sdkCase
@@ -167,18 +173,13 @@ type sdkServer struct {
 
 type seenRequest struct{ method, path, body, key, auth string }
 
-func (s *sdkServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+// serve responds to a request of the n-th case.
+func (s *sdkServer) serve(n int, w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
-	first, path, _ := strings.Cut(strings.TrimPrefix(r.URL.EscapedPath(), "/"), "/")
-	n, err := strconv.Atoi(first)
-	if err != nil || n >= len(s.cases) {
-		s.t.Errorf("a request to %s", r.URL)
-		return
-	}
 	s.mu.Lock()
 	at := len(s.seen[n])
-	s.seen[n] = append(s.seen[n], seenRequest{r.Method, path, string(body), r.Header.Get("Idempotency-Key"),
-		r.Header.Get("Authorization")})
+	s.seen[n] = append(s.seen[n], seenRequest{r.Method, r.URL.EscapedPath(), string(body),
+		r.Header.Get("Idempotency-Key"), r.Header.Get("Authorization")})
 	s.mu.Unlock()
 	if at >= len(s.cases[n].answers) {
 		s.t.Errorf("%s: request %d", s.cases[n].rule, at+1)
@@ -229,7 +230,7 @@ func (s *sdkServer) check(n int, got outcome) {
 		if r.auth != want || c.public && !strings.Contains(r.body, `"public_key":"svc_pk_1"`) {
 			s.t.Errorf("%s: the credential of %+v", c.rule, r)
 		}
-		if c.does == "reconcile" && strings.Count(r.path, "/") != 4 {
+		if c.does == "reconcile" && strings.Count(r.path, "/") != 5 {
 			s.t.Errorf("%s: the path is %s", c.rule, r.path)
 		}
 	}
@@ -314,12 +315,13 @@ type driven struct {
 func drive(t *testing.T, cmd *exec.Cmd, cases []sdkCase) driven {
 	t.Helper()
 	s := &sdkServer{t: t, cases: cases, done: make(chan struct{}), seen: make([][]seenRequest, len(cases))}
-	server := httptest.NewServer(s)
-	t.Cleanup(server.Close)
-	t.Cleanup(func() { close(s.done) })
 	var calls []map[string]any
 	for n, c := range cases {
-		call := map[string]any{"base_url": server.URL + "/" + strconv.Itoa(n) + "/", "secret_key": "svc_sk_1",
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			s.serve(n, w, r)
+		}))
+		t.Cleanup(server.Close)
+		call := map[string]any{"base_url": server.URL + "/", "secret_key": "svc_sk_1",
 			"does": c.does, "args": c.args, "timeout": 60}
 		if slices.ContainsFunc(c.answers, func(a answer) bool { return a.hangs }) {
 			call["timeout"] = 3
@@ -338,6 +340,7 @@ func drive(t *testing.T, cmd *exec.Cmd, cases []sdkCase) driven {
 		}
 		calls = append(calls, call)
 	}
+	t.Cleanup(func() { close(s.done) })
 	requests := signedRequests(t)
 	input, err := json.Marshal(map[string]any{"requests": requests, "calls": calls})
 	if err != nil {

@@ -28,9 +28,9 @@ const recovery = 30 * time.Second
 type ledger struct {
 	service *service
 	seed    uint64
-	lossy   bool                // the store loses all requests in flight
-	epoch   atomic.Int64        // of the store: odd while it loses everything
-	before  []operate.DeadEvent // listed before this ledger was opened
+	lossy   bool                       // the store loses all requests in flight
+	epoch   atomic.Int64               // of the store: odd while it loses everything
+	before  []operate.UndeliveredEvent // listed before this ledger was opened
 
 	mu    sync.Mutex
 	lives []*life
@@ -285,7 +285,7 @@ func (b *ledger) audit(t *testing.T, since time.Time) {
 				for _, l := range lives {
 					for _, end := range []string{"started", ends[l.id]} {
 						key := l.id + ":verification." + end
-						failed := func(d operate.DeadEvent) bool { return d.Session+":"+d.Type == key }
+						failed := func(d operate.UndeliveredEvent) bool { return d.Session+":"+d.Type == key }
 						if end != "" && s.sink.count(key) == 0 && !slices.ContainsFunc(dead, failed) {
 							missing = append(missing, key)
 						}
@@ -302,7 +302,7 @@ func (b *ledger) audit(t *testing.T, since time.Time) {
 	t.Run("I11: the store's errors use up no attempt", func(t *testing.T) {
 		dead := slices.DeleteFunc(
 			s.dead(t),
-			func(d operate.DeadEvent) bool { return slices.Contains(b.before, d) },
+			func(d operate.UndeliveredEvent) bool { return slices.Contains(b.before, d) },
 		)
 		if len(dead) > 0 {
 			t.Errorf("%d events are dead, though the receiver took all: %+v", len(dead), dead[0])
@@ -431,11 +431,11 @@ func (b *ledger) settle(t *testing.T) {
 }
 
 // dead returns the dead events.
-func (s *service) dead(t testing.TB) (all []operate.DeadEvent) {
+func (s *service) dead(t testing.TB) (all []operate.UndeliveredEvent) {
 	t.Helper()
 	h := s.Host()
 	for n := range s.Engine().Partitions() {
-		var page []operate.DeadEvent
+		var page []operate.UndeliveredEvent
 		var err error
 		if !within(recovery, func() bool {
 			page, err = sessiontest.DeadEvents(context.Background(), h, sessiontest.Partition(n), 1000)

@@ -307,7 +307,7 @@ func TestRedisThatLosesEverything(t *testing.T) {
 			}
 			b.report(t)
 			// An event of a session that started in the last moment may still wait for its first attempt.
-			var untargeted []operate.DeadEvent
+			var untargeted []operate.UndeliveredEvent
 			if !within(recovery, func() bool {
 				b.settle(t)
 				time.Sleep(500 * time.Millisecond)

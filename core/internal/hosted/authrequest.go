@@ -69,14 +69,14 @@ func (h *Hosted) comeBack(ctx context.Context, req *web.Request, name string) pa
 		return h.awaited(req, flow)
 	}
 	if err != nil || s.Method != name || s.Leave == "" {
-		return plain(403, pages.Elsewhere, req)
+		return otherBrowser(req)
 	}
 	v, rejected := h.open(ctx, req, flow)
 	if rejected != nil {
 		return *rejected
 	}
 	if s.Session != v.session.Text {
-		return plain(403, pages.Elsewhere, req)
+		return otherBrowser(req)
 	}
 	if err := v.load(); err != nil {
 		return v.unavailable(err)
@@ -93,6 +93,14 @@ func (h *Hosted) comeBack(ctx context.Context, req *web.Request, name string) pa
 		return v.gone(name)
 	}
 	return v.returned(m, s, method.Step{Form: query, Back: true, State: s.State}, req.Path+"?"+query.Encode())
+}
+
+// otherBrowser returns the page for a return without its cookie. It links to its own address: a browser that
+// omitted the cookie because another site or app opened the address sends it with the link.
+func otherBrowser(req *web.Request) page {
+	p := plain(403, pages.Elsewhere, req)
+	p.view.Reload = true
+	return p
 }
 
 // cookiePrefix is the prefix of our cookies' names. Browsers reject __Host- on http, which only dev has.

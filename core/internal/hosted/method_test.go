@@ -17,6 +17,7 @@ import (
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/coretest"
+	"github.com/verge-id/verge/core/internal/lifecycle"
 	"github.com/verge-id/verge/core/internal/session"
 	"github.com/verge-id/verge/core/internal/testhost"
 	"github.com/verge-id/verge/core/internal/token"
@@ -273,8 +274,9 @@ func TestReturn_Browsers(t *testing.T) {
 				t.Errorf("%d, want %d; asked %d times, %d commits",
 					resp.Status, c.status, bank.returned, w.commits)
 			}
-			if c.status == 403 && kind(resp) != "elsewhere" {
-				t.Errorf("a %s page", kind(resp))
+			again := bytes.Contains(resp.Body, []byte(`href=""`))
+			if c.status == 403 && (kind(resp) != "elsewhere" || !again) {
+				t.Errorf("a %s page, or one without a link to itself", kind(resp))
 			}
 		})
 	}
@@ -856,6 +858,38 @@ func TestPicture_Posted(t *testing.T) {
 			}
 			if c.kind != "" && (kind(resp) != c.kind || !bytes.Contains(resp.Body, []byte(c.says))) {
 				t.Errorf("a %s page that does not contain %q", kind(resp), c.says)
+			}
+		})
+	}
+}
+
+// The page of the camera still shows the failure when the link is opened again.
+func TestCamera_OpenedAgain(t *testing.T) {
+	for name, c := range map[string]struct {
+		step method.Method
+		last session.Step
+		want bool
+	}{
+		"contract 37: no response":  {&camera{}, session.Step{Result: host.MethodUnavailable}, true},
+		"contract 37: a bad one":    {&camera{}, session.Step{Result: host.MethodFailed}, true},
+		"contract 23: cancelled":    {&camera{}, session.Step{Result: host.MethodCancelled}, false},
+		"contract 35: not a camera": {&bank{}, session.Step{Result: host.MethodUnavailable}, false},
+		"contract 33: another method": {&camera{}, session.Step{Result: host.MethodUnavailable,
+			Method: "bank"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newFixture(t)
+			w.Methods = w.Host.Opened(testhost.Catalog(testhost.Kind("scripted", c.step, false)))
+			id, flow := w.flow(t, nil)
+			text, err := id.Format(w.Hosted.Sealer)
+			coretest.Must(t, err)
+			c.last.Method = cmp.Or(c.last.Method, "scripted")
+			w.Lifecycle.Ended(ctx, lifecycle.Session{ID: id, Text: text,
+				Integration: &integration.Integration{ID: testUUID}}, "", c.last, nil)
+			page := w.get(here(flow))
+			shows := bytes.Contains(page.Body, []byte("did not respond"))
+			if page.Status != 200 || shows != c.want {
+				t.Errorf("%d, shows the failure: %v", page.Status, shows)
 			}
 		})
 	}

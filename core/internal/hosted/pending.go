@@ -107,8 +107,8 @@ func (h *Hosted) returnWithCode(ctx context.Context, req *web.Request, name stri
 	if len(code) != handleLength {
 		return plain(400, pages.Damaged, req)
 	}
-	other := plain(403, pages.Elsewhere, req) // than the page of a response that was found
-	over := false                             // other is the page of an attempt that is decided
+	other := otherBrowser(req) // than the page of a response that was found
+	over := false              // other is the page of an attempt that is decided
 	for _, handle := range slices.Sorted(maps.Keys(h.requestsOf(req))) {
 		s, flow, err := h.requestIn(req, handle)
 		if errors.Is(err, host.ErrKeyAwaited) {

@@ -64,15 +64,19 @@ func (v *visit) show(query url.Values) page {
 
 // reasonOf returns the reason of the last attempt, if it failed with this method, or "".
 func (v *visit) reasonOf(name string) string {
+	if last := v.lastStep(name); last.Result == host.MethodAttemptFailed {
+		return last.Reason
+	}
+	return ""
+}
+
+// lastStep returns the last step of the session, if it was one of this method.
+func (v *visit) lastStep(name string) session.Step {
 	steps := v.record.Steps.All()
-	if len(steps) == 0 {
-		return ""
+	if len(steps) == 0 || steps[len(steps)-1].Method != name {
+		return session.Step{}
 	}
-	last := steps[len(steps)-1]
-	if last.Method != name || last.Result != host.MethodAttemptFailed {
-		return ""
-	}
-	return last.Reason
+	return steps[len(steps)-1]
 }
 
 // ended returns the page of an ended session. step is the step that the browser has, or "". leaves reports
@@ -179,7 +183,13 @@ func (v *visit) methodPage(query url.Values) page {
 	if !known {
 		m = v.offers[0]
 	}
-	return v.stepPage(token.StepClaims{Attempt: v.record.Attempts, Method: m.Name}, "", n)
+	s := token.StepClaims{Attempt: v.record.Attempts, Method: m.Name}
+	// Only a picture's result is certainly the latest step: other forms send their browser elsewhere, and the
+	// record does not have that.
+	if last := v.lastStep(m.Name); shown == "" && !n.AttemptFailed && v.shows(m, s).Camera {
+		n.Trouble = last.Result == host.MethodUnavailable || last.Result == host.MethodFailed
+	}
+	return v.stepPage(s, "", n)
 }
 
 // options returns the methods as the page offers them. A method that has just failed to begin is marked.

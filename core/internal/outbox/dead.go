@@ -30,16 +30,18 @@ const (
 	unreadable = "unreadable"
 )
 
-// Dead is an event that is not retried unless an operator resends it.
-type Dead struct {
-	Event       string    `json:"event"` // evt_…
-	Type        string    `json:"type"`
-	Session     string    `json:"session_id"`
-	Integration string    `json:"integration_id"`
-	Reason      string    `json:"reason"` // one of the constants above
-	Last        string    `json:"last"`   // "status 503", "timeout", …
-	Attempts    int       `json:"attempts"`
-	At          time.Time `json:"at"`
+// UndeliveredEvent is an event that waits for a retry, or a dead one, which is not retried unless an operator
+// resends it.
+type UndeliveredEvent struct {
+	Event       string     `json:"event"` // evt_…
+	Type        string     `json:"type"`
+	Session     string     `json:"session_id"`
+	Integration string     `json:"integration_id"`
+	Reason      string     `json:"reason,omitempty"` // one of the constants above, if it is dead
+	Last        string     `json:"last"`             // "status 503", "timeout", …
+	Attempts    int        `json:"attempts"`
+	At          time.Time  `json:"at"`            // of the last attempt
+	Due         *time.Time `json:"due,omitempty"` // earliest time of the next attempt, if it waits
 }
 
 // ErrNotDead: no dead event has this id.
@@ -49,18 +51,20 @@ const deadPrefix = "d/"
 
 // deadItem is a dead event as it is stored, before its sealed body.
 type deadItem struct {
-	Dead
+	UndeliveredEvent
 	Before int    `json:"before,omitempty"` // this field and the next as in Meta
 	Tried  string `json:"tried,omitempty"`
 }
 
 // Dead returns up to n dead events of a partition, from the first id after the given one.
-func (o *Outbox) Dead(ctx context.Context, p kv.Partition, after string, n int) ([]Dead, error) {
-	return listed[Dead](ctx, o.KV, kv.Key{Partition: p, Name: deadPrefix}, after, n)
+func (o *Outbox) Dead(ctx context.Context, p kv.Partition, after string, n int) (
+	[]UndeliveredEvent, error) {
+	return listed(ctx, o.KV, kv.Key{Partition: p, Name: deadPrefix}, after, n)
 }
 
 // listed returns the contents of up to n items whose names are prefix plus an event id after the given one.
-func listed[T any](ctx context.Context, store kv.KV, prefix kv.Key, after string, n int) ([]T, error) {
+func listed(ctx context.Context, store kv.KV, prefix kv.Key, after string, n int) (
+	[]UndeliveredEvent, error) {
 	if after != "" {
 		after = prefix.Name + after
 	}
@@ -68,7 +72,7 @@ func listed[T any](ctx context.Context, store kv.KV, prefix kv.Key, after string
 	if err != nil {
 		return nil, err
 	}
-	out := make([]T, len(items))
+	out := make([]UndeliveredEvent, len(items))
 	for i, it := range items {
 		if _, err := split(it.Value, &out[i]); err != nil {
 			return nil, fmt.Errorf("%s: %w", it.Key, err)

@@ -197,7 +197,8 @@ func (e event) waiting(reason string, at, due time.Time) state {
 
 // waitingItem returns the item of an event that waits until due.
 func (e event) waitingItem(last string, at, due time.Time) kv.Put {
-	return waitingItem{Waiting{
+	due = due.UTC().Truncate(time.Millisecond)
+	return waitingItem{UndeliveredEvent{
 		Event:       e.id,
 		Type:        e.Type,
 		Session:     e.Session,
@@ -205,7 +206,7 @@ func (e event) waitingItem(last string, at, due time.Time) kv.Put {
 		Last:        last,
 		Attempts:    e.Attempts,
 		At:          at.UTC().Truncate(time.Millisecond),
-		Due:         due.UTC().Truncate(time.Millisecond),
+		Due:         &due,
 	}, e.Meta}.put(e.sealed)
 }
 
@@ -287,11 +288,11 @@ const (
 // fail cancels the task and stores its event as dead.
 func (o *Outbox) fail(ctx context.Context, job host.Job, e event, reason, last string,
 	more ...slog.Attr) error {
-	d := Dead{Event: e.id, Type: e.Type, Session: e.Session, Integration: e.Integration,
+	d := UndeliveredEvent{Event: e.id, Type: e.Type, Session: e.Session, Integration: e.Integration,
 		Reason: reason, Last: last, Attempts: e.Attempts, At: o.Now().UTC().Truncate(time.Millisecond)}
 	o.Count(host.CountWebhookDead)
 	o.say(ctx, slog.LevelWarn, "webhook failed", e, last, append(more, slog.String("reason", reason))...)
-	item := deadItem{Dead: d, Before: e.Before, Tried: e.Tried}
+	item := deadItem{UndeliveredEvent: d, Before: e.Before, Tried: e.Tried}
 	tx := kv.Tx{
 		Cancel: []string{job.Task.ID},
 		Puts: []kv.Put{{Name: deadPrefix + d.Event, Value: join(item, e.sealed),

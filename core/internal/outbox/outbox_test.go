@@ -154,7 +154,7 @@ func (w *fixture) idle(t testing.TB) {
 	}
 }
 
-func (w *fixture) dead(t testing.TB) []Dead {
+func (w *fixture) dead(t testing.TB) []UndeliveredEvent {
 	t.Helper()
 	dead, err := w.Dead(ctx, part, "", 100)
 	coretest.Must(t, err)
@@ -208,7 +208,7 @@ func TestDeliver_Responses(t *testing.T) {
 				}
 			case gone:
 				w.idle(t)
-				want := Dead{
+				want := UndeliveredEvent{
 					Event:       e.ID,
 					Type:        e.Type,
 					Session:     e.SessionID,

@@ -8,31 +8,20 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-// Waiting is an event whose last attempt failed and that will be retried. Tasks cannot be listed, so this
-// item exists in addition to the task. The commit that schedules the retry writes it, and the commit that
-// ends the event deletes it. Events that are delivered at the first attempt, as most are, have no such item.
-type Waiting struct {
-	Event       string    `json:"event"` // evt_…
-	Type        string    `json:"type"`
-	Session     string    `json:"session_id"`
-	Integration string    `json:"integration_id"`
-	Last        string    `json:"last"` // "status 503", "timeout", …
-	Attempts    int       `json:"attempts"`
-	At          time.Time `json:"at"`  // of the last attempt
-	Due         time.Time `json:"due"` // earliest time of the next attempt
-}
-
 const waitingPrefix = "w/"
 
 // Waiting returns up to n events of a partition that wait for a retry, from the first id after the given one.
-func (o *Outbox) Waiting(ctx context.Context, p kv.Partition, after string, n int) ([]Waiting, error) {
-	return listed[Waiting](ctx, o.KV, kv.Key{Partition: p, Name: waitingPrefix}, after, n)
+func (o *Outbox) Waiting(ctx context.Context, p kv.Partition, after string, n int) (
+	[]UndeliveredEvent, error) {
+	return listed(ctx, o.KV, kv.Key{Partition: p, Name: waitingPrefix}, after, n)
 }
 
-// waitingItem is a waiting event as it is stored, before its sealed body. It is a second copy of the event's
-// task, for SendNow, because a task cannot be read. An item of an earlier release has neither Task nor body.
+// waitingItem is a waiting event as it is stored, before its sealed body. Tasks cannot be listed or read, so
+// this item is a second copy of the event's task, for lists and SendNow. The commit that schedules the retry
+// writes it, and the commit that ends the event deletes it. An event that is delivered at the first attempt
+// has no such item. An item of an earlier release has neither Task nor body.
 type waitingItem struct {
-	Waiting
+	UndeliveredEvent
 	Task Meta `json:"task"`
 }
 
@@ -68,7 +57,7 @@ func (o *Outbox) SendNow(ctx context.Context, p kv.Partition, id, integration st
 	if err != nil {
 		return err
 	}
-	if w.Task.Kind != Deliver || len(sealed) == 0 {
+	if w.Task.Kind != Deliver || len(sealed) == 0 || w.Due == nil {
 		return ErrNotWaiting
 	}
 	e, err := o.seen(w.Task, id, sealed, integration)
@@ -82,7 +71,7 @@ func (o *Outbox) SendNow(ctx context.Context, p kv.Partition, id, integration st
 	if w.Due.Before(now.Add(soon)) && w.Due.After(now.Add(-overdueAttempts*o.AttemptTime)) {
 		return nil
 	}
-	w.Due = now.UTC().Truncate(time.Millisecond)
+	*w.Due = now.UTC().Truncate(time.Millisecond)
 	tx := kv.Tx{
 		Partition: p,
 		Checks:    []kv.Check{{Name: item.Key.Name, Tx: item.Tx}},

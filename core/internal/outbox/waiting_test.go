@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"reflect"
 	"testing"
 	"time"
 
@@ -10,7 +11,7 @@ import (
 	"github.com/verge-id/verge/core/kv"
 )
 
-func (w *fixture) waiting(t testing.TB) []Waiting {
+func (w *fixture) waiting(t testing.TB) []UndeliveredEvent {
 	t.Helper()
 	all, err := w.Waiting(ctx, part, "", 100)
 	coretest.Must(t, err)
@@ -46,11 +47,11 @@ func TestWaiting_VisibleUntilEnd(t *testing.T) {
 				w.answer = fails(last)
 				coretest.Must(t, w.run(t, w.claimOne(t)))
 				_, next := w.claim(t)
-				want := Waiting{Event: e.ID, Type: e.Type, Session: e.SessionID, Integration: testUUID,
-					Last:     last,
-					Attempts: n + 1, At: w.Clock.Now().Truncate(time.Millisecond),
-					Due: next.Truncate(time.Millisecond)}
-				if got := w.waiting(t); len(got) != 1 || got[0] != want {
+				due := next.Truncate(time.Millisecond)
+				want := UndeliveredEvent{Event: e.ID, Type: e.Type, Session: e.SessionID,
+					Integration: testUUID, Last: last, Attempts: n + 1,
+					At: w.Clock.Now().Truncate(time.Millisecond), Due: &due}
+				if got := w.waiting(t); len(got) != 1 || !reflect.DeepEqual(got[0], want) {
 					t.Fatalf("%+v, want %+v", got, want)
 				}
 				w.Clock.Advance(next.Sub(w.Clock.Now()))

@@ -81,13 +81,13 @@ func part[T any](ctx context.Context, c *Client, list, target string) (items []T
 }
 
 // DeadLetters lists the dead letters of all publishers: events that were not delivered.
-func (c *Client) DeadLetters(ctx context.Context) ([]operate.DeadEvent, error) {
-	return All(ctx, c, operate.ListDead, ofAll(operate.DeliveryDead))
+func (c *Client) DeadLetters(ctx context.Context) ([]operate.UndeliveredEvent, error) {
+	return All(ctx, c, operate.ListAllDeliveries, ofAll(operate.DeliveryDead))
 }
 
 // WaitingDeliveries lists the events of all publishers that wait for a retry.
-func (c *Client) WaitingDeliveries(ctx context.Context) ([]operate.WaitingEvent, error) {
-	return All(ctx, c, operate.ListWaiting, ofAll(operate.DeliveryWaiting))
+func (c *Client) WaitingDeliveries(ctx context.Context) ([]operate.UndeliveredEvent, error) {
+	return All(ctx, c, operate.ListAllDeliveries, ofAll(operate.DeliveryWaiting))
 }
 
 func ofAll(state string) operate.DeliveryQuery {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"time"
 
 	"github.com/verge-id/verge/cmd/verge/internal/adminclient"
 	"github.com/verge-id/verge/cmd/verge/internal/words"
@@ -48,10 +47,8 @@ Examples:
 
 // listedDelivery is one line of --json.
 type listedDelivery struct {
-	State  string `json:"state"`            // operate.DeliveryDead or operate.DeliveryWaiting
-	Reason string `json:"reason,omitempty"` // of a failed event
-	operate.WaitingEvent
-	Due *time.Time `json:"due,omitempty"` // of a waiting event
+	State string `json:"state"` // operate.DeliveryDead or operate.DeliveryWaiting
+	operate.UndeliveredEvent
 }
 
 func (c *deliveryListCmd) Run(ctx context.Context, p *program) error {
@@ -74,7 +71,14 @@ func (c *deliveryListCmd) Run(ctx context.Context, p *program) error {
 		return err
 	}
 	if c.JSON {
-		return printJSON(p, allDeliveries(dead, waiting))
+		all := []listedDelivery{}
+		for _, d := range dead {
+			all = append(all, listedDelivery{operate.DeliveryDead, d})
+		}
+		for _, w := range waiting {
+			all = append(all, listedDelivery{operate.DeliveryWaiting, w})
+		}
+		return printJSON(p, all)
 	}
 	if len(dead)+len(waiting) == 0 {
 		fmt.Fprintln(p.stdout, "No failed events, and none waiting for a retry.")
@@ -100,34 +104,24 @@ const (
 	deadHeads    = "EVENT|TYPE|CAME BACK|INTEGRATION|REASON|ATTEMPTS|LAST|SESSION"
 )
 
-func waitingRows(all []operate.WaitingEvent) (rows [][]string) {
+func waitingRows(all []operate.UndeliveredEvent) (rows [][]string) {
 	for _, w := range all {
-		rows = append(rows, []string{w.Event, w.Type, w.Last, w.Integration, strconv.Itoa(w.Attempts),
-			words.When(w.Due), w.Session})
+		next := ""
+		if w.Due != nil {
+			next = words.When(*w.Due)
+		}
+		rows = append(rows, []string{w.Event, w.Type, w.Last, w.Integration, strconv.Itoa(w.Attempts), next,
+			w.Session})
 	}
 	return rows
 }
 
-func deadRows(all []operate.DeadEvent) (rows [][]string) {
+func deadRows(all []operate.UndeliveredEvent) (rows [][]string) {
 	for _, d := range all {
 		rows = append(rows, []string{d.Event, d.Type, d.Last, d.Integration, d.Reason,
 			strconv.Itoa(d.Attempts), words.When(d.At), d.Session})
 	}
 	return rows
-}
-
-func allDeliveries(dead []operate.DeadEvent, waiting []operate.WaitingEvent) []listedDelivery {
-	all := []listedDelivery{}
-	for _, d := range dead {
-		all = append(all, listedDelivery{State: operate.DeliveryDead, Reason: d.Reason,
-			WaitingEvent: operate.WaitingEvent{
-				Event: d.Event, Type: d.Type, Session: d.Session, Integration: d.Integration,
-				Last: d.Last, Attempts: d.Attempts, At: d.At}})
-	}
-	for _, w := range waiting {
-		all = append(all, listedDelivery{State: operate.DeliveryWaiting, WaitingEvent: w, Due: &w.Due})
-	}
-	return all
 }
 
 type deliveryResendCmd struct {

@@ -148,6 +148,9 @@ func TestDevCamera(t *testing.T) {
 			p.reads(tt.says)
 			answers(t, pub, "30")
 			p.open(camera)
+			if tt.choice == "broken" {
+				p.reads(tt.says)
+			}
 			p.send(picture)
 			p.verified("Demo camera", "L1", "25")
 		})

@@ -49,7 +49,7 @@ func tables() map[string]table {
 		Created: longTime}}
 	delivery := operate.Delivery{Event: longEvent, Test: true, Type: longType, State: operate.DeliveryWaiting,
 		Created: longTime, Attempts: []operate.Attempt{{At: longTime, Cause: longCause}}, Unrecorded: 1000}
-	waiting := operate.WaitingEvent{
+	waiting := operate.UndeliveredEvent{
 		Event:       longEvent,
 		Type:        longType,
 		Session:     longSession,
@@ -57,10 +57,10 @@ func tables() map[string]table {
 		Last:        longCause,
 		Attempts:    100,
 		At:          longTime,
-		Due:         longTime,
+		Due:         &longTime,
 	}
-	dead := operate.DeadEvent{Event: longEvent, Type: longType, Session: longSession, Integration: longID,
-		Reason: "attempts_exhausted", Last: longCause, Attempts: 100, At: longTime}
+	dead := operate.UndeliveredEvent{Event: longEvent, Type: longType, Session: longSession,
+		Integration: longID, Reason: "attempts_exhausted", Last: longCause, Attempts: 100, At: longTime}
 	step := operate.SessionStep{At: longTime, Method: "national-identity-card", Result: "attempt_failed",
 		Reason: longCause, Setting: "proof.require[0].claim", Detail: "age.over"}
 	return map[string]table{
@@ -76,11 +76,11 @@ func tables() map[string]table {
 		"sessionHeads": {sessionHeads, sessionRows([]operate.FinishedSession{{ID: longID, Method: longName,
 			Outcome: host.OutcomeRejected, Started: longTime, Ended: longTime}}), []string{longID}},
 		"stepHeads": {stepHeads, stepRows([]operate.SessionStep{step}), []string{"age.over"}},
-		"waitingHeads": {waitingHeads, waitingRows([]operate.WaitingEvent{waiting}),
+		"waitingHeads": {waitingHeads, waitingRows([]operate.UndeliveredEvent{waiting}),
 			[]string{longEvent, longID, longSession}},
 		"deadHeads": {
 			deadHeads,
-			deadRows([]operate.DeadEvent{dead}),
+			deadRows([]operate.UndeliveredEvent{dead}),
 			[]string{longEvent, longID, longSession},
 		},
 		"summaryHeads": {summaryHeads, summaryRows([]operate.PublisherUndelivered{{Publisher: longPub,

@@ -276,6 +276,8 @@ func composeLinks(p *page, v View, t texts) {
 		if (v.Answered || v.Kind == PhoneWait) && v.RetryURL != "" {
 			p.another = link{t("leaving.back"), v.RetryURL}
 		}
+	case v.Kind == Elsewhere && v.Reload: // most users have to go to the other browser
+		p.another = link{t("retry"), ""}
 	case v.RetryURL != "" || v.Reload:
 		p.retry = link{t("retry"), v.RetryURL}
 	}

@@ -301,7 +301,7 @@ func document(p page) templ.Component {
 			}
 		}
 		templ_7745c5c3_Buffer.HTML("</div>")
-		if p.another.href != "" {
+		if p.another.text != "" {
 			templ_7745c5c3_Buffer.HTML("<p class=\"back\"><a href=\"")
 			templ_7745c5c3_Buffer.URL(p.another.href)
 			templ_7745c5c3_Buffer.HTML("\">")

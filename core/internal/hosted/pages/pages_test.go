@@ -207,6 +207,7 @@ func views() map[string]View {
 	})
 	add("completed elsewhere", func(v *View) { v.Kind, v.Confirmed = Elsewhere, true })
 	add("expired, confirmed", func(v *View) { v.Kind, v.Confirmed = Expired, true })
+	add("elsewhere, reload", func(v *View) { v.Kind, v.Reload = Elsewhere, true })
 	add("too_often, reload", func(v *View) { v.Kind, v.Reload = TooOften, true })
 	add("unavailable, reload", func(v *View) { v.Kind, v.Reload = Unavailable, true })
 	addWaits(add)

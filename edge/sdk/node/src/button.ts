@@ -46,7 +46,7 @@ customElements.get('verge-button') || customElements.define('verge-button', clas
       show(true, wait);
       const detail = { state: get('state') ?? crypto.randomUUID(), session_id: '', code: '' };
       try {
-        const response = await fetch(get('base-url')?.replace(/\/+$/, '') + '/api/v1/verify/start', {
+        const response = await fetch(new URL('/api/v1/verify/start', get('base-url')), {
           method: 'POST',
           headers: { 'Content-Type': 'application/json' },
           signal: AbortSignal.timeout(15000),

@@ -128,7 +128,7 @@ export class SignatureError extends VergeError {
 }
 
 export interface Options {
-  /** The address of the service, such as `https://verify.example.com`. */
+  /** The address of the service, without a path, such as `https://verify.example.com`. */
   baseUrl: string | URL;
   /** For servers only: `svc_sk_…`. */
   secretKey?: string;
@@ -166,12 +166,12 @@ export class Verge {
     const url = URL.canParse(baseUrl) ? new URL(baseUrl) : undefined;
     const loopback = /^(localhost|127(\.\d+){3}|\[::1\])$|\.localhost$/.test(url?.hostname ?? '');
     const safe = url?.protocol === 'https:' || (url?.protocol === 'http:' && loopback);
-    if (!safe) throw new VergeError(`baseUrl is neither https://… nor http:// with a loopback host: ${baseUrl}`);
+    if (!url || !safe) throw new VergeError(`baseUrl must be https://…, or http:// with a loopback host: ${baseUrl}`);
+    if (url.href.replace(/\/+$/, '') !== url.origin) throw new VergeError(`baseUrl must be just ${url.origin}`);
     [this.#secretKey, this.#publicKey] = [keyOf(secretKey), keyOf(publicKey)];
     if (!this.#secretKey === !this.#publicKey) throw new VergeError('give either secretKey or publicKey');
     if (this.#secretKey && 'document' in globalThis) throw new VergeError('use publicKey in a page, not secretKey');
-    this.#base = String(baseUrl).replace(/\/+$/, '');
-    [this.#timeout, this.#retries, this.#maxWait] = [timeout, retries, maxWait];
+    [this.#base, this.#timeout, this.#retries, this.#maxWait] = [url.origin, timeout, retries, maxWait];
     // Workers and browsers reject a fetch that is called as a method of another object.
     this.#fetch = options.fetch ?? ((input, init) => fetch(input, init));
   }

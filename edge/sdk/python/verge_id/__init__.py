@@ -169,11 +169,13 @@ class Verge:
         loopback = re.fullmatch(r"localhost|127(\.\d+){3}|::1|.*\.localhost", host)
         if not host or scheme != "https" and not (scheme == "http" and loopback):
             raise VergeError(f"base_url must begin with https://, or with http:// and a loopback host: {base_url}")
+        self._base = f"{scheme}://{url.netloc.rpartition('@')[2]}"
+        if base_url.rstrip("/").lower() != self._base.lower():
+            raise VergeError(f"base_url must be just {self._base}")
         # White space of a file or variable does not count. Errors must not contain the key.
         secret_key = (secret_key or "").strip("\ufeff \t\r\n")
         if not re.fullmatch("[!-~]+", secret_key):
             raise VergeError("secret_key is missing, or has a character that no key has")
-        self._base = base_url.rstrip("/")
         self._key, self._timeout, self._retries, self._max_wait = secret_key, timeout, retries, max_wait
         self._open = urllib.request.build_opener(_NoRedirect).open
 
