@@ -465,8 +465,9 @@ func TestOpen_ReplacedKey(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	ring, err := keyring.Generate(&coretest.Random{}, time.Unix(1_800_000_000, 0))
+	file, err := keyring.Generate(&coretest.Random{}, time.Unix(1_800_000_000, 0))
 	coretest.Must(f, err)
+	ring := identified(file)
 	good := first(ring, time.Unix(1_800_000_100, 0)).marshal(ring)
 	f.Add(good)
 	f.Add([]byte("[]\n{}"))

@@ -416,12 +416,12 @@ func TestSet_ReplacedRing(t *testing.T) {
 		t.Run("contract 16: "+c.name, func(t *testing.T) {
 			w := newTheft(t)
 			w.tend(signed)
-			s, believed, err := parse(w.read(key), w.file, w.clock.Now())
+			s, believed, err := parse(w.read(key), identified(w.file), w.clock.Now())
 			if err != nil || !believed.vouched || believed.doubt != "" || !s.Keys[0].Alone {
 				t.Fatalf("the set is %+v, %+v, %v", s, believed, err)
 			}
 			c.alter(&s)
-			forged := s.marshal(w.leaked)
+			forged := s.marshal(identified(w.leaked))
 			w.put(key, forged)
 			w.plant(w.old, "theirs")
 			for _, i := range []*instance{w.running, w.instance(w.file, 0)} {

@@ -1,7 +1,6 @@
 package keyset
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -57,9 +56,8 @@ var _ host.Sealer = (*Ring)(nil)
 
 // state is never modified after it is stored.
 type state struct {
-	file     keyring.File
+	file     ownKeys
 	ring     *token.Ring
-	keys     []token.RingKey // of ring
 	set      keySet
 	known    keySet    // the last set that was certainly in the store
 	joined   bool      // the store was read, and set is its set
@@ -85,10 +83,11 @@ func New(cfg Config) (*Ring, error) {
 
 // Use replaces the ring with the current content of its file. Call Refresh afterwards.
 func (r *Ring) Use(file keyring.File) error {
+	own := identified(file)
 	return r.change(func(s *state) {
-		s.file = file
+		s.file = own
 		if s.joined {
-			s.standing = compare(s.set, trust{!s.standing.Stranger, s.standing.Doubt}, file)
+			s.standing = compare(s.set, trust{!s.standing.Stranger, s.standing.Doubt}, own)
 		}
 	})
 }
@@ -99,7 +98,7 @@ func (r *Ring) change(edit func(*state)) error {
 	defer r.mu.Unlock()
 	next := *r.state.Load()
 	edit(&next)
-	usable := next.file
+	usable := next.file.File
 	if next.joined && !next.standing.Stranger {
 		usable = effective(next.set, next.file)
 	}
@@ -109,21 +108,17 @@ func (r *Ring) change(edit func(*state)) error {
 	if len(usable.Keys) == 0 {
 		return errors.New("key ring: every key in it was retired elsewhere")
 	}
-	// Deriving the keys costs more than the rest of a look, and looks are frequent.
-	if next.ring == nil || !slices.EqualFunc(usable.Keys, next.keys, sameKey) {
-		var err error
-		if next.ring, err = usable.Ring(r.cfg.Name, r.cfg.Random, r.cfg.Now); err != nil {
-			return err
-		}
-		next.keys = usable.Keys
+	var err error
+	if next.ring == nil {
+		next.ring, err = usable.Ring(r.cfg.Name, r.cfg.Random, r.cfg.Now)
+	} else {
+		next.ring, err = next.ring.With(usable.Keys)
+	}
+	if err != nil {
+		return err
 	}
 	r.state.Store(&next)
 	return nil
-}
-
-func sameKey(a, b token.RingKey) bool {
-	return a.ID == b.ID && bytes.Equal(a.Secret, b.Secret) && a.SealsFrom.Equal(b.SealsFrom) &&
-		a.Replaced.Equal(b.Replaced) && a.Bound == b.Bound && a.Alone == b.Alone
 }
 
 // Refresh compares the ring with the store's set. It adds keys to the set that are about to become active,
@@ -214,8 +209,9 @@ func (r *Ring) recover(ctx context.Context, set keySet, version string) (whole k
 	}
 	r.cfg.Log.Error("the store's set of keys lacks a key that has signed records; "+
 		"long-lived records signed by an older key are ignored", "key", k.ID)
-	whole, _ = set.remember(keySet{Keys: []sharedKey{{ID: k.ID, Fingerprint: k.Fingerprint(),
-		From: begins(file, i), Resealed: true, Alone: true}}})
+	lost := file.shared(i, begins(file, i))
+	lost.Resealed, lost.Alone = true, true
+	whole, _ = set.remember(keySet{Keys: []sharedKey{lost}})
 	return whole, true, nil
 }
 
@@ -374,10 +370,10 @@ func names(keys []sharedKey) string {
 	return strings.Join(out, ", ")
 }
 
-func ringNames(ring keyring.File) string {
+func ringNames(ring ownKeys) string {
 	keys := make([]sharedKey, len(ring.Keys))
-	for i, k := range ring.Keys {
-		keys[i] = sharedKey{ID: k.ID, Fingerprint: k.Fingerprint()}
+	for i := range ring.Keys {
+		keys[i] = ring.shared(i, time.Time{})
 	}
 	return names(keys)
 }

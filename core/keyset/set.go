@@ -35,6 +35,26 @@ type sharedKey struct {
 // String returns the key's name in logs and messages.
 func (k sharedKey) String() string { return fmt.Sprintf("%s (fingerprint %s)", k.ID, k.Fingerprint) }
 
+// ownKeys is the content of the ring's file, with the identity of each key. Deriving one costs more than the
+// rest of a look, and looks are frequent.
+type ownKeys struct {
+	keyring.File
+	identities []token.Identity
+}
+
+func identified(file keyring.File) ownKeys {
+	own := ownKeys{File: file}
+	for _, k := range file.Keys {
+		own.identities = append(own.identities, k.Identity())
+	}
+	return own
+}
+
+// shared returns the key at i as a key of the set.
+func (o ownKeys) shared(i int, from time.Time) sharedKey {
+	return sharedKey{ID: o.Keys[i].ID, Fingerprint: o.identities[i].Fingerprint, From: from}
+}
+
 // The item has two lines: the keys as JSON, and the MACs over that line. The writer adds one MAC for each
 // key of its ring.
 //
@@ -44,14 +64,14 @@ func (k sharedKey) String() string { return fmt.Sprintf("%s (fingerprint %s)", k
 // So an instance can check the set if it has any of the writer's keys. This distinguishes an outdated ring
 // from a foreign one. A legitimate writer of the set has every key in it that is not retired. So a set
 // which lists a key without its MAC was created with a replaced ring.
-func (s keySet) marshal(ring keyring.File) []byte {
+func (s keySet) marshal(ring ownKeys) []byte {
 	line, err := json.Marshal(s.Keys)
 	if err != nil {
 		panic(err) // strings and times always marshal
 	}
 	macs := make(map[string][]byte, len(ring.Keys))
-	for _, k := range ring.Keys {
-		macs[k.ID] = k.Vouch(line)
+	for i, k := range ring.Keys {
+		macs[k.ID] = ring.identities[i].Vouch(line)
 	}
 	second, err := json.Marshal(macs)
 	if err != nil {
@@ -70,7 +90,7 @@ type trust struct {
 }
 
 // parse parses an item, and checks its MACs with the keys of the ring.
-func parse(b []byte, ring keyring.File, now time.Time) (s keySet, t trust, err error) {
+func parse(b []byte, ring ownKeys, now time.Time) (s keySet, t trust, err error) {
 	line, second, _ := bytes.Cut(b, []byte{'\n'})
 	var macs map[string][]byte
 	if json.Unmarshal(line, &s.Keys) != nil || json.Unmarshal(second, &macs) != nil || len(s.Keys) > maxKeys {
@@ -78,10 +98,10 @@ func parse(b []byte, ring keyring.File, now time.Time) (s keySet, t trust, err e
 	}
 	for i, k := range ring.Keys {
 		mac, ok := macs[k.ID]
-		good := ok && token.SameMAC(mac, k.Vouch(line))
+		good := ok && token.SameMAC(mac, ring.identities[i].Vouch(line))
 		known, listed := s.find(k.ID)
 		switch {
-		case !listed || retired(ring, k.ID) || known.Fingerprint != k.Fingerprint():
+		case !listed || retired(ring, k.ID) || known.Fingerprint != ring.identities[i].Fingerprint:
 		case !known.Retired && !good:
 			t.doubt = fmt.Sprintf("it lists key %s and lacks the MAC by that key, so it was made "+
 				"with a ring that was replaced", known)
@@ -150,14 +170,14 @@ func (s comparison) Lacking(now time.Time) (n int) {
 }
 
 // compare compares the ring with a set from the store.
-func compare(s keySet, t trust, ring keyring.File) (st comparison) {
+func compare(s keySet, t trust, ring ownKeys) (st comparison) {
 	for _, k := range s.Keys {
 		i := slices.IndexFunc(ring.Keys, func(r token.RingKey) bool { return r.ID == k.ID })
 		switch {
 		case k.Retired || retired(ring, k.ID):
 		case i < 0:
 			st.Missing = append(st.Missing, k)
-		case ring.Keys[i].Fingerprint() != k.Fingerprint:
+		case ring.identities[i].Fingerprint != k.Fingerprint:
 			// A late file cannot explain the same id with another secret.
 			t.vouched = false
 		}
@@ -197,7 +217,7 @@ func (s keySet) sort() {
 	slices.SortStableFunc(s.Keys, func(a, b sharedKey) int { return b.From.Compare(a.From) })
 }
 
-func retired(ring keyring.File, id string) bool {
+func retired(ring ownKeys, id string) bool {
 	return slices.ContainsFunc(ring.Retired, func(r keyring.Retired) bool { return r.ID == id })
 }
 
@@ -210,7 +230,7 @@ const announceAhead = 2 * Settle
 
 // first returns the set that a ring creates for a store without one. The ring was in use before, so its
 // keys are active from the ring's own times.
-func first(ring keyring.File, now time.Time) (s keySet) {
+func first(ring ownKeys, now time.Time) (s keySet) {
 	older := slices.ContainsFunc(ring.Keys, func(k token.RingKey) bool { return !k.Bound })
 	for i, k := range ring.Keys {
 		if i < ring.Sealing(now) {
@@ -222,13 +242,13 @@ func first(ring keyring.File, now time.Time) (s keySet) {
 			// begins (integration.Reseal).
 			from = later(from, now.Add(Settle))
 		}
-		s.Keys = append(s.Keys, sharedKey{ID: k.ID, Fingerprint: k.Fingerprint(), From: from})
+		s.Keys = append(s.Keys, ring.shared(i, from))
 	}
 	return s
 }
 
 // begins returns when the key at i becomes active, according to the ring only.
-func begins(ring keyring.File, i int) time.Time {
+func begins(ring ownKeys, i int) time.Time {
 	k := ring.Keys[i]
 	switch {
 	case !k.SealsFrom.IsZero():
@@ -241,7 +261,7 @@ func begins(ring keyring.File, i int) time.Time {
 
 // advance returns the set with the changes of the ring's operator: it adds keys that are about to become
 // active and marks retired keys. changed reports whether there was a change. The ring must be whole.
-func advance(s keySet, ring keyring.File, now time.Time) (next keySet, changed bool) {
+func advance(s keySet, ring ownKeys, now time.Time) (next keySet, changed bool) {
 	next.Keys = slices.Clone(s.Keys)
 	for i, k := range next.Keys {
 		if !k.Retired && retired(ring, k.ID) {
@@ -259,7 +279,7 @@ func advance(s keySet, ring keyring.File, now time.Time) (next keySet, changed b
 		if from.After(newest) {
 			from = later(from, now.Add(Settle))
 		}
-		next.Keys = append(next.Keys, sharedKey{ID: k.ID, Fingerprint: k.Fingerprint(), From: from})
+		next.Keys = append(next.Keys, ring.shared(i, from))
 		changed = true
 	}
 	next.sort()
@@ -268,7 +288,7 @@ func advance(s keySet, ring keyring.File, now time.Time) (next keySet, changed b
 
 // effective returns the usable ring: without the retired keys, and with the times of the whole fleet. A key
 // that is not in the store's set yet opens but does not seal.
-func effective(s keySet, ring keyring.File) keyring.File {
+func effective(s keySet, ring ownKeys) keyring.File {
 	var out keyring.File
 	for _, k := range ring.Keys {
 		known, ok := s.find(k.ID)

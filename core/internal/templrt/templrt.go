@@ -22,11 +22,12 @@
 package templrt
 
 import (
-	"bufio"
+	"bytes"
 	"context"
 	"html"
 	"io"
 	"strings"
+	"sync"
 	"unicode/utf8"
 )
 
@@ -88,9 +89,15 @@ func GetChildren(ctx context.Context) Component {
 	return NopComponent
 }
 
-// Buffer collects the many small writes of one document. [ReleaseBuffer] returns the first error of a write:
-// the generator removes the checks after each one.
-type Buffer struct{ b *bufio.Writer }
+// Buffer collects the many small writes of one document. [ReleaseBuffer] writes them together, and returns
+// the error: the generator removes the checks after each one.
+type Buffer struct {
+	b bytes.Buffer
+	w io.Writer
+}
+
+// buffers has Buffers that have grown to the size of a document.
+var buffers = sync.Pool{New: func() any { return new(Buffer) }}
 
 // Write adds p. A component that is not generated may call it.
 func (b *Buffer) Write(p []byte) (int, error) { return b.b.Write(p) }
@@ -114,12 +121,20 @@ func GetBuffer(w io.Writer) (b *Buffer, existing bool) {
 	if b, ok := w.(*Buffer); ok {
 		return b, true
 	}
-	return &Buffer{bufio.NewWriter(w)}, false
+	b = buffers.Get().(*Buffer)
+	b.b.Reset()
+	b.w = w
+	return b, false
 }
 
-// ReleaseBuffer writes the rest of the buffer. The component that created the
-// buffer calls it, once.
-func ReleaseBuffer(b *Buffer) error { return b.b.Flush() }
+// ReleaseBuffer writes the document. The component that created the buffer calls
+// it, once and last.
+func ReleaseBuffer(b *Buffer) error {
+	_, err := b.w.Write(b.b.Bytes())
+	b.w = nil
+	buffers.Put(b)
+	return err
+}
 
 // EscapeString makes text safe between tags and inside quoted attributes (the
 // compiler quotes every attribute). It replaces NUL and invalid UTF-8, which HTML

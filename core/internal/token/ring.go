@@ -1,6 +1,7 @@
 package token
 
 import (
+	"bytes"
 	"crypto/cipher"
 	"crypto/fips140"
 	"crypto/hkdf"
@@ -66,24 +67,44 @@ func GenerateKey(random io.Reader, now time.Time) (Key, error) {
 	}, nil
 }
 
-// Fingerprint identifies a key without revealing it: 16 hexadecimal digits that are derived from the
-// secret. Two keys can have the same id, by chance or by copying. They never have the same fingerprint.
-func (k Key) Fingerprint() string {
-	sum, err := hkdf.Key(sha256.New, k.Secret, nil, labelFingerprint, 8)
-	if err != nil {
-		panic(err) // cannot happen: the length is allowed
-	}
-	return hex.EncodeToString(sum)
+// Identity is what the holders of a key show about it to each other.
+type Identity struct {
+	// Fingerprint identifies a key without revealing it: 16 hexadecimal digits that are derived from the
+	// secret. Two keys can have the same id, by chance or by copying. They never have the same fingerprint.
+	Fingerprint string
+
+	vouch *macer
 }
+
+// Identity derives the key's identity.
+func (k Key) Identity() Identity {
+	root := extract(k.Secret)
+	return Identity{hex.EncodeToString(expand(root, labelFingerprint, 8)),
+		newMACer(expand(root, labelMAC+keySet, SecretSize))}
+}
+
+// Fingerprint returns the fingerprint of the key's identity.
+func (k Key) Fingerprint() string { return k.Identity().Fingerprint }
 
 // Vouch returns a MAC over a message about the ring itself. Holders of this key can verify the message with
 // it.
-func (k Key) Vouch(message []byte) []byte {
-	key, err := hkdf.Key(sha256.New, k.Secret, nil, labelMAC+keySet, SecretSize)
+func (i Identity) Vouch(message []byte) []byte { return i.vouch.appendMAC(nil, nil, message)[:tagSize] }
+
+// extract and expand are the two steps of HKDF. The first is half of the work, and is done once for a secret.
+func extract(secret []byte) []byte {
+	root, err := hkdf.Extract(sha256.New, secret, nil)
+	if err != nil {
+		panic(err) // only for a hash or a secret that is not approved
+	}
+	return root
+}
+
+func expand(root []byte, label string, size int) []byte {
+	key, err := hkdf.Expand(sha256.New, root, label, size)
 	if err != nil {
 		panic(err) // only for a length that no hash allows
 	}
-	return newMACer(key).appendMAC(nil, nil, message)[:tagSize]
+	return key
 }
 
 // SameMAC compares MACs in constant time.
@@ -108,14 +129,15 @@ type Ring struct {
 
 var _ host.Sealer = (*Ring)(nil)
 
-// derived has the keys of all purposes for one root key. They are derived before requests need them.
+// derived has the keys of all purposes for one root key. Each is derived at its first use.
 type derived struct {
+	root  RingKey
 	id    [keyIDSize]byte
 	from  time.Time // when the key becomes active; zero: already
 	until time.Time // when its successor becomes active; zero: it has no successor
 	alone bool      // RingKey.Alone
 	past  bool      // a newer key is alone
-	use   map[string]purposeKeys
+	use   map[string]func() *purposeKeys
 }
 
 type purposeKeys struct {
@@ -141,13 +163,20 @@ func NewRing(host string, random io.Reader, keys ...Key) (*Ring, error) {
 // NewTimedRing returns the ring of keys with their times. now is the clock. If it is nil, the first key is
 // active.
 func NewTimedRing(host string, random io.Reader, now func() time.Time, keys []RingKey) (*Ring, error) {
+	return (&Ring{host: host, random: random, now: now}).With(keys)
+}
+
+// With returns the ring of other keys, with their times. Keys that r has are not derived again.
+func (r *Ring) With(keys []RingKey) (*Ring, error) {
 	if len(keys) == 0 {
 		return nil, errors.New("token: the key ring is empty; it needs at least one key")
 	}
-	r := &Ring{host: host, random: random, now: now, byID: make(map[[keyIDSize]byte]*derived, len(keys))}
+	before := r
+	r = &Ring{host: r.host, random: r.random, now: r.now,
+		byID: make(map[[keyIDSize]byte]*derived, len(keys))}
 	past := false
 	for _, k := range keys {
-		d, err := derive(k, host)
+		d, err := before.derive(k)
 		if err != nil {
 			return nil, err
 		}
@@ -189,8 +218,14 @@ func (r *Ring) SealingKey() string {
 	return hex.EncodeToString(id[:])
 }
 
-func derive(k RingKey, host string) (*derived, error) {
-	d := &derived{use: make(map[string]purposeKeys, len(purposes))}
+// derive returns a key without its times. What the ring has derived from it is kept.
+func (r *Ring) derive(k RingKey) (*derived, error) {
+	for _, d := range r.keys {
+		if d.root.ID == k.ID && bytes.Equal(d.root.Secret, k.Secret) && d.root.Bound == k.Bound {
+			return &derived{root: k, id: d.id, use: d.use}, nil
+		}
+	}
+	d := &derived{root: k, use: make(map[string]func() *purposeKeys, len(purposes))}
 	var err error
 	if d.id, err = ParseKeyID(k.ID); err != nil {
 		return nil, fmt.Errorf("token: %w", err)
@@ -200,34 +235,39 @@ func derive(k RingKey, host string) (*derived, error) {
 		return nil, fmt.Errorf("token: key %s: the secret has %d bytes, not %d", k.ID, len(k.Secret),
 			SecretSize)
 	}
-	root, err := hkdf.Extract(sha256.New, k.Secret, nil) // once: it is half of the work
-	if err != nil {
-		return nil, fmt.Errorf("token: deriving keys: %w", err)
-	}
+	root, host := extract(k.Secret), r.host
 	for _, purpose := range purposes {
-		pk := purposeKeys{header: jwsHeader(k.ID, purpose), associated: associated(d.id, purpose, host)}
-		pk.input = append(base64.RawURLEncoding.AppendEncode(nil, pk.header), '.')
-		var aeadKey, jwsKey, macKey []byte
-		for label, dst := range map[string]*[]byte{labelAEAD: &aeadKey, labelJWS: &jwsKey,
-			labelMAC: &macKey} {
-			key, err := hkdf.Expand(sha256.New, root, label+purpose, SecretSize)
-			if err != nil {
-				return nil, fmt.Errorf("token: deriving a key: %w", err)
-			}
-			*dst = key
-		}
-		// A process under GODEBUG=fips140=only must read the tokens of the others.
-		fips140.WithoutEnforcement(func() { pk.aead, err = chacha20poly1305.NewX(aeadKey) })
-		if err != nil {
-			return nil, fmt.Errorf("token: %w", err)
-		}
-		pk.jws, pk.mac = newMACer(jwsKey), newMACer(macKey)
-		if purpose == SessionID && k.Bound {
-			pk.prefix = append([]byte(host), 0)
-		}
-		d.use[purpose] = pk
+		d.use[purpose] = sync.OnceValue(func() *purposeKeys { return d.purposeKeys(root, purpose, host) })
 	}
 	return d, nil
+}
+
+// purposeKeys derives the keys of one purpose.
+func (d *derived) purposeKeys(root []byte, purpose, host string) *purposeKeys {
+	pk := &purposeKeys{header: jwsHeader(d.root.ID, purpose), associated: associated(d.id, purpose, host)}
+	pk.input = append(base64.RawURLEncoding.AppendEncode(nil, pk.header), '.')
+	aeadKey := expand(root, labelAEAD+purpose, SecretSize)
+	var err error
+	// A process under GODEBUG=fips140=only must read the tokens of the others.
+	fips140.WithoutEnforcement(func() { pk.aead, err = chacha20poly1305.NewX(aeadKey) })
+	if err != nil {
+		panic(err) // only for a key of another size
+	}
+	pk.jws = newMACer(expand(root, labelJWS+purpose, SecretSize))
+	pk.mac = newMACer(expand(root, labelMAC+purpose, SecretSize))
+	if purpose == SessionID && d.root.Bound {
+		pk.prefix = append([]byte(host), 0)
+	}
+	return pk
+}
+
+// keysOf returns the keys of a purpose. ok is false if no key has that purpose.
+func (d *derived) keysOf(purpose string) (pk *purposeKeys, ok bool) {
+	derive, ok := d.use[purpose]
+	if !ok {
+		return nil, false
+	}
+	return derive(), true
 }
 
 // ParseKeyID parses a key's id. The error does not contain it.
@@ -242,7 +282,7 @@ func ParseKeyID(s string) (id [keyIDSize]byte, err error) {
 // MAC implements host.Sealer: the key's id, followed by HMAC-SHA256 truncated to 128 bits.
 func (r *Ring) MAC(purpose string, message []byte) ([]byte, error) {
 	d := r.sealing()
-	pk, ok := d.use[purpose]
+	pk, ok := d.keysOf(purpose)
 	if !ok {
 		return nil, fmt.Errorf("token: unknown purpose %q", purpose)
 	}
@@ -265,7 +305,7 @@ func (r *Ring) CheckMAC(purpose string, message, mac []byte) (until time.Time, e
 	if purpose == superseded && d.past {
 		return d.until, nil
 	}
-	pk, ok := d.use[purpose]
+	pk, ok := d.keysOf(purpose)
 	if !ok || !pk.mac.matches(mac[keyIDSize:], pk.prefix, message) {
 		return until, host.ErrNotAuthentic
 	}

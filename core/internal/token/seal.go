@@ -53,7 +53,7 @@ const (
 // support it rejects the call.
 const superseded = "superseded"
 
-// keySet is the purpose of Key.Vouch. A Sealer does not have it.
+// keySet is the purpose of Identity.Vouch. A Sealer does not have it.
 const keySet = "key-set"
 
 // A sealed token, version 1:
@@ -84,7 +84,7 @@ func (r *Ring) Seal(purpose string, claims []byte) ([]byte, error) {
 // seal is Seal with a given nonce, for test vectors.
 func (r *Ring) seal(purpose string, claims, nonce []byte) ([]byte, error) {
 	d := r.sealing()
-	pk, ok := d.use[purpose]
+	pk, ok := d.keysOf(purpose)
 	if !ok {
 		return nil, fmt.Errorf("token: unknown purpose %q", purpose)
 	}
@@ -111,7 +111,7 @@ func (r *Ring) Open(purpose string, sealed []byte) (claims []byte, until time.Ti
 	if !ok {
 		return nil, until, host.ErrNotAuthentic
 	}
-	pk, ok := d.use[purpose]
+	pk, ok := d.keysOf(purpose)
 	if !ok {
 		return nil, until, host.ErrNotAuthentic
 	}
@@ -134,7 +134,7 @@ func jwsHeader(keyID, purpose string) []byte {
 }
 
 // appendHS256 appends the signature of a JWS of this key and purpose by HS256 (RFC 7518, 3.2).
-func (pk purposeKeys) appendHS256(b, claims []byte) []byte {
+func (pk *purposeKeys) appendHS256(b, claims []byte) []byte {
 	h := pk.jws.hashes.Get().(*keyedHash)
 	defer pk.jws.hashes.Put(h)
 	h.message = base64.RawURLEncoding.AppendEncode(h.message[:0], claims)

@@ -93,6 +93,44 @@ func TestRing_OldKey(t *testing.T) {
 	}
 }
 
+// Instances look at the fleet's keys every few seconds, and deriving keys costs more than the rest of a look.
+func TestRing_With(t *testing.T) {
+	ring := mustRing(t, vectorHost, vectorRing...)
+	want, err := ring.MAC(SessionID, []byte("m"))
+	coretest.Must(t, err)
+	same := []RingKey{{Key: vectorRing[0]}}
+	impostor := []RingKey{{Key: Key{ID: vectorRing[0].ID, Secret: bytes.Repeat([]byte{7}, SecretSize)}}}
+	bound := []RingKey{{Key: vectorRing[0], Bound: true}}
+	for _, c := range []struct {
+		name  string
+		keys  []RingKey
+		equal bool
+	}{
+		{"the same key", same, true},
+		{"another secret", impostor, false},
+		{"bound to the host", bound, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			other, err := ring.With(c.keys)
+			coretest.Must(t, err)
+			got, err := other.MAC(SessionID, []byte("m"))
+			coretest.Must(t, err)
+			if bytes.Equal(got, want) != c.equal {
+				t.Errorf("the MAC is %x, and %x of the ring before", got, want)
+			}
+			allocated := testing.AllocsPerRun(10, func() {
+				again, err := other.With(c.keys)
+				coretest.Must(t, err)
+				_, err = again.MAC(SessionID, []byte("m"))
+				coretest.Must(t, err)
+			})
+			if allocated > 10 {
+				t.Errorf("the same keys again: %g allocations, so they were derived again", allocated)
+			}
+		})
+	}
+}
+
 func TestSeal_DistinctTokens(t *testing.T) {
 	ring := mustRing(t, vectorHost, vectorRing...)
 	if bytes.Equal(mustSeal(t, ring, Result), mustSeal(t, ring, Result)) {

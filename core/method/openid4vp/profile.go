@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/verge-id/verge/core/internal/mdoc"
 	"github.com/verge-id/verge/core/internal/strictjson"
@@ -100,13 +101,13 @@ func profileNames() (names []string) {
 	return names
 }
 
-func profiles() strictjson.Object {
+var profiles = sync.OnceValue(func() strictjson.Object {
 	o, err := strictjson.Read(profileFile)
 	if err != nil {
 		panic("openid4vp: profiles.json: " + err.Error()) // a fault of this release
 	}
 	return o
-}
+})
 
 // profileOf returns the profile of that name.
 func profileOf(name string) (p profile, ok bool) {

@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"bytes"
 	"cmp"
 	"html"
 	"maps"
@@ -85,7 +86,7 @@ func (b *browser) sendBody(method, address, contentType string, body []byte) pag
 		asked := b.w.now
 		a := b.w.ask(false, req)
 		// A page without a way back means that this request has not completed the session.
-		waits := a.status == 200 && !strings.Contains(string(a.body), "<a data-hop ")
+		waits := a.status == 200 && !bytes.Contains(a.body, []byte("<a data-hop "))
 		if a.by != nil && !waits {
 			by := served{a.by.trust, asked, b.w.now}
 			if a.status == 0 { // the instance may be at work until the request's time is over

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/host"
@@ -83,13 +86,37 @@ func (in *instance) start(ctx context.Context, ring keyring.File, clock *clock, 
 	service, err := core.New(
 		configOf(in.w.config, trust),
 		host.Host{KV: in.ring.KV(), Sealer: in.ring, Fetch: fetcher{in},
-			Sign: in.sign, Verify: signing.Verify, Now: now, Random: entropy{in}, Log: log, Observer: in},
+			Sign: in.sign, Verify: verify, Now: now, Random: entropy{in}, Log: log, Observer: in},
 	)
 	if err != nil {
 		return err
 	}
 	in.service = service
 	return nil
+}
+
+// verification is a call of host.VerifyFunc.
+type verification struct{ algorithm, publicKey, message, signature string }
+
+// verified has the results of the latest verifications in this process. Half of them are repeated, since all
+// histories have the same issuers.
+var verified = sync.OnceValue(func() *lru.Cache[verification, bool] {
+	cache, err := lru.New[verification, bool](4096)
+	must(err)
+	return cache
+})
+
+// verify implements host.VerifyFunc.
+func verify(ctx context.Context, algorithm string, publicKey, message, signature []byte) (bool, error) {
+	this := verification{algorithm, string(publicKey), string(message), string(signature)}
+	if good, ok := verified().Get(this); ok {
+		return good, nil
+	}
+	good, err := signing.Verify(ctx, algorithm, publicKey, message, signature)
+	if err == nil {
+		verified().Add(this, good)
+	}
+	return good, err
 }
 
 // entropy is the instance's randomness as a port.

@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"context"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -13,6 +14,11 @@ import (
 	"github.com/verge-id/verge/kvadapters/kvtest"
 	"github.com/verge-id/verge/testharness/long"
 )
+
+func TestMain(m *testing.M) {
+	CollectRarely()
+	os.Exit(m.Run())
+}
 
 // TestHistories runs random histories, always the same ones. `make simulate` runs others.
 func TestHistories(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"hash"
 	"net/netip"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
@@ -239,16 +240,26 @@ type answer struct {
 
 	by      *instance // nil: the request did not arrive
 	handler *task     // of the request
+	fields  func() map[string]any
 }
 
 // text returns a string field of the body, or "".
 func (a answer) text(name string) string {
-	var all map[string]any
-	if json.Unmarshal(a.body, &all) != nil {
+	if a.fields == nil { // no response arrived
 		return ""
 	}
-	s, _ := all[name].(string)
+	s, _ := a.fields()[name].(string)
 	return s
+}
+
+// fieldsOf returns the fields of a body, which is read once, and only if someone asks for a field.
+func fieldsOf(body []byte) func() map[string]any {
+	return sync.OnceValue(func() (all map[string]any) {
+		if json.Unmarshal(body, &all) != nil {
+			return nil
+		}
+		return all
+	})
 }
 
 // known reports whether the response excludes a later effect of the request.
@@ -308,7 +319,7 @@ func (w *world) askOf(in *instance, admin bool, req *web.Request) answer {
 		w.current.keepLists(in)
 		w.tell(in.name, "%s %s gets %d", req.Method, short(req.Path), r.Status)
 		w.note(in.name, req.Method, req.Path, r.Status, r.Header, r.Body)
-		got = answer{r.Status, r.Header, r.Body, asked, in, w.current}
+		got = answer{r.Status, r.Header, r.Body, asked, in, w.current, fieldsOf(r.Body)}
 		done.set = true
 	})
 	handler.deadline = w.now.Add(patience)
@@ -517,6 +528,10 @@ type Runner struct {
 	breakAt string            // for tests: a transition that breaks the promise "test"
 	flawed  func(kv.KV) kv.KV // for tests: a store that breaks its promises
 }
+
+// CollectRarely sets the garbage collector of the process for simulations: the heap is small, and would be
+// collected in each history, which takes a third of the time.
+func CollectRarely() { debug.SetGCPercent(2000) }
 
 // Close ends the coroutines.
 func (r *Runner) Close() {

@@ -85,14 +85,16 @@ func planOf(l layout) (*coding.Plan, error) {
 func pathOf(code *coding.Code) string {
 	path := make([]byte, 0, 2*code.Size*code.Size)
 	for y := range code.Size {
+		row := code.Bitmap[y*code.Stride:]
+		isDark := func(x int) bool { return row[x/8]<<(x%8)&0x80 != 0 } // code.Black checks the bounds, too
 		path = append(path, 'M')
 		path = strconv.AppendInt(path, quietZone, 10)
 		path = append(path, ' ')
 		path = strconv.AppendInt(path, int64(y+quietZone), 10)
 		path = append(path, ".5"...)
 		for x := 0; x < code.Size; {
-			from, dark := x, code.Black(x, y)
-			for x < code.Size && code.Black(x, y) == dark {
+			from, dark := x, isDark(x)
+			for x < code.Size && isDark(x) == dark {
 				x++
 			}
 			switch {

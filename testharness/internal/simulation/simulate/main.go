@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"runtime/debug"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -23,7 +22,7 @@ func main() {
 	whole := flag.Bool("whole", false, "print the whole history of a failure, not a reduced one")
 	brief := flag.Bool("brief", false, "print one line about the first failure, and nothing else")
 	flag.Parse()
-	debug.SetGCPercent(2000) // the heap is small, and would be collected in each history
+	simulation.CollectRarely()
 	if *brief {
 		os.Exit(first(*from, *seeds))
 	}
