@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"encoding/base64"
+	"maps"
 	"strings"
 	"testing"
 
@@ -39,9 +40,7 @@ func TestRequest_ContentEncoding(t *testing.T) {
 		{"the console", "/console/sign-in", []string{"gzip"}, "x", page, true},
 	} {
 		header := web.Header{}
-		for name, values := range c.header {
-			header[name] = values
-		}
+		maps.Copy(header, c.header)
 		if c.coding != nil {
 			header["Content-Encoding"] = c.coding
 		}

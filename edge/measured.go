@@ -25,8 +25,7 @@ func (f measured) Fetch(ctx context.Context, req host.FetchRequest) (host.FetchR
 	m := host.Measurement{Method: req.For, Event: host.MethodFetched, Took: time.Since(begin)}
 	if err != nil {
 		m.Event, m.Reason = host.MethodFetchFailed, host.FetchNetwork
-		var failed *host.FetchError
-		if errors.As(err, &failed) {
+		if failed, ok := errors.AsType[*host.FetchError](err); ok {
 			m.Reason = failed.Reason
 		}
 	} else if resp.Status >= 500 {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"maps"
 	"mime/multipart"
 	"net/http"
 	"net/textproto"
@@ -172,9 +173,7 @@ func (b *browser) send(method, address, from string, header http.Header, body []
 			all = http.Header{}
 		}
 	}
-	for name, values := range header {
-		all[name] = values
-	}
+	maps.Copy(all, header)
 	crossSite := from != "" && origin(from) != origin(address)
 	if line := b.cookiesFor(address, crossSite && method != "GET"); line != "" {
 		all.Set("Cookie", strings.TrimPrefix(all.Get("Cookie")+"; "+line, "; "))

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -188,9 +189,7 @@ func (s *Sink) answer(w http.ResponseWriter, r *http.Request, d Delivery, reply 
 		wait(nil)
 		return
 	}
-	for name, values := range reply.Header {
-		w.Header()[name] = values
-	}
+	maps.Copy(w.Header(), reply.Header)
 	status := reply.Status
 	if status == 0 {
 		status = http.StatusNoContent

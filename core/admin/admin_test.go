@@ -255,8 +255,7 @@ func TestWrongTokens_LockTheAddress(t *testing.T) {
 		}
 		_, err := w.Handle(ctx, &web.Request{Method: "GET", Path: operate.ListKeys.Path, Header: header,
 			Client: netip.MustParseAddr(from)})
-		var e *web.Error
-		if errors.As(err, &e) {
+		if e, ok := errors.AsType[*web.Error](err); ok {
 			return e.Code, e.RetryAfter
 		}
 		coretest.Must(t, err)
@@ -464,8 +463,7 @@ func TestBody_ContentType(t *testing.T) {
 		}
 		_, err := w.Handle(ctx, &web.Request{Method: "POST", Path: c.path, Body: []byte(c.body),
 			Header: header})
-		var e *web.Error
-		if errors.As(err, &e) && e.Code == web.UnsupportedMediaType != c.rejected {
+		if e, ok := errors.AsType[*web.Error](err); ok && e.Code == web.UnsupportedMediaType != c.rejected {
 			t.Errorf("contract 5, 415: POST %s as %q: %v, want refused %v", c.path, c.types, e, c.rejected)
 		} else if e == nil && c.rejected {
 			t.Errorf("contract 5, 415: POST %s as %q was accepted", c.path, c.types)

@@ -46,8 +46,8 @@ func ReadSite(b []byte) (Site, error) {
 func readMembers[T any](member string, text []byte, v *T, wrong *problem.List) error {
 	for {
 		err := decodeOnly(text, v)
-		var kind *json.UnmarshalTypeError
-		if !errors.As(err, &kind) {
+		kind, ok := errors.AsType[*json.UnmarshalTypeError](err)
+		if !ok {
 			return err
 		}
 		name := strings.TrimPrefix(member+"."+kind.Field, ".")

@@ -73,8 +73,7 @@ func Parse(b []byte) (File, error) {
 		if len(bytes.TrimSpace(b)) == 0 {
 			return File{}, errors.New("key ring: empty, not JSON; restore it from a copy")
 		}
-		var syntax *json.SyntaxError
-		if errors.As(err, &syntax) {
+		if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 			return File{}, fmt.Errorf("key ring: not JSON at byte %d; restore it from a copy", syntax.Offset)
 		}
 		return File{}, errors.New("key ring: not of the form {\"version\":1,\"keys\":[…]}")

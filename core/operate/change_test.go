@@ -199,8 +199,8 @@ func TestChange_WrongValues(t *testing.T) {
 		CallbackOrigins: &[]string{
 			"ftp://x",
 		}, WebhookInput: &WebhookInput{URL: text("http://plain.example/")}})
-	var wrong *web.Error
-	if !errors.As(err, &wrong) {
+	wrong, ok := errors.AsType[*web.Error](err)
+	if !ok {
 		t.Fatal(err)
 	}
 	for _, field := range []string{"name", "level", "challenge_age", "attempts", "methods",

@@ -124,8 +124,7 @@ func encode(v any) ([]byte, error) {
 		return nil, nil
 	}
 	text, err := json.Marshal(v)
-	var inner *json.MarshalerError
-	if errors.As(err, &inner) {
+	if inner, ok := errors.AsType[*json.MarshalerError](err); ok {
 		err = inner.Err
 	}
 	return text, err
@@ -163,8 +162,7 @@ func Unmarshal(b []byte, config any) (zeros []string, err error) {
 				continue
 			}
 			if err := decode(text, s.Value); err != nil {
-				var kind *json.UnmarshalTypeError
-				if errors.As(err, &kind) {
+				if kind, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 					kind.Field = strings.TrimSuffix(s.Name+"."+kind.Field, ".")
 				}
 				return nil, err

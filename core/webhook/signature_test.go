@@ -23,8 +23,8 @@ func step(t *testing.T, err error) int {
 	if err == nil {
 		return 0
 	}
-	var rejected *VerifyError
-	if !errors.As(err, &rejected) {
+	rejected, ok := errors.AsType[*VerifyError](err)
+	if !ok {
 		t.Fatalf("%v is a %T, want a *VerifyError", err, err)
 	}
 	return rejected.Step

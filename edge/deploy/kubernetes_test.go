@@ -14,7 +14,7 @@ import (
 // rights than they need.
 func TestManifests_References(t *testing.T) {
 	of := map[string]map[string]any{}
-	for _, part := range strings.Split(read(t, "kubernetes/verge.yaml"), "\n---\n") {
+	for part := range strings.SplitSeq(read(t, "kubernetes/verge.yaml"), "\n---\n") {
 		var m map[string]any
 		if err := yaml.Unmarshal([]byte(part), &m); err != nil {
 			t.Fatal(err)

@@ -773,8 +773,7 @@ func FuzzDestination(f *testing.F) {
 }
 
 func why(err error) string {
-	var fe *host.FetchError
-	if errors.As(err, &fe) {
+	if fe, ok := errors.AsType[*host.FetchError](err); ok {
 		return fe.Reason
 	}
 	if err != nil {

@@ -3,6 +3,7 @@ package transcript
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -93,9 +94,7 @@ type kind struct {
 
 func asked(name string, body, reply reading, others map[abi.Status]reading) kind {
 	k := kind{name, body, map[abi.Status]reading{abi.OK: reply, abi.Unavailable: text}}
-	for status, r := range others {
-		k.replies[status] = r
-	}
+	maps.Copy(k.replies, others)
 	return k
 }
 

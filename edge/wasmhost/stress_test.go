@@ -21,7 +21,7 @@ import (
 func ours() [][]byte {
 	b := make([]byte, 4<<20)
 	var all [][]byte
-	for _, g := range bytes.Split(b[:runtime.Stack(b, true)], []byte("\n\n")) {
+	for g := range bytes.SplitSeq(b[:runtime.Stack(b, true)], []byte("\n\n")) {
 		if bytes.Contains(g, []byte("edge/wasmhost.(")) {
 			all = append(all, g)
 		}

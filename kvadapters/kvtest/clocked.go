@@ -104,8 +104,8 @@ func (c *clocked) Commit(ctx context.Context, tx kv.Tx) error {
 	}
 	for {
 		err := c.store.Commit(ctx, tx)
-		var conflict *kv.Conflict
-		if !errors.As(err, &conflict) {
+		conflict, ok := errors.AsType[*kv.Conflict](err)
+		if !ok {
 			return err
 		}
 		shown := &kv.Conflict{Lost: conflict.Lost}

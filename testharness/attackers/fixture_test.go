@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -104,9 +105,7 @@ func (s *service) startAs(header http.Header, change body) *testharness.Response
 func (s *service) startPublic(header http.Header, change body) *testharness.Response {
 	s.t.Helper()
 	with := body{"public_key": s.Publisher.L1.PublicKey}
-	for name, value := range change {
-		with[name] = value
-	}
+	maps.Copy(with, change)
 	return s.startAs(header, with)
 }
 

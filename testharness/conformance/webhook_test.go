@@ -2,6 +2,7 @@ package conformance_test
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"regexp"
 	"slices"
@@ -73,9 +74,7 @@ func TestEventGolden(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			h := newHarness(t, nil)
 			change := body{}
-			for k, v := range c.change {
-				change[k] = v
-			}
+			maps.Copy(change, c.change)
 			if change["integration_id"] == "L2" {
 				change["integration_id"] = h.Publisher.L2.ID
 			}

@@ -547,7 +547,7 @@ func (p *Provider) released(g *grant, all map[string]any) map[string]any {
 		return all
 	}
 	released := map[string]any{}
-	for _, scope := range strings.Fields(g.request.Get("scope")) {
+	for scope := range strings.FieldsSeq(g.request.Get("scope")) {
 		for _, name := range p.config.Scopes[scope] {
 			if v, ok := all[name]; ok {
 				released[name] = v

@@ -51,8 +51,7 @@ func (p *Ports) Carry(ctx context.Context, kind abi.Kind, body []byte) (abi.Stat
 	case abi.KVCommit:
 		return carry(body, abi.Read.Tx, checkTx, func(tx kv.Tx) (abi.Status, []byte) {
 			err := p.KV.Commit(ctx, tx)
-			var conflict *kv.Conflict
-			if errors.As(err, &conflict) {
+			if conflict, ok := errors.AsType[*kv.Conflict](err); ok {
 				return abi.Conflicted, abi.Append.Conflict(nil, conflict)
 			}
 			return reply(err, func() []byte { return nil })

@@ -360,8 +360,7 @@ func TestReplies(t *testing.T) {
 		}
 		f.begin(1, "", "")
 		f.complete(1, f.one(t).Op, c.status, c.reply)
-		var conflicted *kv.Conflict
-		if errors.As(c.want, &conflicted) {
+		if conflicted, ok := errors.AsType[*kv.Conflict](c.want); ok {
 			if !errors.As(got, &conflicted) || !reflect.DeepEqual(got, c.want) {
 				t.Errorf("%s, status %d: %v, want %v", c.call, c.status, got, c.want)
 			}

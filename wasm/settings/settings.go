@@ -71,8 +71,8 @@ func Read(b []byte) (c Config, err error) {
 
 // Explain replaces the names of fields in an error of core.New with the names in the configuration's JSON.
 func Explain(err error) error {
-	var wrong problem.List
-	if !errors.As(err, &wrong) {
+	wrong, ok := errors.AsType[problem.List](err)
+	if !ok {
 		return err
 	}
 	names := map[string]string{}

@@ -106,7 +106,7 @@ func (d *document) resolve(n node) node {
 		return n
 	}
 	at := d.root
-	for _, step := range strings.Split(strings.TrimPrefix(ref, "#/"), "/") {
+	for step := range strings.SplitSeq(strings.TrimPrefix(ref, "#/"), "/") {
 		next, found := get(at, step).(node)
 		if !found {
 			panic(brokenDocument("nothing is at " + ref))

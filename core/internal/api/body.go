@@ -26,8 +26,8 @@ func (c *call) body() (*fields, error) {
 	}
 	object, err := strictjson.Read(c.Body)
 	if err != nil {
-		var syntax *strictjson.SyntaxError
-		if !errors.As(err, &syntax) {
+		syntax, ok := errors.AsType[*strictjson.SyntaxError](err)
+		if !ok {
 			return nil, err
 		}
 		return nil, &web.Error{Code: web.InvalidRequest, Message: "The " + syntax.Error() + ".",

@@ -213,7 +213,7 @@ func (w *metering) costs(t *testing.T, x charged) {
 			t.Errorf("turn %d: %v is charged, want %v in %d steps", turn+1, w.counted.steps, charged, steps)
 		}
 		var policies []string
-		for _, p := range strings.Split(told.Get("Ratelimit-Policy"), ", ") {
+		for p := range strings.SplitSeq(told.Get("Ratelimit-Policy"), ", ") {
 			name, _, _ := strings.Cut(strings.TrimPrefix(p, `"`), `"`)
 			policies = append(policies, name)
 		}

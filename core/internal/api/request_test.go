@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -87,9 +88,7 @@ func bearer(key string) web.Header { return web.Header{"Authorization": {"Bearer
 // with returns h with one more header.
 func with(h web.Header, name, value string) web.Header {
 	out := web.Header{name: {value}}
-	for n, v := range h {
-		out[n] = v
-	}
+	maps.Copy(out, h)
 	return out
 }
 

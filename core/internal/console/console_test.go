@@ -330,7 +330,7 @@ func TestForms_Contract(t *testing.T) {
 		if c.who != "" {
 			fields += " csrf"
 		}
-		for _, name := range strings.Fields(fields) {
+		for name := range strings.FieldsSeq(fields) {
 			if with(form, "name", name) == nil {
 				t.Errorf("contract 45: %s has no field %s", c.action, name)
 			}
@@ -644,12 +644,12 @@ func TestForms_LostUpdate(t *testing.T) {
 		resp := w.ask("POST", shop, "developer",
 			body("save-integration", "version=old&name=Laden", "developer"))
 		alert := with(parse(t, resp), "role", "alert")
-		for _, field := range strings.Fields(c.says) {
+		for field := range strings.FieldsSeq(c.says) {
 			if !strings.Contains(text(alert), field+" ") {
 				t.Errorf("%s: nothing about %s: %q", name, field, text(alert))
 			}
 		}
-		for _, field := range strings.Fields(c.not) {
+		for field := range strings.FieldsSeq(c.not) {
 			if strings.Contains(text(alert), field+" ") {
 				t.Errorf("%s: it tells %s: %q", name, field, text(alert))
 			}
@@ -1059,7 +1059,7 @@ func TestClassesHaveRules(t *testing.T) {
 			path = w.ask("POST", s.path, s.who, body(formName(s.form), s.form, s.who)).Header.Get("Location")
 		}
 		for n := range parse(t, w.ask("GET", path, s.who, "")).Descendants() {
-			for _, class := range strings.Fields(attr(n, "class")) {
+			for class := range strings.FieldsSeq(attr(n, "class")) {
 				if !regexp.MustCompile(`\.` + class + `[\s.,:{)\[]`).MatchString(css) {
 					t.Errorf("%s: the stylesheet has no class %q", s.name, class)
 				}

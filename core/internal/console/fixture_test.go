@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"mime/multipart"
 	"net/netip"
 	"net/url"
@@ -120,9 +121,7 @@ func emptyFixture(t testing.TB) *fixture {
 	w := &fixture{Host: h, t: t, now: h.Clock.Now(), answers: []int{200}, cause: host.FetchTimeout,
 		aliases: map[string]string{},
 		access:  &access{now: h.Clock.Now, actors: map[string]operate.Actor{}}}
-	for cookie, who := range actors {
-		w.access.actors[cookie] = who
-	}
+	maps.Copy(w.access.actors, actors)
 	h.Fetch = w
 	rp, err := webauthn.NewRelyingParty("verify.example", "Verge", base)
 	coretest.Must(t, err)

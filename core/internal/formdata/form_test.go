@@ -88,8 +88,8 @@ func wantRejected(t *testing.T, forms []rejectedForm) {
 	for _, c := range forms {
 		t.Run(c.rule, func(t *testing.T) {
 			fields, content, err := ReadFile(c.contentType, []byte(c.body), "image", testFields...)
-			var wrong *formError
-			if !errors.As(err, &wrong) {
+			wrong, ok := errors.AsType[*formError](err)
+			if !ok {
 				t.Fatalf("got %q, %q, %v, want a *FormError", fields, content, err)
 			}
 			if fields != nil || content != nil {

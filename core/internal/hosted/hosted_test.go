@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strconv"
@@ -109,9 +110,7 @@ func (w *fixture) post(flow string, header web.Header, fields ...string) *web.Re
 		form.Set(fields[n], fields[n+1])
 	}
 	h := web.Header{"Content-Type": {"application/x-www-form-urlencoded"}}
-	for name, values := range header {
-		h[name] = values
-	}
+	maps.Copy(h, header)
 	return w.Act(ctx, call(&web.Request{Method: "POST", Path: web.HostedPath, Header: h,
 		Body: []byte(form.Encode())}))
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"html"
+	"maps"
 	"net/url"
 	"regexp"
 	"slices"
@@ -103,9 +104,7 @@ func fieldsOf(page *web.Response) url.Values {
 
 func (w *pkFixture) send(fields url.Values, header web.Header) *web.Response {
 	h := web.Header{"Content-Type": {"application/x-www-form-urlencoded"}}
-	for name, values := range header {
-		h[name] = values
-	}
+	maps.Copy(h, header)
 	return w.Act(ctx, call(&web.Request{Method: "POST", Path: web.HostedPath, Header: h,
 		Body: []byte(fields.Encode())}))
 }
@@ -318,9 +317,7 @@ func TestPasskey_ResponseInAnotherSession(t *testing.T) {
 	theirs.Set("credential", form.Get("credential"))
 	w.send(theirs, nil)
 	again := url.Values{}
-	for name, values := range form {
-		again[name] = values
-	}
+	maps.Copy(again, form)
 	again.Set("flow", other)
 	w.send(again, nil)
 	if r := w.record(other); r.Terminal() || r.Attempts != 0 {
@@ -813,9 +810,7 @@ func TestPasskeysAndLostReplies(t *testing.T) {
 // own posts to the page of one's own passkey.
 func (w *pkFixture) own(fields url.Values, header web.Header) *web.Response {
 	h := web.Header{"Content-Type": {"application/x-www-form-urlencoded"}}
-	for name, values := range header {
-		h[name] = values
-	}
+	maps.Copy(h, header)
 	return w.ActPasskeys(ctx, call(&web.Request{Method: "POST", Path: web.PasskeysPath, Header: h,
 		Body: []byte(fields.Encode())}))
 }

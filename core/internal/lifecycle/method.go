@@ -19,8 +19,7 @@ func (s Session) ForMethod(name, language string, attempts int, returnURL string
 func WhyFailed(name string, err error) session.Step {
 	step := session.Step{Method: name}
 	step.Result, step.Reason = method.WhyOf(err)
-	var setting *method.SettingError
-	if errors.As(err, &setting) {
+	if setting, ok := errors.AsType[*method.SettingError](err); ok {
 		step.Setting, step.Detail = setting.Setting, setting.Detail
 	}
 	return step

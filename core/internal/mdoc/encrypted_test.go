@@ -4,6 +4,7 @@ import (
 	"crypto/ecdh"
 	"crypto/rand"
 	"encoding/base64"
+	"maps"
 	"runtime"
 	"slices"
 	"strings"
@@ -112,9 +113,7 @@ func TestOpenJWE(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			header := map[string]any{"enc": "A128GCM", "kid": "key-1"}
-			for name, value := range c.header {
-				header[name] = value
-			}
+			maps.Copy(header, c.header)
 			jwe, err := wallettest.SealJWE([]byte(`{"vp_token":{}}`), key.PublicKey(), header)
 			if err != nil {
 				t.Fatal(err)

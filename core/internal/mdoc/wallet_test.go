@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"math/big"
 	"net/http"
 	"net/http/httptest"
@@ -140,9 +141,7 @@ func (v *verifier) hash() string {
 func (v *verifier) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodGet {
 		token := jwt.NewWithClaims(jwt.SigningMethodES256, jwt.MapClaims(v.request))
-		for name, value := range v.header {
-			token.Header[name] = value
-		}
+		maps.Copy(token.Header, v.header)
 		signed, err := token.SignedString(v.signer)
 		if err != nil {
 			v.t.Error(err)

@@ -352,8 +352,8 @@ func TestRegistry_InvalidValues(t *testing.T) {
 
 // wrongMember reports whether err lists exactly these fields as invalid.
 func wrongMember(err error, members ...string) bool {
-	var list problem.List
-	if !errors.As(err, &list) {
+	list, ok := errors.AsType[problem.List](err)
+	if !ok {
 		return err == nil && len(members) == 0
 	}
 	var got []string

@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"errors"
+	"maps"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -153,9 +154,7 @@ func (w *fixture) send(method, path, text string, header web.Header) *web.Respon
 	} else {
 		req.Query = text
 	}
-	for name, list := range header {
-		req.Header[name] = list
-	}
+	maps.Copy(req.Header, header)
 	return w.router.Serve(ctx, req)
 }
 

@@ -135,8 +135,8 @@ func (t *Tokens) Redeem(ctx context.Context, tok Token, by string, now time.Time
 		Puts: []kv.Put{{Name: used.Name, Value: mine.marshal(),
 			Expires: tok.claims.Expires().Add(markMargin)}},
 	})
-	var conflict *kv.Conflict
-	if !errors.As(err, &conflict) {
+	conflict, ok := errors.AsType[*kv.Conflict](err)
+	if !ok {
 		return now, err
 	}
 	item, wasUsed := conflict.Item(used.Name)

@@ -106,8 +106,8 @@ func TestReadRejects(t *testing.T) {
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			_, err := Read([]byte(c.body))
-			var syntax *SyntaxError
-			if !errors.As(err, &syntax) {
+			syntax, ok := errors.AsType[*SyntaxError](err)
+			if !ok {
 				t.Fatalf("%.80q: got %v, want a *SyntaxError", c.body, err)
 			}
 			if syntax.Problem != c.problem || syntax.Offset != c.offset {

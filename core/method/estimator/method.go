@@ -147,8 +147,8 @@ func (e *estimator) send(ctx context.Context, picture []byte) (host.FetchRespons
 // withoutAddress drops the cause of a failed fetch, whose text may have the address with the nonce in it. The
 // reason stays.
 func withoutAddress(err error) error {
-	var failed *host.FetchError
-	if !errors.As(err, &failed) {
+	failed, ok := errors.AsType[*host.FetchError](err)
+	if !ok {
 		return errors.New("the estimator could not be asked")
 	}
 	return &host.FetchError{Reason: failed.Reason, Err: errors.New(host.FetchCause(failed.Reason))}

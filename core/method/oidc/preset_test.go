@@ -3,6 +3,7 @@ package oidc_test
 import (
 	"crypto/rsa"
 	"encoding/json"
+	"maps"
 	"net/url"
 	"os"
 	"slices"
@@ -123,9 +124,7 @@ func (w *walk) credential(claims map[string]any) string {
 	now := w.clock()
 	whole := map[string]any{"iss": "https://identity.account.gov.uk/", "aud": clientID, "sub": "person-1",
 		"iat": now.Unix(), "exp": now.Add(time.Minute).Unix()}
-	for name, v := range claims {
-		whole[name] = v
-	}
+	maps.Copy(whole, claims)
 	token, err := w.provider.SignCredential("ES256", whole)
 	if err != nil {
 		w.t.Fatal(err)
@@ -141,9 +140,7 @@ func TestPresetsAreGood(t *testing.T) {
 	for _, name := range oidc.PresetNames() {
 		own := settings{"preset": name, "proof": nil}
 		if more, ok := choices[name].(settings); ok {
-			for choice, value := range more {
-				own[choice] = value
-			}
+			maps.Copy(own, more)
 		}
 		if wrong := oidc.Kind.Check(configured(t, own)); len(wrong) > 0 {
 			t.Errorf("%s: %v", name, wrong)

@@ -99,13 +99,12 @@ func (c *client) provable() string {
 
 // explained adds the fix for a rejected discovery document, for operators.
 func (c *client) explained(err error) error {
-	var rejection *method.Rejection
-	if !errors.As(err, &rejection) {
+	rejection, ok := errors.AsType[*method.Rejection](err)
+	if !ok {
 		return err
 	}
 	where := strings.TrimSuffix(c.issuer, "/") + wellKnown
-	var failed *statusError
-	if errors.As(err, &failed) {
+	if failed, ok := errors.AsType[*statusError](err); ok {
 		switch status := failed.status; {
 		case status == 401 || status == 403:
 			return fmt.Errorf("%w; ask the provider, or the operator of the firewall in front of it, to "+
@@ -412,8 +411,7 @@ func (c *client) probeAuthorization(ctx context.Context, meta metadata, returnUR
 		Method: "GET", URL: withQuery(meta.authorization, request), Timeout: requestTimeout,
 		Header: map[string]string{"Accept": "text/html"},
 	})
-	var rejection *method.Rejection
-	if errors.As(err, &rejection) && rejection.Reason == tooLarge {
+	if rejection, ok := errors.AsType[*method.Rejection](err); ok && rejection.Reason == tooLarge {
 		return probed{status: 200}, nil // a login page may be larger than the limit
 	}
 	if err != nil {

@@ -205,8 +205,7 @@ func (o *openID) fromBrowser(
 		open = o.readISO
 	}
 	kept, err := open(ctx, s, q, protocol, data, from)
-	var rejection *method.Rejection
-	if errors.As(err, &rejection) {
+	if rejection, ok := errors.AsType[*method.Rejection](err); ok {
 		return method.Decision{Verdict: method.AttemptFailed, Reason: method.Unproven,
 			Rejection: rejection}, nil
 	}

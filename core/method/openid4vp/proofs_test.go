@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -33,9 +34,7 @@ func circuit(elements int) settings {
 // proving are the settings of a method that accepts or requires proofs.
 func proving(mode string, more settings) settings {
 	s := settings{"zero_knowledge": mode, "circuits": []settings{circuit(1)}}
-	for name, v := range more {
-		s[name] = v
-	}
+	maps.Copy(s, more)
 	return s
 }
 

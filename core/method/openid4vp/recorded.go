@@ -93,8 +93,8 @@ func CheckProof(ctx context.Context, r RecordedProof, verify host.VerifyFunc, pr
 
 // rejected adds the reason of a *mdoc.Rejection. Other errors are returned.
 func (r ProofReport) rejected(err error, detail string) (ProofReport, error) {
-	var rejection *mdoc.Rejection
-	if !errors.As(err, &rejection) {
+	rejection, ok := errors.AsType[*mdoc.Rejection](err)
+	if !ok {
 		return r, err
 	}
 	r.Reason = rejection.Reason

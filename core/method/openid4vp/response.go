@@ -93,8 +93,7 @@ func rejected(reason string) error { return &method.Rejection{Reason: reason} }
 
 // rejectedBy returns the rejection for an error of package mdoc.
 func rejectedBy(err error) *method.Rejection {
-	var rejection *mdoc.Rejection
-	if errors.As(err, &rejection) {
+	if rejection, ok := errors.AsType[*mdoc.Rejection](err); ok {
 		return &method.Rejection{Reason: rejection.Reason}
 	}
 	return &method.Rejection{Reason: "unverified"}
@@ -168,10 +167,8 @@ func failureOf(name string) (string, error) {
 	if name == "access_denied" {
 		return cancelledKept, nil
 	}
-	for _, known := range walletErrors {
-		if name == known {
-			return errorKept + name, nil
-		}
+	if slices.Contains(walletErrors, name) {
+		return errorKept + name, nil
 	}
 	return errorKept + "unknown", nil
 }

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"log/slog"
+	"maps"
 	"math/big"
 	"net/http"
 	"slices"
@@ -53,9 +54,7 @@ func newRegistry(t *testing.T, changes settings, points ...string) *registry {
 		}},
 	)
 	all := settings{"trust_anchors": []string{string(issuer.PEM())}}
-	for name, value := range changes {
-		all[name] = value
-	}
+	maps.Copy(all, changes)
 	r := &registry{issuer: issuer, status: wallettest.StatusReference(listURI, 0)}
 	c := config(t, "eu-av", all)
 	r.fixture = newFixture(t, c)

@@ -49,8 +49,7 @@ func (e *failure) Unwrap() error { return e.Err }
 
 // reasonOf returns the reason of an error of this package, or of operate.HostLists.
 func reasonOf(err error) string {
-	var failed *failure
-	if errors.As(err, &failed) {
+	if failed, ok := errors.AsType[*failure](err); ok {
 		return failed.Reason
 	}
 	if reason := operate.ListReason(err); reason != "" {

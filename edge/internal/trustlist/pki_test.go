@@ -136,8 +136,8 @@ func reasonOf(t testing.TB, err error) Reason {
 	if err == nil {
 		return ""
 	}
-	var e *Error
-	if !errors.As(err, &e) {
+	e, ok := errors.AsType[*Error](err)
+	if !ok {
 		t.Fatalf("the error is not an *Error: %v", err)
 	}
 	if e.Problem == "" || e.Do == "" {

@@ -3,6 +3,7 @@ package methodtest_test
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -301,9 +302,7 @@ func TestWallet_BrowserAddress(t *testing.T) {
 	}
 	with := func(name, value string) url.Values {
 		fields := url.Values{}
-		for n, v := range f.Fields {
-			fields[n] = v
-		}
+		maps.Copy(fields, f.Fields)
 		fields.Del("credential")
 		if name != "" {
 			fields.Set(name, value)

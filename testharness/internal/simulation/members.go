@@ -3,6 +3,7 @@ package simulation
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/url"
 	"strings"
 	"time"
@@ -222,9 +223,7 @@ func (w *world) work(b *console) {
 
 func copyOf(cookies map[string]string) map[string]string {
 	c := map[string]string{}
-	for name, value := range cookies {
-		c[name] = value
-	}
+	maps.Copy(c, cookies)
 	return c
 }
 

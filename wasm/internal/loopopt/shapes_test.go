@@ -60,7 +60,7 @@ func assemble(t testing.TB, text string) []byte {
 	t.Helper()
 	var code []instr
 	open, labels := []label{0}, map[string]label{}
-	for _, line := range strings.Split(strings.TrimSpace(text), "\n") {
+	for line := range strings.SplitSeq(strings.TrimSpace(text), "\n") {
 		words := strings.Fields(line)
 		op, known := names[words[0]]
 		if !known {

@@ -233,7 +233,7 @@ func missing(c *kong.Context, text string) (hints []string) {
 	if !found {
 		return nil
 	}
-	for _, name := range strings.Split(names, ", ") {
+	for name := range strings.SplitSeq(names, ", ") {
 		name, _, _ = strings.Cut(name, "=")
 		for _, flag := range c.Flags() {
 			if "--"+flag.Name == name {

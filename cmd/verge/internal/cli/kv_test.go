@@ -194,7 +194,7 @@ func TestKVCheckWithTheDocumentedPermissions(t *testing.T) {
 }
 
 func wordsOf(s string) (all []any) {
-	for _, w := range strings.Fields(s) {
+	for w := range strings.FieldsSeq(s) {
 		all = append(all, w)
 	}
 	return all

@@ -6,6 +6,7 @@ import (
 	"image"
 	"image/jpeg"
 	"io"
+	"maps"
 	"mime/multipart"
 	"net/http"
 	"net/http/cookiejar"
@@ -114,9 +115,7 @@ func attribute(n *html.Node, name string) string {
 func (p *person) submit(name, value string, filled url.Values) {
 	p.t.Helper()
 	form, fields := p.form(name, value)
-	for field, values := range filled {
-		fields[field] = values
-	}
+	maps.Copy(fields, filled)
 	p.post(form, "application/x-www-form-urlencoded", strings.NewReader(fields.Encode()))
 }
 

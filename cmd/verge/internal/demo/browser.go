@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -60,9 +61,7 @@ func (s *Site) remembered(r *http.Request) (b browser) {
 	}
 	b = *known
 	b.attempts = make(map[string]attempt, len(known.attempts))
-	for id, a := range known.attempts {
-		b.attempts[id] = a
-	}
+	maps.Copy(b.attempts, known.attempts)
 	return b
 }
 

@@ -146,8 +146,7 @@ func (s *Site) receive(w http.ResponseWriter, r *http.Request) {
 	}
 	err = webhook.Verify(s.conf.WebhookSecret, r.Header, body, now, 0)
 	d.Verified = err == nil
-	var rejected *webhook.VerifyError
-	if errors.As(err, &rejected) {
+	if rejected, ok := errors.AsType[*webhook.VerifyError](err); ok {
 		d.Rejection, d.Step = rejected.Reason, rejected.Step
 	}
 	s.inbox.add(d)

@@ -8,6 +8,7 @@ import (
 	"image"
 	"image/color"
 	"image/png"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -74,9 +75,7 @@ func site(t *testing.T) *httptest.Server {
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if v, ok := branded()[r.URL.Path[1:]]; ok {
-			for name, values := range web.PageHeader("") {
-				w.Header()[name] = values
-			}
+			maps.Copy(w.Header(), web.PageHeader(""))
 			w.Header().Set("Content-Type", "text/html; charset=utf-8")
 			body, err := pages.Render(v)
 			if err != nil {

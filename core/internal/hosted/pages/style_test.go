@@ -43,7 +43,7 @@ func TestClassesHaveRules(t *testing.T) {
 			if d.Type != html.ElementNode {
 				continue
 			}
-			for _, class := range strings.Fields(attr(d, "class")) {
+			for class := range strings.FieldsSeq(attr(d, "class")) {
 				if !regexp.MustCompile(`\.` + class + `[\s.,:{]`).Match(css) {
 					t.Errorf("%s: the stylesheet has no class %q", name, class)
 				}
