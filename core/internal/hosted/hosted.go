@@ -41,6 +41,7 @@ import (
 	"github.com/verge-id/verge/core/internal/formdata"
 	"github.com/verge-id/verge/core/internal/hosted/pages"
 	"github.com/verge-id/verge/core/internal/lifecycle"
+	"github.com/verge-id/verge/core/internal/metric"
 	"github.com/verge-id/verge/core/internal/passkey"
 	"github.com/verge-id/verge/core/internal/result"
 	"github.com/verge-id/verge/core/method"
@@ -219,4 +220,4 @@ func (v *visit) act(form url.Values, file []byte) page {
 	return v.submit(form, file)
 }
 
-func (h *Hosted) countLate() { h.Count(host.CountLateAnswer) }
+func (h *Hosted) countLate() { h.Count(metric.LateAnswer) }

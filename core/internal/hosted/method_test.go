@@ -18,6 +18,7 @@ import (
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/coretest"
 	"github.com/verge-id/verge/core/internal/session"
+	"github.com/verge-id/verge/core/internal/steperror"
 	"github.com/verge-id/verge/core/internal/testhost"
 	"github.com/verge-id/verge/core/internal/token"
 	"github.com/verge-id/verge/core/kv"
@@ -788,7 +789,7 @@ func (*camera) Show(method.Session, []byte) method.View { return method.View{Cam
 
 func (c *camera) Act(_ context.Context, _ method.Session, step method.Step) (method.Decision, error) {
 	if string(step.File) != "picture" {
-		return method.Decision{}, &method.FileError{Rule: method.FileType}
+		return method.Decision{}, &steperror.File{Rule: steperror.Type}
 	}
 	c.files = append(c.files, step.File)
 	return method.Decision{Verdict: method.Approved}, nil

@@ -15,6 +15,7 @@ import (
 	"github.com/verge-id/verge/core/internal/formdata"
 	"github.com/verge-id/verge/core/internal/hosted/pages"
 	"github.com/verge-id/verge/core/internal/lifecycle"
+	"github.com/verge-id/verge/core/internal/metric"
 	"github.com/verge-id/verge/core/internal/passkey"
 	"github.com/verge-id/verge/core/internal/session"
 	"github.com/verge-id/verge/core/internal/token"
@@ -149,7 +150,7 @@ func (v *visit) usePasskey(form url.Values) page {
 	var rejection *webauthn.Rejection
 	switch {
 	case errors.As(err, &rejection):
-		v.tellPasskey(host.MethodResponseRejected, badResponse, rejection.Reason)
+		v.tellPasskey(metric.MethodResponseRejected, badResponse, rejection.Reason)
 		if errors.Is(err, webauthn.ErrCounter) {
 			return v.overtaken(text)
 		}
@@ -182,7 +183,7 @@ func (v *visit) usePasskey(form url.Values) page {
 		return v.seeOther(v.url())
 	}
 	v.record = r
-	v.tellPasskey(host.MethodApproved, "", "")
+	v.tellPasskey(metric.MethodApproved, "", "")
 	return v.seeOther(v.endURL(text))
 }
 
@@ -202,7 +203,7 @@ func (v *visit) overtakenURL(step string) string {
 
 // notAccepted redirects the browser to the page with the reason.
 func (v *visit) notAccepted(reason passkey.Reason) page {
-	v.tellPasskey(host.MethodCancelled, reason, "")
+	v.tellPasskey(metric.MethodCancelled, reason, "")
 	return v.seeOther(v.url(shownParam, shownPasskey, reasonParam, string(reason)))
 }
 
@@ -319,12 +320,12 @@ func (v *visit) enrol(form url.Values) page {
 	var rejection *webauthn.Rejection
 	switch {
 	case err == nil:
-		v.tellPasskey(host.MethodBegun, "", "")
+		v.tellPasskey(metric.MethodBegun, "", "")
 		return v.seeOther(v.endURL(step))
 	case errors.As(err, &rejection):
-		v.tellPasskey(host.MethodResponseRejected, badResponse, rejection.Reason)
+		v.tellPasskey(metric.MethodResponseRejected, badResponse, rejection.Reason)
 	case errors.Is(err, lifecycle.ErrEnrolled), errors.Is(err, passkey.ErrKnown):
-		v.tellPasskey(host.MethodResponseRejected, badResponse, "made_before")
+		v.tellPasskey(metric.MethodResponseRejected, badResponse, "made_before")
 	default:
 		return v.notKept(err)
 	}

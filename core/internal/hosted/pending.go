@@ -13,6 +13,7 @@ import (
 	"github.com/verge-id/verge/core/internal/hosted/pages"
 	"github.com/verge-id/verge/core/internal/lifecycle"
 	"github.com/verge-id/verge/core/internal/session"
+	"github.com/verge-id/verge/core/internal/steperror"
 	"github.com/verge-id/verge/core/internal/token"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/web"
@@ -322,7 +323,7 @@ func (h *Hosted) judge(ctx context.Context, req *web.Request, s lifecycle.Sessio
 	if err != nil {
 		h.responseFailed(ctx, s, m, err)
 		var rejection *method.Rejection
-		if errors.Is(err, method.ErrMediaType) {
+		if errors.Is(err, steperror.ErrMediaType) {
 			return p, errMedia
 		}
 		if errors.Is(err, method.ErrOutdated) {

@@ -12,6 +12,7 @@ import (
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/internal/hosted/pages"
 	"github.com/verge-id/verge/core/internal/lifecycle"
+	"github.com/verge-id/verge/core/internal/metric"
 	"github.com/verge-id/verge/core/internal/openid"
 	"github.com/verge-id/verge/core/internal/result"
 	"github.com/verge-id/verge/core/internal/session"
@@ -69,7 +70,7 @@ func (v *visit) reasonOf(name string) string {
 		return ""
 	}
 	last := steps[len(steps)-1]
-	if last.Method != name || last.Result != host.MethodAttemptFailed {
+	if last.Method != name || last.Result != metric.MethodAttemptFailed {
 		return ""
 	}
 	return last.Reason

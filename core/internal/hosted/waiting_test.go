@@ -5,10 +5,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/coretest"
 	"github.com/verge-id/verge/core/internal/lifecycle"
+	"github.com/verge-id/verge/core/internal/metric"
 	"github.com/verge-id/verge/core/internal/session"
 	"github.com/verge-id/verge/core/internal/token"
 	"github.com/verge-id/verge/core/method"
@@ -135,7 +135,7 @@ func TestAsked_AttemptFailed(t *testing.T) {
 			_, err = w.Lifecycle.Fire(ctx, lifecycle.Session{ID: id, Text: claims.Session,
 				Integration: &integration.Integration{ID: testUUID}}, lifecycle.Step{
 				Trigger: session.AttemptFailed, Attempt: n, Entry: session.Step{At: w.Clock.Now(),
-					Method: c.method, Result: host.MethodAttemptFailed, Reason: string(method.NoFace)}})
+					Method: c.method, Result: metric.MethodAttemptFailed, Reason: string(method.NoFace)}})
 			coretest.Must(t, err)
 		}
 		got := a.open("/verify?" + here(a.flow) + "&show=asked&method=post&provider=" +
