@@ -38,7 +38,8 @@ var OIDC = Subject{Kind: "oidc", Level: "L2", Open: openOIDC}
 var Estimator = Subject{Kind: "estimator", Level: "L1", Hands: true, Open: openEstimator}
 
 // Courier is a kind whose response comes from another device than the browser.
-var Courier = Subject{Kind: courier.Kind.Name, Level: "L2", Hands: true, Test: &courier.Kind, Open: openCourier}
+var Courier = Subject{Kind: courier.Kind.Name, Level: "L2", Hands: true, Test: &courier.Kind,
+	Open: openCourier}
 
 // Private data of a run, in addition to the provider's.
 const (
