@@ -9,6 +9,7 @@ import (
 	"github.com/verge-id/verge/core/internal/language"
 	"github.com/verge-id/verge/core/internal/lifecycle"
 	"github.com/verge-id/verge/core/internal/metric"
+	"github.com/verge-id/verge/core/internal/router"
 	"github.com/verge-id/verge/core/internal/session"
 	"github.com/verge-id/verge/core/internal/strictjson"
 	"github.com/verge-id/verge/core/internal/timestamp"
@@ -50,7 +51,7 @@ type startRequest struct {
 }
 
 // Start is POST /api/v1/verify/start.
-func (a *API) Start(ctx context.Context, r *web.Call) (*web.Response, error) {
+func (a *API) Start(ctx context.Context, r *router.Call) (*web.Response, error) {
 	return a.serve(ctx, r, (*call).start)
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/coretest"
+	"github.com/verge-id/verge/core/internal/router"
 	"github.com/verge-id/verge/core/internal/session"
 	"github.com/verge-id/verge/core/internal/steperror"
 	"github.com/verge-id/verge/core/internal/testhost"
@@ -849,7 +850,7 @@ func TestPicture_Posted(t *testing.T) {
 				t.Errorf("the page cannot use the camera: %s", policy)
 			}
 			contentType := cmp.Or(c.contentType, "multipart/form-data; boundary="+boundary)
-			resp := w.ActFile(ctx, call(&web.Request{Method: "POST", Path: web.FilePath,
+			resp := w.ActFile(ctx, call(&web.Request{Method: "POST", Path: router.FilePath,
 				Header: web.Header{"Content-Type": {contentType}}, Body: []byte(body(page, flow, c.file))}))
 			if resp.Status != c.status || len(cam.files) == 1 != (c.status == 303 && c.method == nil) {
 				t.Errorf("%d, and %d pictures were checked", resp.Status, len(cam.files))

@@ -17,6 +17,7 @@ import (
 	"github.com/verge-id/verge/core/internal/lifecycle"
 	"github.com/verge-id/verge/core/internal/metric"
 	"github.com/verge-id/verge/core/internal/passkey"
+	"github.com/verge-id/verge/core/internal/router"
 	"github.com/verge-id/verge/core/internal/session"
 	"github.com/verge-id/verge/core/internal/token"
 	"github.com/verge-id/verge/core/internal/verdict"
@@ -260,7 +261,7 @@ func (v *visit) offerEnrolment(step string, view *pages.View) error {
 		fields = append(fields, pages.Field{Name: stepParam, Value: step})
 	}
 	view.Passkey = &pages.Passkey{Enrol: true, Options: string(options), Fields: fields,
-		LookURL: web.PasskeysPath}
+		LookURL: router.PasskeysPath}
 	return nil
 }
 
@@ -358,7 +359,7 @@ func (v *visit) keep(challenge []byte, response string) error {
 const lookLife = 10 * time.Minute
 
 // ShowPasskeys handles GET on the page where users see and delete the stored data of a passkey.
-func (h *Hosted) ShowPasskeys(_ context.Context, c *web.Call) *web.Response {
+func (h *Hosted) ShowPasskeys(_ context.Context, c *router.Call) *web.Response {
 	return h.respond(h.passkeysPage(c.Request, 200, pages.Kept{}))
 }
 
@@ -367,7 +368,7 @@ func (h *Hosted) passkeysPage(req *web.Request, status int, kept pages.Kept) pag
 	if h.Passkeys == nil {
 		return plain(404, pages.NotFound, req)
 	}
-	view := pages.View{Kind: pages.Passkeys, Lang: languageOf(req), Action: web.PasskeysPath, Kept: kept}
+	view := pages.View{Kind: pages.Passkeys, Lang: languageOf(req), Action: router.PasskeysPath, Kept: kept}
 	if kept.Deleted {
 		return page{status: status, view: view} // there is nothing left to see of it
 	}
@@ -405,11 +406,11 @@ func (h *Hosted) passkeysFailed(req *web.Request, err error) page {
 }
 
 // ActPasskeys handles POST on that page: a passkey has responded, or its record is to be deleted.
-func (h *Hosted) ActPasskeys(ctx context.Context, c *web.Call) *web.Response {
+func (h *Hosted) ActPasskeys(ctx context.Context, c *router.Call) *web.Response {
 	return h.respond(h.actOnPasskeys(ctx, c))
 }
 
-func (h *Hosted) actOnPasskeys(ctx context.Context, c *web.Call) page {
+func (h *Hosted) actOnPasskeys(ctx context.Context, c *router.Call) page {
 	req := c.Request
 	switch {
 	case h.Passkeys == nil:
@@ -478,7 +479,7 @@ func (h *Hosted) look(ctx context.Context, req *web.Request, s token.StepClaims,
 	}
 	return page{
 		status: 200,
-		view: pages.View{Kind: pages.Passkeys, Lang: languageOf(req), Action: web.PasskeysPath,
+		view: pages.View{Kind: pages.Passkeys, Lang: languageOf(req), Action: router.PasskeysPath,
 			Kept: kept, Extra: []pages.Field{{Name: stepParam, Value: text}}},
 	}
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/verge-id/verge/core/internal/hosted/pages"
-	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/core/internal/router"
 	"github.com/verge-id/verge/testharness/chromium"
 	"github.com/verge-id/verge/testharness/long"
 	"github.com/verge-id/verge/testharness/testenv"
@@ -74,7 +74,7 @@ func site(t *testing.T) *httptest.Server {
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if v, ok := branded()[r.URL.Path[1:]]; ok {
-			for name, values := range web.PageHeader("") {
+			for name, values := range router.PageHeader("") {
 				w.Header()[name] = values
 			}
 			w.Header().Set("Content-Type", "text/html; charset=utf-8")
