@@ -276,8 +276,7 @@ func TestPendingResponse_Invalid(t *testing.T) {
 		{"65 KiB", post("THERE", jsonHeader, good+strings.Repeat(" ", 65<<10)), 413},
 		{"64 KiB and a byte", post("THERE", jsonHeader, `{"x":"`+strings.Repeat("x", 64<<10+1-8)+`"}`), 413},
 		{"the handle without its last character", func(_ *courierService, a asked) *testharness.Response {
-			shorter := a.there[:len(a.there)-1]
-			return methodtest.Answer(a.waiting, shorter, methodtest.Approve, a.there, a.nonce)
+			return methodtest.Answer(a.waiting, a.there[:len(a.there)-1], "approve", a.there, a.nonce)
 		}, 404},
 		{"the handle with a slash behind it", post("THERE/", jsonHeader, good), 404},
 		{"the handle with another suffix", post("THERE.t", jsonHeader, good), 404},
