@@ -8,6 +8,7 @@ import (
 	"github.com/verge-id/verge/core/internal/api"
 	"github.com/verge-id/verge/core/internal/hosted"
 	"github.com/verge-id/verge/core/internal/hosted/pages"
+	"github.com/verge-id/verge/core/internal/router"
 	"github.com/verge-id/verge/core/internal/session"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/ratelimit"
@@ -18,8 +19,8 @@ import (
 //
 // Handlers that read the store are limited by rates: a hosted page by s.page, a pending response by
 // s.pending, a call of the API by package api. Routes without a handler are last.
-func (s *Service) publicRoutes() web.Table {
-	return slices.Concat(s.consoleRoutes(ConsolePublic), s.openID.Routes(), web.Table{
+func (s *Service) publicRoutes() router.Table {
+	return slices.Concat(s.consoleRoutes(ConsolePublic), s.openID.Routes(), router.Table{
 		{Methods: post, Pattern: web.StartPath, Label: "start", Handle: s.api.Start},
 		{Methods: options, Pattern: web.StartPath, Label: "start", Handle: s.api.Preflight},
 		{Methods: post, Pattern: web.ValidatePath, Label: "validate", Handle: s.api.Validate},
@@ -29,16 +30,16 @@ func (s *Service) publicRoutes() web.Table {
 
 		{Methods: get, Pattern: web.HostedPath, Label: "verify", Handle: s.page(s.hosted.Show)},
 		{Methods: post, Pattern: web.HostedPath, Label: "verify", Handle: s.page(s.hosted.Act)},
-		{Methods: post, Pattern: web.FilePath, Label: "file", MaxBody: hosted.MaxFileBody, Whole: true,
+		{Methods: post, Pattern: router.FilePath, Label: "file", MaxBody: hosted.MaxFileBody, Whole: true,
 			Handle: s.page(s.hosted.ActFile)},
-		{Methods: post, Pattern: web.WalletPath, Label: "wallet", MaxBody: s.maxCall + web.MaxBody,
+		{Methods: post, Pattern: router.WalletPath, Label: "wallet", MaxBody: s.maxCall + web.MaxBody,
 			Whole: true, Handle: s.page(s.hosted.ActCredential)},
-		{Methods: get, Pattern: web.PasskeysPath, Label: "verify",
+		{Methods: get, Pattern: router.PasskeysPath, Label: "verify",
 			Handle: s.page(s.hosted.ShowPasskeys)},
-		{Methods: post, Pattern: web.PasskeysPath, Label: "verify", Handle: s.page(s.hosted.ActPasskeys)},
+		{Methods: post, Pattern: router.PasskeysPath, Label: "verify", Handle: s.page(s.hosted.ActPasskeys)},
 		{Methods: getAlone, Pattern: web.ReturnPath + "{method}", Label: "return", Whole: true,
 			MaxURL: hosted.MaxReturnURL, Handle: s.page(s.hosted.Return)},
-		{Methods: get, Pattern: web.PhonePath + "{}", Label: "phone", Handle: s.page(s.hosted.ShowPhone)},
+		{Methods: get, Pattern: router.PhonePath + "{}", Label: "phone", Handle: s.page(s.hosted.ShowPhone)},
 		{Methods: post, Pattern: web.PendingPath + "{}", Label: "box", MaxBody: s.maxCall, Whole: true,
 			Handle: s.pending(s.hosted.Receive)},
 		{
@@ -47,12 +48,12 @@ func (s *Service) publicRoutes() web.Table {
 			Label:   "box",
 			Handle:  s.pending(s.hosted.RequestObject),
 		},
-		{Methods: get, Pattern: web.LogoPath + "{}", Label: "verify",
-			Handle: s.limits.LimitPages(s.hosted.Logo)},
+		{Methods: get, Pattern: router.LogoPath + "{}", Label: "verify",
+			Handle: router.LimitPages(s.limits, s.hosted.Logo)},
 		{Methods: get, Pattern: pages.AssetsPath + "{}", Label: "verify", Only: isAsset, Handle: asset},
 		{Methods: get, Pattern: pages.Icon().Path, Label: "other", Handle: asset},
 		{Methods: get, Pattern: "/", Label: "other", Only: web.AsksForPage,
-			Handle: web.Page(s.hosted.Home)},
+			Handle: router.Page(s.hosted.Home)},
 
 		{Methods: get, Pattern: securityPath, Label: "other", Handle: s.securityText},
 		{Methods: get, Pattern: web.OpenAPIPath, Label: "other", Handle: s.document},
@@ -70,11 +71,11 @@ func (s *Service) publicRoutes() web.Table {
 }
 
 // consoleRoutes returns the routes of the console. They return 404 if the console is on another listener.
-func (s *Service) consoleRoutes(on string) web.Table {
+func (s *Service) consoleRoutes(on string) router.Table {
 	routes := s.console.Routes()
 	for i := range routes {
-		page := s.limits.LimitPages(routes[i].Handle)
-		routes[i].Handle = func(ctx context.Context, c *web.Call) (*web.Response, error) {
+		page := router.LimitPages(s.limits, routes[i].Handle)
+		routes[i].Handle = func(ctx context.Context, c *router.Call) (*web.Response, error) {
 			if s.consoleOn != on {
 				return nil, web.ErrNoPath
 			}
@@ -106,15 +107,15 @@ func AdminRoutes() web.Table {
 }
 
 // page serves a page within the rate of pages.
-func (s *Service) page(serve func(context.Context, *web.Call) *web.Response) web.Handler {
-	return s.limits.LimitPages(web.Page(serve))
+func (s *Service) page(serve func(context.Context, *router.Call) *web.Response) router.Handler {
+	return router.LimitPages(s.limits, router.Page(serve))
 }
 
 // pending serves a pending response within the rates of the client's address and of the response. Programs
 // send it, not browsers.
-func (s *Service) pending(serve func(_ context.Context, _ *web.Call, _ session.PendingHandle, same bool) (
-	*web.Response, error)) web.Handler {
-	return func(ctx context.Context, c *web.Call) (*web.Response, error) {
+func (s *Service) pending(serve func(_ context.Context, _ *router.Call, _ session.PendingHandle, same bool) (
+	*web.Response, error)) router.Handler {
+	return func(ctx context.Context, c *router.Call) (*web.Response, error) {
 		text, same := strings.CutSuffix(c.Text, method.SameDevice)
 		handle, _ := session.ParsePendingHandle(text)
 		rules := []ratelimit.Rule{s.limits.PendingPerIP.ForClient("box-ip", c.Client)}
@@ -136,17 +137,17 @@ func (s *Service) errorPage(status int, text string, req *web.Request) *web.Resp
 	return hosted.ErrorPage(s.hosted.Service, status, text, req)
 }
 
-func (s *Service) document(_ context.Context, c *web.Call) (*web.Response, error) {
+func (s *Service) document(_ context.Context, c *router.Call) (*web.Response, error) {
 	return s.documents.Document(c.Path), nil
 }
 
 // docs serves the documentation. For a person who is signed in to the console it reads the store, within the
 // rate of pages, and has the values of an integration.
-func (s *Service) docs(ctx context.Context, c *web.Call) (*web.Response, error) {
+func (s *Service) docs(ctx context.Context, c *router.Call) (*web.Response, error) {
 	if s.consoleOn != ConsolePublic || !s.console.HasCookie(c.Request) {
 		return s.document(ctx, c)
 	}
-	return s.limits.LimitPages(func(ctx context.Context, c *web.Call) (*web.Response, error) {
+	return router.LimitPages(s.limits, func(ctx context.Context, c *router.Call) (*web.Response, error) {
 		integration, callback := s.console.Sample(ctx, c.Request)
 		if integration == "" {
 			return s.document(ctx, c)
@@ -157,4 +158,6 @@ func (s *Service) docs(ctx context.Context, c *web.Call) (*web.Response, error) 
 
 func isAsset(req *web.Request) bool { return hosted.HasAsset(req.Path) }
 
-func asset(_ context.Context, c *web.Call) (*web.Response, error) { return hosted.Asset(c.Path), nil }
+func asset(_ context.Context, c *router.Call) (*web.Response, error) {
+	return hosted.Asset(c.Path), nil
+}

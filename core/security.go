@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/verge-id/verge/core/internal/router"
 	"github.com/verge-id/verge/core/internal/weburl"
 	"github.com/verge-id/verge/core/problem"
 	"github.com/verge-id/verge/core/web"
@@ -39,7 +40,7 @@ func checkContact(contact string, wrong *problem.List) {
 }
 
 // securityText serves security.txt, or returns 404 without a contact.
-func (s *Service) securityText(context.Context, *web.Call) (*web.Response, error) {
+func (s *Service) securityText(context.Context, *router.Call) (*web.Response, error) {
 	if s.contact == "" {
 		return nil, web.ErrNoPath
 	}

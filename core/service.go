@@ -22,6 +22,7 @@ import (
 	"github.com/verge-id/verge/core/internal/outbox"
 	"github.com/verge-id/verge/core/internal/passkey"
 	"github.com/verge-id/verge/core/internal/result"
+	"github.com/verge-id/verge/core/internal/router"
 	"github.com/verge-id/verge/core/internal/session"
 	"github.com/verge-id/verge/core/internal/token"
 	"github.com/verge-id/verge/core/internal/usage"
@@ -60,7 +61,7 @@ type Service struct {
 	contact    string // Config.SecurityContact
 	baseURL    string
 
-	public, operators, operatorsConsole *web.Router
+	public, operators, operatorsConsole *router.Router
 }
 
 // New returns the service that cfg describes on the host h.
@@ -128,14 +129,14 @@ func New(config Config, h host.Host) (*Service, error) {
 	}
 	s.consoleOn, s.contact, s.baseURL = cfg.Console, cfg.SecurityContact, cfg.BaseURL
 	s.limits = cfg.Limits
-	s.public = &web.Router{Host: h, Limiter: limiter, Routes: s.publicRoutes(), ErrorPage: s.errorPage,
+	s.public = &router.Router{Host: h, Limiter: limiter, Routes: s.publicRoutes(), ErrorPage: s.errorPage,
 		Explain: explain}
-	s.operatorsConsole = &web.Router{Host: h, Limiter: limiter, Routes: s.consoleRoutes(ConsoleOperators),
+	s.operatorsConsole = &router.Router{Host: h, Limiter: limiter, Routes: s.consoleRoutes(ConsoleOperators),
 		ErrorPage: func(status int, _ string, req *web.Request) *web.Response {
 			return cfg.ErrorPage(status, req)
 		}, Explain: explain}
-	s.operators = &web.Router{Host: h, Limiter: limiter, Routes: s.admin.Routes(), NoRoute: s.admin.NoRoute,
-		Explain: explain}
+	s.operators = &router.Router{Host: h, Limiter: limiter, Routes: s.admin.Routes(),
+		NoRoute: s.admin.NoRoute, Explain: explain}
 	return s, nil
 }
 

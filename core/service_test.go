@@ -19,6 +19,7 @@ import (
 	"github.com/verge-id/verge/core/internal/hosted/pages"
 	"github.com/verge-id/verge/core/internal/lifecycle"
 	"github.com/verge-id/verge/core/internal/outbox"
+	"github.com/verge-id/verge/core/internal/router"
 	"github.com/verge-id/verge/core/internal/session"
 	"github.com/verge-id/verge/core/internal/testhost"
 	"github.com/verge-id/verge/core/internal/token"
@@ -276,8 +277,8 @@ func TestService_UnreadableRecord(t *testing.T) {
 		{"a planted record", "cannot trust the store's data", token.ErrRecord},
 	} {
 		w := newFixture(t, nil)
-		router := web.Router{Host: w.host, Explain: explain, Routes: web.Table{{Methods: get,
-			Pattern: "/api/x", Handle: func(context.Context, *web.Call) (*web.Response, error) {
+		router := router.Router{Host: w.host, Explain: explain, Routes: router.Table{{Methods: get,
+			Pattern: "/api/x", Handle: func(context.Context, *router.Call) (*web.Response, error) {
 				return nil, fmt.Errorf("reading c:c/int/x: %w", c.err)
 			}}}}
 		resp := router.Serve(ctx, &web.Request{Method: "GET", Path: "/api/x"})

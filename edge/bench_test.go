@@ -80,7 +80,7 @@ func completed(b *testing.B, s *edge.Service) (text, token string) {
 	if text, err = id.Format(s.Host().Sealer); err != nil {
 		b.Fatal(err)
 	}
-	if token, err = sessiontest.Issue(b.Context(), s.Host(), id, now); err != nil {
+	if token, err = (sessiontest.Store{Host: s.Host()}).Issue(b.Context(), id, now); err != nil {
 		b.Fatal(err)
 	}
 	return text, token

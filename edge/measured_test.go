@@ -117,7 +117,7 @@ func TestMeasured_ProviderDown(t *testing.T) {
 				told[n].Took = 0
 			}
 			want := []host.Measurement{{Method: "bank", Event: host.MethodFetchFailed, Reason: c.reason},
-				{Method: "bank", Event: host.MethodUnavailable, Reason: c.reason}}
+				{Method: "bank", Event: "unavailable", Reason: c.reason}}
 			if !slices.Equal(told, want) || method.ReasonOf(err) != c.reason {
 				t.Errorf("measured %+v, and the step fails with %v, want %+v", told, err, want)
 			}

@@ -227,9 +227,9 @@ func (a Address) Valid() error {
 			return errors.New("there are certificates, but the URL is without TLS: " +
 				"write rediss:// instead of redis://")
 		}
-		return redis.Valid(a.URL, a.RedisConfig())
+		return a.RedisConfig().Valid(a.URL)
 	case Postgres:
-		return postgres.Valid(a.URL)
+		return postgres.Config{TLS: a.TLS}.Valid(a.URL)
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/internal/member"
+	"github.com/verge-id/verge/core/internal/router"
 	"github.com/verge-id/verge/core/operate"
 	secrets "github.com/verge-id/verge/core/secret"
 	"github.com/verge-id/verge/core/web"
@@ -31,7 +32,7 @@ type Admin struct {
 const Root = "/admin/"
 
 // index serves the front page, for a browser on this listener. It has no data of the service.
-func index(context.Context, *web.Call) *web.Response {
+func index(context.Context, *router.Call) *web.Response {
 	text := `Verge operators' API. Send JSON, and the operator token as "Authorization: Bearer ...".
 The command line uses this API: verge publisher, verge integration, verge key and others; see --help.
 
@@ -56,8 +57,8 @@ const label = "admin"
 func isGet(req *web.Request) bool { return req.Method == "GET" || req.Method == "HEAD" }
 
 // operator serves an operation: it checks the operator token, then the body and the query.
-func (a *Admin) operator(e operate.Served) web.Handler {
-	return func(ctx context.Context, r *web.Call) (*web.Response, error) {
+func (a *Admin) operator(e operate.Served) router.Handler {
+	return func(ctx context.Context, r *router.Call) (*web.Response, error) {
 		who, err := a.caller(ctx, r.Request)
 		if err != nil {
 			return nil, err
@@ -79,7 +80,7 @@ func (a *Admin) operator(e operate.Served) web.Handler {
 }
 
 // NoRoute serves the requests without a route. Without a token, they return 401 instead of 404.
-func (a *Admin) NoRoute(ctx context.Context, c *web.Call) (*web.Response, error) {
+func (a *Admin) NoRoute(ctx context.Context, c *router.Call) (*web.Response, error) {
 	if _, err := a.caller(ctx, c.Request); err != nil {
 		return nil, err
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/verge-id/verge/core/internal/outbox"
 	"github.com/verge-id/verge/core/internal/passkey"
 	"github.com/verge-id/verge/core/internal/report"
+	"github.com/verge-id/verge/core/internal/router"
 	"github.com/verge-id/verge/core/internal/testhost"
 	"github.com/verge-id/verge/core/internal/usage"
 	"github.com/verge-id/verge/core/kv"
@@ -121,13 +122,13 @@ var routes = (*Admin)(nil).Routes()
 
 // Handle returns the result of the handler of a request.
 func (w *fixture) Handle(ctx context.Context, req *web.Request) (resp *web.Response, err error) {
-	keep := func(handle web.Handler) web.Handler {
-		return func(ctx context.Context, c *web.Call) (*web.Response, error) {
+	keep := func(handle router.Handler) router.Handler {
+		return func(ctx context.Context, c *router.Call) (*web.Response, error) {
 			resp, err = handle(ctx, c)
 			return resp, err
 		}
 	}
-	router := web.Router{Host: w.Host.Host, Routes: w.Routes(), NoRoute: keep(w.NoRoute)}
+	router := router.Router{Host: w.Host.Host, Routes: w.Routes(), NoRoute: keep(w.NoRoute)}
 	for i := range router.Routes {
 		router.Routes[i].Handle = keep(router.Routes[i].Handle)
 	}
@@ -153,7 +154,7 @@ func (w *fixture) send(t testing.TB, q question) (*web.Response, *web.Error) {
 	resp, err := w.Handle(ctx, req)
 	var e *web.Error
 	if err != nil {
-		e = web.AsError(err)
+		e = router.AsError(err)
 		resp = e.Response("req_x", "")
 	}
 	readOpenAPI(t).hold(t, req, resp)

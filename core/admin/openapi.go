@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed"
 
+	"github.com/verge-id/verge/core/internal/router"
 	"github.com/verge-id/verge/core/web"
 )
 
@@ -16,7 +17,7 @@ var openAPI []byte
 func OpenAPI() []byte { return openAPI }
 
 // document serves the description of the API. It has no data of the service.
-func document(context.Context, *web.Call) *web.Response {
+func document(context.Context, *router.Call) *web.Response {
 	return &web.Response{Status: 200, Body: OpenAPI(), Header: web.Header{
 		"Content-Type":           {"application/yaml; charset=utf-8"},
 		"Cache-Control":          {"no-cache"},

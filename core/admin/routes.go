@@ -1,8 +1,8 @@
 package admin
 
 import (
+	"github.com/verge-id/verge/core/internal/router"
 	"github.com/verge-id/verge/core/operate"
-	"github.com/verge-id/verge/core/web"
 )
 
 // Patterns of the routes that are not in package operate.
@@ -15,10 +15,10 @@ const (
 var get = []string{"GET", "HEAD"}
 
 // Routes returns the routes of operators. Package web describes how to add one. The first two need no token.
-func (a *Admin) Routes() web.Table {
-	table := web.Table{
-		{Methods: get, Pattern: indexPath, Label: label, Only: isGet, Handle: web.Page(index)},
-		{Methods: get, Pattern: openAPIPath, Label: label, Handle: web.Page(document)},
+func (a *Admin) Routes() router.Table {
+	table := router.Table{
+		{Methods: get, Pattern: indexPath, Label: label, Only: isGet, Handle: router.Page(index)},
+		{Methods: get, Pattern: openAPIPath, Label: label, Handle: router.Page(document)},
 	}
 	for _, e := range operate.Endpoints() {
 		method, path, maxBody := e.Route()
@@ -26,8 +26,8 @@ func (a *Admin) Routes() web.Table {
 		if method == "GET" {
 			methods = get
 		}
-		table = append(table, web.Route{Methods: methods, Pattern: path, Label: label, MaxBody: maxBody,
+		table = append(table, router.Route{Methods: methods, Pattern: path, Label: label, MaxBody: maxBody,
 			Handle: a.operator(e)})
 	}
-	return append(table, web.Route{Pattern: "{...}", Label: label})
+	return append(table, router.Route{Pattern: "{...}", Label: label})
 }

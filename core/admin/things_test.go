@@ -12,6 +12,7 @@ import (
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/internal/coretest"
+	"github.com/verge-id/verge/core/internal/router"
 	"github.com/verge-id/verge/core/internal/session"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/operate"
@@ -722,7 +723,7 @@ func FuzzRequests(f *testing.F) {
 			}
 			return
 		}
-		if e := web.AsError(err); e.Code == web.Internal || e.Code == web.Unavailable {
+		if e := router.AsError(err); e.Code == web.Internal || e.Code == web.Unavailable {
 			t.Errorf("%s %s?%s %q: %v", method, path, query, body, err)
 		}
 	})

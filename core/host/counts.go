@@ -1,34 +1,20 @@
 package host
 
-import "slices"
+import (
+	"slices"
 
-// All names that Observer.Count receives. Each name is a permanent time series, so new names are added here
-// and nowhere else.
-const (
-	CountSessionCompleted = "session_completed"
-	CountSessionFailed    = "session_failed"
-	CountSessionExpired   = "session_expired"
-	CountLateAnswer       = "late_answer_ignored"
-	CountWebhookDelivered = "webhook_delivered"
-	CountAttemptFailed    = "webhook_attempt_failed"
-	CountWebhookPostponed = "webhook_postponed"
-	CountWebhookDead      = "webhook_dead"
-	CountLeaseLost        = "lease_lost"
-	CountTaskDropped      = "task_dropped"
-	CountNotAuthentic     = "record_not_authentic"
-	// at each look at the file, by a guest that has its own key ring
-	CountKeyMissing = "key_ring_not_ready"
-	countOther      = "other"
+	"github.com/verge-id/verge/core/internal/metric"
 )
 
-var counts = []string{
-	CountSessionCompleted, CountSessionFailed, CountSessionExpired, CountLateAnswer,
-	CountWebhookDelivered, CountAttemptFailed, CountWebhookPostponed, CountWebhookDead,
-	CountLeaseLost, CountTaskDropped, CountNotAuthentic,
-	CountKeyMissing,
-}
+// CountKeyMissing is counted at each look at the file of the key ring, by a guest that has its own ring.
+const CountKeyMissing = "key_ring_not_ready"
 
-// CountNames returns all names.
+// countOther stands for a name or reason outside of the lists.
+const countOther = "other"
+
+var counts = append(metric.Counts(), CountKeyMissing)
+
+// CountNames returns all names that Observer.Count receives.
 func CountNames() []string { return slices.Clone(counts) }
 
 // CountName returns the name under which an event is counted: the event's own name if the list has it,

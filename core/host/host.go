@@ -64,7 +64,7 @@ type Observer interface {
 	// for one request; each call adds to the previous ones.
 	About(ctx context.Context, a RequestInfo)
 
-	// Count receives one of the Count constants, for a metric.
+	// Count receives one of CountNames, for a metric.
 	Count(event string)
 
 	// Measure receives an event of a verification method, for a metric.

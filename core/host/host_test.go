@@ -10,7 +10,7 @@ import (
 func TestHost_Defaults(t *testing.T) {
 	h := WithDefaults(Host{})
 	h.About(t.Context(), RequestInfo{})
-	h.Count(CountLateAnswer)
+	h.Count("late_answer_ignored")
 	h.Measure(Measurement{})
 	h.CountUsage(UsageEvent{})
 	h.Wake("p0", time.Time{})

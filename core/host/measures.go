@@ -3,51 +3,29 @@ package host
 import (
 	"slices"
 	"time"
+
+	"github.com/verge-id/verge/core/internal/metric"
 )
 
 // Measurement is an event of a verification method that is worth a metric.
 type Measurement struct {
 	Method string        // the method's name
-	Event  string        // one of the Method constants
+	Event  string        // MethodFetched, MethodFetchFailed or an event of the core, such as "begun"
 	Reason string        // why; "" for an event that speaks for itself
 	Took   time.Duration // of MethodFetched and MethodFetchFailed
 }
 
-// The events of a method, all of them. Each is a time series for every method and reason, so new ones are
-// added here and nowhere else.
+// MethodFetched and MethodFetchFailed are requests to the provider of a method. The engine's host measures
+// them, not the core. The reason of the second is a Fetch constant.
 const (
-	MethodBegun            = "begun"       // its first step was prepared
-	MethodUnavailable      = "unavailable" // it did not begin, or the provider did not respond to a step
-	MethodLeft             = "left"        // the browser was sent to another site
-	MethodReturned         = "returned"    // the browser came back
-	MethodResponseRejected = "refused"     // a response of the provider was rejected; see the reason
-	MethodFailed           = "failed"      // a step failed for another cause, and nothing was decided
-
-	// MethodUnchecked is a proof that counts although it is not known whether it was revoked. The reason
-	// names the missing list.
-	MethodUnchecked = "unchecked"
-
-	// the verdicts of method.Decision; a failed attempt has its reason
-	MethodApproved      = "approved"
-	MethodRejected      = "rejected"
-	MethodAttemptFailed = "attempt_failed"
-	MethodWithdrawn     = "withdrawn"
-	MethodCancelled     = "cancelled"
-	MethodUnclassified  = "unclassified"
-
-	// MethodFetched and MethodFetchFailed are requests to the provider. The engine's host measures them, not
-	// the core. The reason of the second is a Fetch constant.
 	MethodFetched     = "fetched"
 	MethodFetchFailed = "fetch_failed"
 )
 
-var methodEvents = []string{
-	MethodBegun, MethodUnavailable, MethodLeft, MethodReturned, MethodResponseRejected, MethodFailed,
-	MethodUnchecked,
-	MethodApproved, MethodRejected, MethodAttemptFailed, MethodWithdrawn, MethodCancelled, MethodUnclassified,
-}
-
-var fetchEvents = []string{MethodFetched, MethodFetchFailed}
+var (
+	methodEvents = metric.MethodEvents()
+	fetchEvents  = []string{MethodFetched, MethodFetchFailed}
+)
 
 // methodReasons has every reason that a method gives: those of failed attempts, of fetches, and of
 // rejections.

@@ -23,13 +23,13 @@ func TestMeasurementsAreOfTheLists(t *testing.T) {
 	}{
 		{
 			"an event that speaks for itself",
-			Measurement{Method: "bankid", Event: MethodBegun},
+			Measurement{Method: "bankid", Event: "begun"},
 			Measurement{Method: "bankid", Event: "begun"},
 			Measurement{Method: "bankid", Event: "begun"},
 		},
 		{
 			"a failed attempt with its reason",
-			Measurement{Method: "face", Event: MethodAttemptFailed, Reason: "below"},
+			Measurement{Method: "face", Event: "attempt_failed", Reason: "below"},
 			Measurement{Method: "face", Event: "attempt_failed", Reason: "below"},
 			Measurement{Method: "face", Event: "attempt_failed", Reason: "below"},
 		},
@@ -47,7 +47,7 @@ func TestMeasurementsAreOfTheLists(t *testing.T) {
 		},
 		{
 			"a reason that is not in the list",
-			Measurement{Method: "bankid", Event: MethodResponseRejected, Reason: "nonce 4711 is not 4712"},
+			Measurement{Method: "bankid", Event: "refused", Reason: "nonce 4711 is not 4712"},
 			Measurement{Method: "bankid", Event: "refused", Reason: "other"},
 			Measurement{Method: "bankid", Event: "refused", Reason: "other"},
 		},

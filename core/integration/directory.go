@@ -13,6 +13,7 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/internal/metric"
 	"github.com/verge-id/verge/core/internal/token"
 	"github.com/verge-id/verge/core/kv"
 )
@@ -190,7 +191,7 @@ func decode[T any](d *Directory, item kv.Item) (*T, error) {
 		err = fmt.Errorf("%w: %s", token.ErrRecord, item.Key)
 	}
 	if errors.Is(err, token.ErrRecord) {
-		d.count(host.CountNotAuthentic)
+		d.count(metric.NotAuthentic)
 		d.log.Error(token.Rejection(err), "kind", kindOf[T](), "item", item.Key.String())
 	}
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/internal/metric"
 	"github.com/verge-id/verge/core/internal/verdict"
 	"github.com/verge-id/verge/core/problem"
 )
@@ -151,10 +152,10 @@ func (o Opened) Begin(ctx context.Context, s Session) error {
 	ctx, _ = begin(ctx, nil)
 	err := o.method.Begin(ctx, s)
 	if err != nil {
-		o.tell(host.MethodUnavailable, ReasonOf(err))
+		o.tell(metric.MethodUnavailable, ReasonOf(err))
 		return err
 	}
-	o.tell(host.MethodBegun, "")
+	o.tell(metric.MethodBegun, "")
 	return nil
 }
 
@@ -171,7 +172,7 @@ func (o Opened) Act(ctx context.Context, s Session, step Step, claim func(contex
 		return o.judge(ctx, s, step)
 	}
 	if step.Back || step.Response != nil {
-		o.tell(host.MethodReturned, "")
+		o.tell(metric.MethodReturned, "")
 	}
 	ctx, run := begin(ctx, claim)
 	d, err := o.judge(ctx, s, step)
@@ -184,10 +185,10 @@ func (o Opened) Act(ctx context.Context, s Session, step Step, claim func(contex
 	case err != nil:
 		o.tellFailed(err)
 	case d.Leave != nil:
-		o.tell(host.MethodLeft, "")
+		o.tell(metric.MethodLeft, "")
 	default:
 		if d.Rejection != nil {
-			o.tell(host.MethodResponseRejected, d.Rejection.Reason)
+			o.tell(metric.MethodResponseRejected, d.Rejection.Reason)
 		}
 		if event := d.Verdict.event(); event != "" {
 			o.tell(event, string(d.Reason))
@@ -256,11 +257,11 @@ func resultOf(err error) string {
 	var fetch *host.FetchError
 	switch {
 	case errors.As(err, &rejection):
-		return host.MethodResponseRejected
+		return metric.MethodResponseRejected
 	case errors.As(err, &fetch):
-		return host.MethodUnavailable
+		return metric.MethodUnavailable
 	}
-	return host.MethodFailed
+	return metric.MethodFailed
 }
 
 func (o Opened) tell(event, reason string) {
@@ -303,17 +304,17 @@ func (d Decision) Result() (result, reason string) {
 func (v Verdict) event() string {
 	switch v {
 	case Unclassified:
-		return host.MethodUnclassified
+		return metric.MethodUnclassified
 	case Approved:
-		return host.MethodApproved
+		return metric.MethodApproved
 	case Rejected:
-		return host.MethodRejected
+		return metric.MethodRejected
 	case AttemptFailed:
-		return host.MethodAttemptFailed
+		return metric.MethodAttemptFailed
 	case Withdrawn:
-		return host.MethodWithdrawn
+		return metric.MethodWithdrawn
 	case Cancelled:
-		return host.MethodCancelled
+		return metric.MethodCancelled
 	}
 	return ""
 }

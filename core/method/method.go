@@ -303,37 +303,6 @@ var ErrStep = errors.New("method: no such step")
 // step again. A SettingError around it names the setting that changed.
 var ErrOutdated error = &Rejection{Reason: "outdated"}
 
-// ErrMediaType means that a response has another media type than the method reads. It is an ErrStep.
-var ErrMediaType = fmt.Errorf("%w: a type that the method does not read", ErrStep)
-
-// ErrFile means that Step.File is missing, or is no picture that the method takes. It is an ErrStep. Methods
-// return a FileError, which has the rule that the file breaks.
-var ErrFile = fmt.Errorf("%w: no picture that can be used", ErrStep)
-
-// FileError is an ErrFile with the rule that a file breaks. The problem is a constant text, for logs.
-type FileError struct {
-	Rule    FileRule
-	Problem string
-}
-
-func (e *FileError) Error() string { return ErrFile.Error() + ": " + e.Problem }
-
-// Unwrap returns ErrFile.
-func (e *FileError) Unwrap() error { return ErrFile }
-
-// FileRule is a rule for pictures. A page has words for each.
-type FileRule string
-
-// Rules for pictures (contract 37).
-const (
-	FileMissing FileRule = "missing" // a form has one
-	FileType    FileRule = "type"    // it is a JPEG, in grey or in three colours
-	FileDamaged FileRule = "damaged" // it is whole
-	FileLarge   FileRule = "large"   // it has at most MaxFile bytes
-	FileSmall   FileRule = "small"   // it has at least 256 pixels a side
-	FileWide    FileRule = "wide"    // it has at most 4,096 pixels a side
-)
-
 // View is a method's page. The pages know its words by the kind. A kind of your own has general words, with
 // Config.Title in them.
 type View struct {

@@ -18,6 +18,7 @@ import (
 	"github.com/verge-id/verge/core/internal/audit"
 	"github.com/verge-id/verge/core/internal/coretest"
 	"github.com/verge-id/verge/core/internal/report"
+	"github.com/verge-id/verge/core/internal/router"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/web"
 )
@@ -164,7 +165,7 @@ func TestReport_Rejected(t *testing.T) {
 			web.InvalidRequest},
 	} {
 		r, err := w.Report(ctx, c.who, c.in)
-		if web.AsError(err).Code != c.code || r != (signedReport{}) {
+		if router.AsError(err).Code != c.code || r != (signedReport{}) {
 			t.Errorf("contract 57, %s: %v, %v", c.name, err, r)
 		}
 	}
@@ -173,7 +174,7 @@ func TestReport_Rejected(t *testing.T) {
 		t.Errorf("contract 57: the admin's own report: %v", err)
 	}
 	w.Reports.Key = nil
-	if _, err := w.Report(ctx, reporter, ReportQuery{}); web.AsError(err).Code != web.InvalidRequest {
+	if _, err := w.Report(ctx, reporter, ReportQuery{}); router.AsError(err).Code != web.InvalidRequest {
 		t.Errorf("without a key: %v", err)
 	}
 }
@@ -185,7 +186,7 @@ func TestReport_Limits(t *testing.T) {
 		t.Helper()
 		for _, publisher := range []string{"", pubB} {
 			_, err := w.Report(ctx, reporter, ReportQuery{Publisher: publisher})
-			if got := web.AsError(err).Code == web.InvalidRequest; err != nil && !got ||
+			if got := router.AsError(err).Code == web.InvalidRequest; err != nil && !got ||
 				got != (want && publisher == "") {
 				t.Errorf("contract 57: %s, publisher %q: %v", what, publisher, err)
 			}

@@ -18,9 +18,6 @@ import (
 	"github.com/verge-id/verge/core/webhook"
 )
 
-// AttemptTime is the default time limit of one webhook attempt.
-const AttemptTime = outbox.AttemptTime
-
 // challengeAge is the age that the sessions of New ask for.
 const challengeAge = 25
 
@@ -37,49 +34,62 @@ func New(random io.Reader, integration, level string, now time.Time, n int) (ID,
 	return session.NewID(random, integration, parsed, challengeAge, now, session.Partition(n))
 }
 
-// Parse reads a session id and checks its MAC.
-func Parse(sealer host.Sealer, text string) (ID, error) { return session.ParseID(sealer, text) }
-
-// Partition returns the name of the nth partition of sessions.
-func Partition(n int) kv.Partition { return session.Partition(n).Name() }
-
-// Completed returns the record of a completed session, without its MAC.
-func Completed(at time.Time) []byte {
-	return session.Record{State: session.Completed, At: at}.Marshal()
-}
+// Store writes the records of a service with the environment of its host.
+type Store struct{ host.Host }
 
 // Begin writes a new session with its started event and its timer, as a start does.
-func Begin(ctx context.Context, h host.Host, id ID, i *integration.Integration) error {
-	text, err := id.Format(h.Sealer)
+func (s Store) Begin(ctx context.Context, id ID, i *integration.Integration) error {
+	text, err := id.Format(s.Sealer)
 	if err != nil {
 		return err
 	}
-	l := &lifecycle.Lifecycle{Host: host.WithDefaults(h), Attempts: 3, OutcomeLife: 30 * 24 * time.Hour}
+	l := &lifecycle.Lifecycle{Host: host.WithDefaults(s.Host), Attempts: 3, OutcomeLife: 30 * 24 * time.Hour}
 	return l.Begin(ctx, lifecycle.Session{ID: id, Text: text, Integration: i}, nil, nil, nil)
 }
 
 // Issue completes a session in the store, as if its user had been verified at that time, and returns its
 // result token. It is for tests that need many tokens and no pages.
-func Issue(ctx context.Context, h host.Host, id ID, at time.Time) (string, error) {
-	text, err := id.Format(h.Sealer)
+func (s Store) Issue(ctx context.Context, id ID, at time.Time) (string, error) {
+	text, err := id.Format(s.Sealer)
 	if err != nil {
 		return "", err
 	}
-	tx, err := kv.NewTxID(h.Random)
+	tx, err := kv.NewTxID(s.Random)
 	if err != nil {
 		return "", err
 	}
-	key := id.Key()
-	value, err := token.SignRecord(h.Sealer, key.String(), Completed(at))
+	key, f := id.Key(), Forger{s.Sealer}
+	value, err := f.Record(key.String(), f.Completed(at))
 	if err != nil {
 		return "", err
 	}
-	err = h.KV.Commit(ctx, kv.Tx{ID: tx, Partition: key.Partition, Checks: []kv.Check{{Name: key.Name}},
+	err = s.KV.Commit(ctx, kv.Tx{ID: tx, Partition: key.Partition, Checks: []kv.Check{{Name: key.Name}},
 		Puts: []kv.Put{{Name: key.Name, Value: value}}})
 	if err != nil {
 		return "", err
 	}
-	return token.SealResult(h.Sealer, token.ResultClaims{Session: text, Completed: token.At(at), Outcome: tx})
+	return f.Result(text, at, tx)
+}
+
+// SendTestEvent sends the integration a test event of the type, signed with the secret, and logs the delivery
+// in one of the partitions.
+func (s Store) SendTestEvent(ctx context.Context, partitions []kv.Partition, i *integration.Integration,
+	secret, typ string) error {
+	h := host.WithDefaults(s.Host)
+	o := outbox.Outbox{Host: h, Directory: integration.NewDirectory(h), AttemptTime: outbox.AttemptTime,
+		Partitions: partitions}
+	_, err := o.SendTest(ctx, i, secret, typ)
+	return err
+}
+
+// DeadEvents returns up to limit events with the status dead, of sessions in the nth partition.
+func (s Store) DeadEvents(ctx context.Context, n, limit int) ([]outbox.UndeliveredEvent, error) {
+	return (&outbox.Outbox{Host: s.Host}).Dead(ctx, session.Partition(n).Name(), "", limit)
+}
+
+// EndPasskeys ends all passkeys of a publisher that were created until now.
+func (s Store) EndPasskeys(ctx context.Context, publisher string) error {
+	return (&passkey.Store{Host: host.WithDefaults(s.Host)}).End(ctx, publisher)
 }
 
 // Forger writes tokens and records with any sealer, such as a stolen, replaced or foreign key ring's.
@@ -119,29 +129,15 @@ func (f Forger) OpenSecret(sealed string) ([]byte, error) {
 	return secret, err
 }
 
+// ID reads a session id and checks its MAC.
+func (f Forger) ID(text string) (ID, error) { return session.ParseID(f, text) }
+
+// Completed returns the record of a completed session, without its MAC.
+func (Forger) Completed(at time.Time) []byte {
+	return session.Record{State: session.Completed, At: at}.Marshal()
+}
+
 // EventTask returns the task that delivers an event to its integration, due at now.
-func EventTask(sealer host.Sealer, e webhook.Event, integration string, now time.Time) (kv.Task, error) {
-	return outbox.Event(sealer, e, integration, now)
-}
-
-// SendTestEvent sends the integration a test event of the type, signed with the secret, and logs the delivery
-// in one of the partitions.
-func SendTestEvent(ctx context.Context, h host.Host, partitions []kv.Partition, i *integration.Integration,
-	secret, typ string) error {
-	h = host.WithDefaults(h)
-	o := outbox.Outbox{Host: h, Directory: integration.NewDirectory(h), AttemptTime: AttemptTime,
-		Partitions: partitions}
-	_, err := o.SendTest(ctx, i, secret, typ)
-	return err
-}
-
-// DeadEvents returns up to n events of a partition with the status dead.
-func DeadEvents(ctx context.Context, h host.Host, p kv.Partition, n int) (
-	[]outbox.UndeliveredEvent, error) {
-	return (&outbox.Outbox{Host: h}).Dead(ctx, p, "", n)
-}
-
-// EndPasskeys ends all passkeys of a publisher that were created until now.
-func EndPasskeys(ctx context.Context, h host.Host, publisher string) error {
-	return (&passkey.Store{Host: host.WithDefaults(h)}).End(ctx, publisher)
+func (f Forger) EventTask(e webhook.Event, integration string, now time.Time) (kv.Task, error) {
+	return outbox.Event(f, e, integration, now)
 }

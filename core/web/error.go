@@ -1,12 +1,8 @@
 package web
 
 import (
-	"context"
-	"errors"
 	"strconv"
 	"strings"
-
-	"github.com/verge-id/verge/core/kv"
 )
 
 // Code is the stable, machine-readable name of an error. It is the target of errors.Is for an [Error] with
@@ -126,24 +122,6 @@ func (e *Error) status() int {
 		}
 	}
 	return 0
-}
-
-// retryUnavailable is the Retry-After of a store failure, in seconds.
-const retryUnavailable = 1
-
-// AsError returns the error response for err: the *Error in it, else Unavailable for a failure of the store
-// and for a request that was canceled, else Internal. The text of any other error is for the log alone.
-func AsError(err error) *Error {
-	var e *Error
-	switch {
-	case errors.As(err, &e):
-		return e
-	case kv.Failed(err), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		return &Error{Code: Unavailable, RetryAfter: retryUnavailable,
-			Message: "The service cannot reach its store just now; nothing was granted. Try again."}
-	}
-	return &Error{Code: Internal,
-		Message: "Something went wrong on our side. The request id helps us to find it."}
 }
 
 // errorBody is the wire form, which is flat (contract 5). error_code and error mirror code and message.

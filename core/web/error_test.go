@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-
-	"github.com/verge-id/verge/core/kv"
 )
 
 func TestError_WireForm(t *testing.T) {
@@ -43,13 +41,6 @@ func TestError_WireForm(t *testing.T) {
 	}
 	if err := (&Error{Code: Internal, Cause: errors.ErrUnsupported}); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("%v hides its cause", err)
-	}
-	e := AsError(errors.New("a cause"))
-	if e.Code != Internal || strings.Contains(e.Message, "cause") {
-		t.Errorf("contract 5: %v", e)
-	}
-	if e := AsError(fmt.Errorf("x: %w: %w", &Error{Code: NotFound}, kv.ErrUnavailable)); e.Code != NotFound {
-		t.Errorf("contract 5: an error for the caller became %v", e)
 	}
 }
 

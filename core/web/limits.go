@@ -1,8 +1,6 @@
 package web
 
 import (
-	"context"
-
 	"github.com/verge-id/verge/core/problem"
 	"github.com/verge-id/verge/core/ratelimit"
 	"github.com/verge-id/verge/core/setting"
@@ -30,18 +28,6 @@ type Limits struct {
 func (l Limits) WithDefaults() Limits {
 	setting.SetDefaults(&l)
 	return l
-}
-
-// LimitPages limits a handler of pages by the client's address. The files that pages load, and the
-// documentation, have no rate: they cost the store nothing.
-func (l Limits) LimitPages(serve Handler) Handler {
-	return func(ctx context.Context, c *Call) (*Response, error) {
-		err := c.Take(ctx, l.PagesPerIP.ForClient("page-ip", c.Client))
-		if err != nil {
-			return nil, err
-		}
-		return serve(ctx, c)
-	}
 }
 
 // Validate returns the errors in limits of which none is zero.

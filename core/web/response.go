@@ -16,13 +16,6 @@ func JSONBytes(status int, body []byte) *Response {
 	return &Response{Status: status, Body: body, Header: header}
 }
 
-// NotModified returns a 304 response with the entity tag. It has no body, and so no Content-Type.
-func NotModified(tag string) *Response {
-	header := make(Header, 8)
-	header["Etag"], header["Cache-Control"] = []string{tag}, noStore
-	return &Response{Status: 304, Header: header}
-}
-
 func marshal(v any) []byte {
 	b, err := timestamp.JSON(v)
 	if err != nil {

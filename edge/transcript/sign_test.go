@@ -45,7 +45,7 @@ func TestReplay_Signatures(t *testing.T) {
 	core := func(s *stage) (first, second []byte, none error) {
 		sign := effect.Signer(s.effect).Sign
 		first, _ = sign(ctx, "client", "ES256", []byte("message"))
-		s.Measure(host.Measurement{Method: "bankid", Event: host.MethodLeft, Took: time.Second})
+		s.Measure(host.Measurement{Method: "bankid", Event: "left", Took: time.Second})
 		second, _ = sign(ctx, "client", "ES256", []byte("message"))
 		_, none = sign(ctx, "another", "ES256", []byte("message"))
 		return first, second, none

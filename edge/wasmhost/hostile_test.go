@@ -242,7 +242,7 @@ func TestGuestOutput_Notices(t *testing.T) {
 	testSays(t, []guestSays{
 		{
 			name:   "an event of a method",
-			says:   [][]byte{told("bankid", host.MethodAttemptFailed, "below"), good},
+			says:   [][]byte{told("bankid", "attempt_failed", "below"), good},
 			status: 200,
 			tells:  host.Measurement{Method: "bankid", Event: "attempt_failed", Reason: "below"},
 		},
@@ -260,7 +260,7 @@ func TestGuestOutput_Notices(t *testing.T) {
 		},
 		{
 			name:   "an event of a method with a name of a megabyte",
-			says:   [][]byte{told(strings.Repeat("m", 1<<20), host.MethodBegun, ""), good},
+			says:   [][]byte{told(strings.Repeat("m", 1<<20), "begun", ""), good},
 			status: 200,
 			tells:  host.Measurement{Method: strings.Repeat("m", 64) + "…", Event: "begun"},
 		},
@@ -272,7 +272,7 @@ func TestGuestOutput_Notices(t *testing.T) {
 		},
 		{
 			name:   "a count with a name of the list",
-			says:   [][]byte{record(abi.Count, []byte(host.CountWebhookDead)), good},
+			says:   [][]byte{record(abi.Count, []byte("webhook_dead")), good},
 			status: 200,
 			counts: "webhook_dead",
 		},
@@ -606,7 +606,7 @@ func TestGuestOutput_HostPanic(t *testing.T) {
 	cfg.Instances, cfg.Guests, cfg.Log = 1, told, slog.New(slog.NewTextHandler(&log, nil))
 	cfg.Observer = panickingObserver{}
 	e := start(t, cfg)
-	r := say(e, t.Context(), answer(200, web.Header{}), record(abi.Count, []byte(host.CountWebhookDead)))
+	r := say(e, t.Context(), answer(200, web.Header{}), record(abi.Count, []byte("webhook_dead")))
 	if r.Status != 200 {
 		t.Errorf("%d", r.Status)
 	}
@@ -750,7 +750,7 @@ func (r hostility) body(k abi.Kind) []byte {
 			Elements: make([]host.ProvenElement, r.IntN(9))},
 			Proof: []byte(r.text())})
 	case abi.Measure:
-		events := []string{host.MethodBegun, host.MethodFetched, r.text()}
+		events := []string{"begun", host.MethodFetched, r.text()}
 		return abi.Append.MethodEvent(nil,
 			abi.MethodEvent{Method: r.text(), Event: events[r.IntN(len(events))], Reason: r.text()})
 	case abi.Respond:

@@ -96,12 +96,8 @@ func (p *publisher) start(e *wasmhost.Engine) int {
 }
 
 func (p *publisher) validate(e *wasmhost.Engine) int {
-	result, err := sessiontest.Issue(
-		p.t.Context(),
-		host.Host{KV: p.store, Sealer: p.ring, Random: rand.Reader},
-		p.id(),
-		time.Now(),
-	)
+	h := host.Host{KV: p.store, Sealer: p.ring, Random: rand.Reader}
+	result, err := sessiontest.Store{Host: h}.Issue(p.t.Context(), p.id(), time.Now())
 	if err != nil {
 		p.t.Fatal(err)
 	}

@@ -39,7 +39,7 @@ func aboutRedis(servers []redis.Server, replicas int) about {
 		}
 		all.attached[s.Replicas] = true
 		a.Clocks = append(a.Clocks, clock{s.Addr, milliseconds(s.Ahead), milliseconds(s.Within)})
-		for _, name := range redis.AskedSettings {
+		for _, name := range s.Asked() {
 			if all.values[name] == nil {
 				all.values[name] = map[string]bool{}
 			}
@@ -142,7 +142,7 @@ func aboutPostgres(s postgres.Server, on bool, seen error) about {
 		ClockNote: "the server's own clock does not matter: items expire by the clocks of " +
 			"Verge's instances, which must agree to within a second; let all of them set their clocks by NTP",
 	}
-	for _, name := range postgres.AskedSettings {
+	for _, name := range s.Asked() {
 		a.Settings = append(a.Settings, setting{"primary", name, s.Settings[name]})
 	}
 	warn := func(text string) { a.Warnings = append(a.Warnings, text) }

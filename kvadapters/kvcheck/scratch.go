@@ -70,13 +70,13 @@ func openScratch(ctx context.Context, at kvadapters.Address, name string, now fu
 	scratch, error) {
 	switch at.Kind {
 	case kvadapters.Redis:
-		s, err := redis.OpenScratch(ctx, at.URL, at.RedisConfig(), name)
+		s, err := at.RedisConfig().OpenScratch(ctx, at.URL, name)
 		if err != nil {
 			return nil, err
 		}
 		return redisScratch{s, now, at.Replicas}, nil
 	case kvadapters.Postgres:
-		s, err := postgres.OpenScratch(ctx, at.URL, postgres.Config{Now: now, TLS: at.TLS}, name)
+		s, err := postgres.Config{Now: now, TLS: at.TLS}.OpenScratch(ctx, at.URL, name)
 		if err != nil {
 			return nil, err
 		}

@@ -169,7 +169,7 @@ var (
 )
 
 // Valid checks a URL without connecting to a server.
-func Valid(url string) error {
+func (Config) Valid(url string) error {
 	_, err := parseURL(url, nil)
 	return err
 }

@@ -15,7 +15,7 @@ type Scratch struct{ root *Store }
 
 // OpenScratch is Open for a Scratch. The name must be unique and valid as a schema in a URL. The stores
 // never sweep.
-func OpenScratch(ctx context.Context, url string, c Config, name string) (*Scratch, error) {
+func (c Config) OpenScratch(ctx context.Context, url, name string) (*Scratch, error) {
 	root, err := open(ctx, url, c, name)
 	if err != nil {
 		return nil, err
@@ -66,14 +66,16 @@ func (s *Scratch) Close() error { return s.root.Close() }
 // Server has a primary's information about itself.
 type Server struct {
 	Version  string
-	Settings map[string]string // of AskedSettings; settings that the user may not read are missing
+	Settings map[string]string // of Asked; settings that the user may not read are missing
 
 	Replicas    int // connected replicas
 	Synchronous int // replicas for which commits wait; -1 if the user may not see that
 }
 
-// AskedSettings are the settings that determine which data survives a failure.
-var AskedSettings = []string{"synchronous_commit", "synchronous_standby_names", "fsync", "full_page_writes"}
+// Asked returns the names of the settings that determine which data survives a failure.
+func (Server) Asked() []string {
+	return []string{"synchronous_commit", "synchronous_standby_names", "fsync", "full_page_writes"}
+}
 
 // Server asks the primary for information about itself.
 func (s *Scratch) Server(ctx context.Context) (Server, error) {
@@ -90,7 +92,7 @@ func (s *Scratch) Server(ctx context.Context) (Server, error) {
 		return server, failed("asking the server", err)
 	}
 	server.Version, _, _ = strings.Cut(server.Version, " ")
-	for _, name := range AskedSettings {
+	for _, name := range server.Asked() {
 		var value *string
 		if c.QueryRow(ctx, `SELECT current_setting($1, true)`, name).Scan(&value) == nil && value != nil {
 			server.Settings[name] = *value

@@ -34,7 +34,7 @@ func TestURL(t *testing.T) {
 		"postgres://u:canary7@h/d?sslrootcert=/no/such/ca": "cannot be used",
 		"mysql://u:canary7@h/d":                            "does not begin",
 	} {
-		err := Valid(url)
+		err := Config{}.Valid(url)
 		switch {
 		case (err == nil) != (want == ""), err != nil && !strings.Contains(err.Error(), want):
 			t.Errorf("%s: %v, want %q", url, err, want)

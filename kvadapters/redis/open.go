@@ -53,7 +53,7 @@ func Open(ctx context.Context, rawURL string, c Config) (*Store, error) {
 }
 
 // Valid checks a URL and a Config without connecting to a server.
-func Valid(rawURL string, c Config) error {
+func (c Config) Valid(rawURL string) error {
 	s, err := newOwned(rawURL, c)
 	if err == nil {
 		s.Close()

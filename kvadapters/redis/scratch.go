@@ -26,7 +26,7 @@ type Scratch struct {
 
 // OpenScratch is Open for a Scratch. The name must be unique and consist of the characters of
 // Config.Prefix.
-func OpenScratch(ctx context.Context, rawURL string, c Config, name string) (*Scratch, error) {
+func (c Config) OpenScratch(ctx context.Context, rawURL, name string) (*Scratch, error) {
 	silence()
 	root, err := newOwned(rawURL, c)
 	if err != nil {
@@ -148,10 +148,10 @@ type Server struct {
 	Ahead, Within time.Duration
 }
 
-// AskedSettings are the Settings that Servers asks for.
-var AskedSettings = []string{
-	"appendonly", "appendfsync", "maxmemory", "maxmemory-policy",
-	"min-replicas-to-write", "min-replicas-max-lag", "cluster-require-full-coverage",
+// Asked returns the names of the Settings that Servers asks for.
+func (Server) Asked() []string {
+	return []string{"appendonly", "appendfsync", "maxmemory", "maxmemory-policy",
+		"min-replicas-to-write", "min-replicas-max-lag", "cluster-require-full-coverage"}
 }
 
 // Servers asks every primary. It fails only if a primary does not report its clock. For all Settings, an
@@ -211,7 +211,7 @@ func (s *Scratch) server(ctx context.Context, node *redis.Client, now func() tim
 	if value, ok := fields["aof_enabled"]; ok {
 		server.Settings["appendonly"] = map[string]string{"0": "no", "1": "yes"}[value]
 	}
-	for _, name := range AskedSettings {
+	for _, name := range server.Asked() {
 		settings, err := node.ConfigGet(ctx, name).Result()
 		if err != nil && !isReply(err) {
 			return server, s.root.probed(probe, err)

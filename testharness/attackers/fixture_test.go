@@ -138,7 +138,7 @@ func (s *service) forge(ring host.Sealer, at time.Time) (sessiontest.ID, string)
 // idOf parses an id of the service.
 func (s *service) idOf(text string) sessiontest.ID {
 	s.t.Helper()
-	id, err := sessiontest.Parse(s.ring(s.Keyring, hostName), text)
+	id, err := sessiontest.Forger{Sealer: s.ring(s.Keyring, hostName)}.ID(text)
 	must(s.t, err)
 	return id
 }
@@ -166,7 +166,7 @@ func (s *service) result(ring host.Sealer, c resultClaims) string {
 
 // completed returns the record of a completed session, without a MAC.
 func completed(at time.Time) []byte {
-	return sessiontest.Completed(at)
+	return sessiontest.Forger{}.Completed(at)
 }
 
 // outcomeKey returns the key of a session's outcome.

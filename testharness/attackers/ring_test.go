@@ -177,7 +177,7 @@ var replacedRing = foothold{"The holder of a replaced key ring", []row{
 					CreatedAt:   s.Now().AddDate(0, 0, days),
 					PublisherID: s.Publisher.ID, IntegrationID: s.Publisher.L1.ID, SessionID: session},
 					"L1", 25, nil, nil)
-				task, err := sessiontest.EventTask(old, e, s.Publisher.L1.ID, s.Now())
+				task, err := sessiontest.Forger{Sealer: old}.EventTask(e, s.Publisher.L1.ID, s.Now())
 				must(t, err)
 				before := len(s.Sink.Deliveries())
 				s.write(kv.Tx{Partition: partition, Schedule: []kv.Task{task}})

@@ -103,7 +103,7 @@ func (s *service) fill(b *testing.B, integrations, deliveries int) {
 		if n%10_000 == 0 {
 			typ = webhook.TypeFailed
 		}
-		must(sessiontest.SendTestEvent(ctx, h, s.Engine().Partitions(), i, webhookSecret, typ))
+		must(sessiontest.Store{Host: h}.SendTestEvent(ctx, s.Engine().Partitions(), i, webhookSecret, typ))
 	}
 }
 

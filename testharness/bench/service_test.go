@@ -169,7 +169,7 @@ func (s *service) begin(b *testing.B, n int) {
 		if err != nil {
 			return err
 		}
-		return sessiontest.Begin(context.Background(), h, id, i)
+		return sessiontest.Store{Host: h}.Begin(context.Background(), id, i)
 	})
 	if err != nil {
 		b.Fatal(err)
@@ -211,12 +211,8 @@ func validations(b *testing.B, store kv.KV, sealer host.Sealer, key string,
 		if err != nil {
 			return err
 		}
-		result, err := sessiontest.Issue(
-			context.Background(),
-			host.Host{KV: store, Sealer: sealer, Random: rand.Reader},
-			id,
-			time.Now(),
-		)
+		h := host.Host{KV: store, Sealer: sealer, Random: rand.Reader}
+		result, err := sessiontest.Store{Host: h}.Issue(context.Background(), id, time.Now())
 		all[i] = request("POST", web.ValidatePath, key, `{"result_token":"`+result+`"}`)
 		return err
 	})

@@ -184,8 +184,8 @@ func (w *canaries) walkPasskeys(t *testing.T) (said []passkeytest.Answer) {
 		page.SubmitForm(form)
 		u.holdsNothing(s, canaryQuery)
 	}
-	fails(func() { w.Open(w.BaseURL + web.PasskeysPath) })
-	own := w.Open(w.BaseURL + web.PasskeysPath)
+	fails(func() { w.Open(w.BaseURL + web.HostedPath + "/passkeys") })
+	own := w.Open(w.BaseURL + web.HostedPath + "/passkeys")
 	form = u.answers(own, gets())
 	fails(func() { own.SubmitForm(form) })
 	own.SubmitForm(form).Submit("delete")

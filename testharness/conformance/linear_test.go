@@ -128,8 +128,8 @@ func (w *fixture) run(seed uint64) []porcupine.Operation {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	id, err := sessiontest.New(w.random, fixtureIntegration, "L1", w.started, 0)
 	must(err)
-	result, err := sessiontest.Issue(context.Background(), host.Host{KV: w.faulty.KV,
-		Sealer: w.services[0].Host().Sealer, Random: w.random}, id, w.started)
+	h := host.Host{KV: w.faulty.KV, Sealer: w.services[0].Host().Sealer, Random: w.random}
+	result, err := sessiontest.Store{Host: h}.Issue(context.Background(), id, w.started)
 	must(err)
 
 	w.faulty.Decide = kvtest.Seeded(seed, map[kvtest.Fault]float64{

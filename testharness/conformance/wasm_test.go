@@ -61,7 +61,7 @@ var released, withCourier sharedModule
 func compiled(t testing.TB, kinds []method.Kind) *wasmhost.Module {
 	t.Helper()
 	shared, build := &released, testenv.Module
-	if slices.ContainsFunc(kinds, func(k method.Kind) bool { return k.Name == courier.Name }) {
+	if slices.ContainsFunc(kinds, func(k method.Kind) bool { return k.Name == courier.Kind.Name }) {
 		shared, build = &withCourier, func(t testing.TB) []byte {
 			t.Helper()
 			return testenv.ModuleWith(t, "github.com/verge-id/verge/testharness/courier")

@@ -21,26 +21,19 @@ import (
 	"github.com/verge-id/verge/core/web"
 )
 
-// Name is the name of the kind.
-const Name = "courier"
-
-// Kind describes it.
-var Kind = method.Kind{Name: Name, Level: "L2",
+// Kind describes the kind. It has the name courier.
+var Kind = method.Kind{Name: "courier", Level: "L2",
 	Open: func(_ method.Config, h method.Host) (method.Method, error) { return &courier{h.Random}, nil }}
 
-// Answers, as they are posted.
-const (
-	Approve = "approve"
-	Reject  = "reject"
-	Fail    = "fail_attempt"
-	Cancel  = "cancel"
-	Nothing = "nothing" // a response without stored data; it cancels
-	Later   = "later"   // a response that cannot be verified now
-	Vast    = "vast"    // one of which more is to be kept than fits
-)
+// verdicts has the verdict of each answer. Three more answers have none.
+var verdicts = map[string]method.Verdict{"approve": method.Approved, "reject": method.Rejected,
+	"fail_attempt": method.AttemptFailed, "cancel": method.Cancelled}
 
-var verdicts = map[string]method.Verdict{Approve: method.Approved, Reject: method.Rejected,
-	Fail: method.AttemptFailed, Cancel: method.Cancelled}
+const (
+	nothing = "nothing" // a response without stored data; it cancels
+	later   = "later"   // a response that cannot be verified now
+	vast    = "vast"    // one of which more is to be kept than fits
+)
 
 type courier struct{ random io.Reader }
 
@@ -107,11 +100,11 @@ func (*courier) Receive(_ context.Context, _ method.Session, state []byte, c met
 		return nil, &method.Rejection{Reason: "another_address"}
 	case nonce != encoded(state):
 		return nil, &method.Rejection{Reason: "another_nonce"}
-	case answer == Nothing:
+	case answer == nothing:
 		return nil, nil
-	case answer == Later:
+	case answer == later:
 		return nil, errors.New("courier: asked to judge later")
-	case answer == Vast:
+	case answer == vast:
 		return make([]byte, method.MaxKept+1), nil
 	}
 	if _, ok := verdicts[answer]; !ok {

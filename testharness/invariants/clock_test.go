@@ -145,7 +145,7 @@ func TestI1HoldsWhereClocksDiffer(t *testing.T) {
 					id, err := sessiontest.New(s.Host().Random, integrationID, "L1", verge.Now(), 0)
 					must(t, err)
 					completed := verge.Now()
-					result, err := sessiontest.Issue(t.Context(), s.Host(), id, completed)
+					result, err := sessiontest.Store{Host: s.Host()}.Issue(t.Context(), id, completed)
 					must(t, err)
 					if a := s.validate(result); a.status != 200 {
 						t.Fatalf("the first time: %d %s", a.status, a.body)

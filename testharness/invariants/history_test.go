@@ -153,7 +153,7 @@ func issue(t *testing.T, s *service) (result string) {
 	if !within(recovery, func() bool {
 		id, err := sessiontest.New(rand.Reader, integrationID, "L1", s.clock.Now(), 0)
 		must(t, err)
-		result, last = sessiontest.Issue(t.Context(), s.Host(), id, s.clock.Now())
+		result, last = sessiontest.Store{Host: s.Host()}.Issue(t.Context(), id, s.clock.Now())
 		return last == nil
 	}) {
 		t.Fatal(last)

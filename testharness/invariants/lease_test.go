@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/kv"
-	"github.com/verge-id/verge/core/sessiontest"
 	"github.com/verge-id/verge/core/webhook"
 	"github.com/verge-id/verge/kvadapters/kvtest"
 	"github.com/verge-id/verge/testharness/faultproxy"
@@ -158,7 +157,7 @@ func TestI5AnAttemptThatStandsStill(t *testing.T) {
 		still time.Duration // by the clock of the service
 		posts int
 	}{
-		{"for AttemptTime: no other instance posts", sessiontest.AttemptTime, 1},
+		{"for AttemptTime: no other instance posts", standardAttempt, 1},
 		{"beyond its lease: the event comes again, with the same bytes", 30 * time.Second, 2},
 	} {
 		t.Run(c.rule, func(t *testing.T) {

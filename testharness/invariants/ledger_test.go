@@ -433,12 +433,12 @@ func (b *ledger) settle(t *testing.T) {
 // dead returns the dead events.
 func (s *service) dead(t testing.TB) (all []operate.UndeliveredEvent) {
 	t.Helper()
-	h := s.Host()
+	store := sessiontest.Store{Host: s.Host()}
 	for n := range s.Engine().Partitions() {
 		var page []operate.UndeliveredEvent
 		var err error
 		if !within(recovery, func() bool {
-			page, err = sessiontest.DeadEvents(context.Background(), h, sessiontest.Partition(n), 1000)
+			page, err = store.DeadEvents(context.Background(), n, 1000)
 			return err == nil
 		}) {
 			t.Errorf("the dead events cannot be listed: %v", err)

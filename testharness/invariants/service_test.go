@@ -20,7 +20,6 @@ import (
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/method/sandbox"
 	"github.com/verge-id/verge/core/ratelimit"
-	"github.com/verge-id/verge/core/sessiontest"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/core/webhook"
 	"github.com/verge-id/verge/edge"
@@ -70,6 +69,10 @@ type service struct {
 	forgot bool // its store has lost all data once
 }
 
+// standardAttempt is the longest attempt of a service with the standard times: 10 s for the response of the
+// receiver (contract 26), and 3 s to record it.
+const standardAttempt = 13 * time.Second
+
 // Times that are short enough for a test to wait for the end of a lease. A lease is longer than two attempts,
 // and longer than a job waits and runs.
 const (
@@ -110,7 +113,7 @@ func newService(t testing.TB, c setup) *service {
 		conf.Runner.MaxWait = 500 * time.Millisecond
 	}
 	s.witness = newWitness(t, c.Store, egress.New(out), s.clock.Now,
-		cmp.Or(conf.Core.AttemptTime, sessiontest.AttemptTime))
+		cmp.Or(conf.Core.AttemptTime, standardAttempt))
 	s.witness.before = c.BeforePost
 	conf.Store, conf.Fetch = edge.Store{KV: s.witness.store(), Shared: c.Shared}, s.witness
 	s.Service, err = edge.Open(t.Context(), conf)

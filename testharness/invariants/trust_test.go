@@ -181,8 +181,8 @@ func (w *trusting) step() {
 
 func (w *trusting) end(s *shop) {
 	w.t.Helper()
-	h := pick(w, w.services).Host()
-	must(w.t, sessiontest.EndPasskeys(context.Background(), h, s.publisher))
+	store := sessiontest.Store{Host: pick(w, w.services).Host()}
+	must(w.t, store.EndPasskeys(context.Background(), s.publisher))
 	s.ended = time.Now()
 	w.met["passkeys ended"]++
 }

@@ -14,31 +14,23 @@ type TrustedEntities struct {
 	Operator           string
 	Sequence           int
 	Issued, NextUpdate time.Time
-	Services           []TrustedService
+	services           []map[string]any
 }
 
-// TrustedService is the one service of a trusted entity.
-type TrustedService struct {
-	Entity, Name, Type string
-	Status             string   // "": it has none
-	Certificates       [][]byte // in DER
+// Add adds the one service of an entity, with its certificates in DER. The status "" means that it has none.
+func (l *TrustedEntities) Add(entity, name, typ, status string, certificates ...[]byte) {
+	l.services = append(l.services, map[string]any{"entity": entity, "name": name, "type": typ,
+		"status": status, "certificates": texts(certificates)})
 }
 
-// List has @owf/eudi-lote make and sign a list. It returns the JWS.
-func List(t testing.TB, l TrustedEntities) []byte {
+// List has @owf/eudi-lote make and sign the list. It returns the JWS.
+func (l *TrustedEntities) List(t testing.TB) []byte {
 	t.Helper()
-	services := []map[string]any{}
-	for _, s := range l.Services {
-		services = append(services, map[string]any{
-			"entity": s.Entity, "name": s.Name, "type": s.Type, "status": s.Status,
-			"certificates": texts(s.Certificates),
-		})
-	}
 	var out struct{ JWS string }
 	listModules.run(t, "lote-owf.mjs", map[string]any{
 		"key": jwk(t, l.Key), "chain": texts(l.Chain), "operator": l.Operator, "sequence": l.Sequence,
 		"issued": l.Issued.Format(time.RFC3339), "nextUpdate": l.NextUpdate.Format(time.RFC3339),
-		"services": services,
+		"services": l.services,
 	}, &out)
 	return []byte(out.JWS)
 }

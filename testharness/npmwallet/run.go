@@ -82,10 +82,11 @@ type Document struct {
 	DeviceKey          *ecdsa.PrivateKey
 	Signed, ValidUntil time.Time
 	Now                time.Time // of a presentation in that format
+	Audience, Nonce    string    // of its key binding
 }
 
 // Respond has @auth0/mdl issue a document and answer with it. It returns the DeviceResponse.
-func Respond(t testing.TB, d Document) []byte {
+func (d Document) Respond(t testing.TB) []byte {
 	t.Helper()
 	var chain []string
 	for _, der := range d.Chain {

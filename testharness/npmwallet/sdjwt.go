@@ -2,15 +2,8 @@ package npmwallet
 
 import "testing"
 
-// Binding has the claims of the key binding of an SD-JWT.
-type Binding struct {
-	Audience string `json:"aud"`
-	Nonce    string `json:"nonce"`
-	IssuedAt int64  `json:"iat"`
-}
-
-// SDJWTs are presentations of @sd-jwt/sd-jwt-vc, and its verdicts about ours.
-type SDJWTs struct {
+// sdJWTs are presentations of @sd-jwt/sd-jwt-vc, and its verdicts about ours.
+type sdJWTs struct {
 	Theirs   []string
 	Verdicts []struct {
 		Error    string // "": it is accepted
@@ -19,9 +12,9 @@ type SDJWTs struct {
 	}
 }
 
-// SDJWT has the library issue and present a Document, once for each list of paths, and verify our own
+// SDJWT has the library issue and present the Document, once for each list of paths, and verify our own
 // presentations. In a presentation, the first path that the document has is disclosed.
-func SDJWT(t testing.TB, d Document, vct string, paths [][][]string, by Binding, ours ...string) (s SDJWTs) {
+func (d Document) SDJWT(t testing.TB, vct string, paths [][][]string, ours ...string) (s sdJWTs) {
 	t.Helper()
 	in := d.person(t)
 	queries := []any{}
@@ -33,7 +26,8 @@ func SDJWT(t testing.TB, d Document, vct string, paths [][][]string, by Binding,
 		queries = append(queries, map[string]any{"meta": map[string]any{"vct_values": []string{vct}},
 			"claims": claims})
 	}
-	in["queries"], in["binding"], in["ours"] = queries, by, ours
+	in["queries"], in["ours"] = queries, ours
+	in["binding"] = map[string]any{"aud": d.Audience, "nonce": d.Nonce, "iat": d.Now.Unix()}
 	run(t, "sd-jwt.mjs", in, &s)
 	if len(s.Theirs) != len(paths) || len(s.Verdicts) != len(ours) {
 		t.Fatalf("@sd-jwt/sd-jwt-vc: %d presentations and %d verdicts", len(s.Theirs), len(s.Verdicts))

@@ -158,7 +158,7 @@ var messages = []message{
 	form("wake", wakeUp{"p0", at},
 		func(b []byte, v wakeUp) []byte { return Append.Wake(b, v.Partition, v.Due) },
 		func(b []byte) (v wakeUp, err error) { v.Partition, v.Due, err = Read.Wake(b); return v, err }),
-	form("method_event", MethodEvent{Method: "bankid", Event: host.MethodResponseRejected, Reason: "other"},
+	form("method_event", MethodEvent{Method: "bankid", Event: "refused", Reason: "other"},
 		Append.MethodEvent, Read.MethodEvent),
 	form("usage_event", host.UsageEvent{Integration: "0a4e1f7c-1b2d-4c3e-8f4a-5b6c7d8e9f00",
 		Outcome: host.OutcomeStarted}, Append.UsageEvent, Read.UsageEvent),

@@ -572,7 +572,7 @@ func TestConfigure_MethodSecrets(t *testing.T) {
 func TestMeasure(t *testing.T) {
 	f := newFake()
 	f.handle = func(context.Context, *web.Request) *web.Response {
-		f.Measure(host.Measurement{Method: "bankid", Event: host.MethodAttemptFailed, Reason: "below",
+		f.Measure(host.Measurement{Method: "bankid", Event: "attempt_failed", Reason: "below",
 			Took: 1})
 		return &web.Response{Header: web.Header{}}
 	}

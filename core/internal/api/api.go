@@ -14,6 +14,7 @@ import (
 	"github.com/verge-id/verge/core/internal/lifecycle"
 	"github.com/verge-id/verge/core/internal/outbox"
 	"github.com/verge-id/verge/core/internal/result"
+	"github.com/verge-id/verge/core/internal/router"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/web"
 )
@@ -36,13 +37,13 @@ type API struct {
 // call is one request to the API.
 type call struct {
 	*API
-	*web.Call
+	*router.Call
 	ctx   context.Context
 	about host.RequestInfo
 }
 
 // serve calls a handler, and then reports the request info.
-func (a *API) serve(ctx context.Context, r *web.Call, handle func(*call) (*web.Response, error)) (
+func (a *API) serve(ctx context.Context, r *router.Call, handle func(*call) (*web.Response, error)) (
 	*web.Response, error) {
 	c := &call{API: a, Call: r, ctx: ctx}
 	resp, err := handle(c)

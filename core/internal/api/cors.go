@@ -5,13 +5,14 @@ import (
 	"slices"
 
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/internal/router"
 	"github.com/verge-id/verge/core/web"
 )
 
 // Preflight handles OPTIONS on start, the only endpoint that a browser may call (contract 7). A preflight
 // does not contain the key, so it allows every origin of any integration. The request itself must come from
 // an origin of the key's integration.
-func (a *API) Preflight(ctx context.Context, r *web.Call) (*web.Response, error) {
+func (a *API) Preflight(ctx context.Context, r *router.Call) (*web.Response, error) {
 	return a.serve(ctx, r, (*call).preflight)
 }
 

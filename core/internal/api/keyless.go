@@ -7,8 +7,8 @@ import (
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/internal/router"
 	"github.com/verge-id/verge/core/internal/strictjson"
-	"github.com/verge-id/verge/core/web"
 )
 
 // Started is a session that was started without an API key.
@@ -23,7 +23,7 @@ type Started struct {
 // a start with a secret key otherwise.
 func (a *API) StartTestSession(ctx context.Context, i *integration.Integration, callback string) (
 	Started, error) {
-	c := &call{API: a, Call: &web.Call{Now: a.Now()}, ctx: ctx}
+	c := &call{API: a, Call: &router.Call{Now: a.Now()}, ctx: ctx}
 	return c.beginKeyless(startRequest{integrationID: i.ID, callback: callback}, i)
 }
 
@@ -38,7 +38,7 @@ type OpenIDStart struct {
 // StartOpenID starts a session for a client of the OpenID provider (contract 50). It is like a start with a
 // public key, whose rates count for the integration: anyone can send such a request. The caller has counted
 // it by TakePublic, and has checked its values.
-func (a *API) StartOpenID(ctx context.Context, r *web.Call, i *integration.Integration, s *OpenIDStart) (
+func (a *API) StartOpenID(ctx context.Context, r *router.Call, i *integration.Integration, s *OpenIDStart) (
 	Started, error) {
 	c := &call{API: a, Call: r, ctx: ctx}
 	a.About(ctx, host.RequestInfo{Integration: i.ID, Publisher: i.PublisherID})
@@ -78,20 +78,20 @@ func (c *call) beginKeyless(req startRequest, i *integration.Integration) (Start
 }
 
 // TakePublic counts a request without a credential against its address.
-func (a *API) TakePublic(ctx context.Context, r *web.Call) error {
+func (a *API) TakePublic(ctx context.Context, r *router.Call) error {
 	c := &call{API: a, Call: r, ctx: ctx}
 	return r.Take(ctx, c.publicIP()...)
 }
 
 // TakeSecret counts a request with a secret credential against its address.
-func (a *API) TakeSecret(ctx context.Context, r *web.Call) error {
+func (a *API) TakeSecret(ctx context.Context, r *router.Call) error {
 	c := &call{API: a, Call: r, ctx: ctx}
 	return r.Take(ctx, c.secretIP())
 }
 
 // SecretKey returns the active secret key with that text, and counts the request as validate does. The key is
 // not in a Bearer header, but everything else is as for the API.
-func (a *API) SecretKey(ctx context.Context, r *web.Call, text string) (*integration.Key, error) {
+func (a *API) SecretKey(ctx context.Context, r *router.Call, text string) (*integration.Key, error) {
 	c := &call{API: a, Call: r, ctx: ctx}
 	defer func() {
 		if c.about != (host.RequestInfo{}) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/coretest"
+	"github.com/verge-id/verge/core/internal/router"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/ratelimit"
 	"github.com/verge-id/verge/core/web"
@@ -119,8 +120,8 @@ func TestLimits_OneStepPerRequest(t *testing.T) {
 	session, result := w.session(t)
 	asks := web.Header{"Origin": {ownPage}, "Access-Control-Request-Method": {"POST"}}
 	asksElsewhere := web.Header{"Origin": {otherPage}, "Access-Control-Request-Method": {"POST"}}
-	page := func(a *API, ctx context.Context, c *web.Call) (*web.Response, error) {
-		return a.Limits.LimitPages(func(context.Context, *web.Call) (*web.Response, error) {
+	page := func(a *API, ctx context.Context, c *router.Call) (*web.Response, error) {
+		return router.LimitPages(a.Limits, func(context.Context, *router.Call) (*web.Response, error) {
 			return web.JSON(200, nil), nil
 		})(ctx, c)
 	}
@@ -281,8 +282,8 @@ func TestPreflightsAndPagesAreLimitedByAddress(t *testing.T) {
 	served := 0
 	for name, h := range map[string]endpoint{
 		"preflights": (*API).Preflight,
-		"pages": func(a *API, ctx context.Context, c *web.Call) (*web.Response, error) {
-			return a.Limits.LimitPages(func(context.Context, *web.Call) (*web.Response, error) {
+		"pages": func(a *API, ctx context.Context, c *router.Call) (*web.Response, error) {
+			return router.LimitPages(a.Limits, func(context.Context, *router.Call) (*web.Response, error) {
 				served++
 				return web.JSON(200, nil), nil
 			})(ctx, c)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/internal/lifecycle"
+	"github.com/verge-id/verge/core/internal/router"
 	"github.com/verge-id/verge/core/internal/session"
 	"github.com/verge-id/verge/core/internal/strictjson"
 	"github.com/verge-id/verge/core/internal/timestamp"
@@ -50,7 +51,7 @@ func (r reconcileResponse) marshal() []byte {
 var errNoSession = &web.Error{Code: web.NotFound, Message: "There is no such session."}
 
 // Reconcile is GET /api/v1/verify/sessions/{sessionId}.
-func (a *API) Reconcile(ctx context.Context, r *web.Call) (*web.Response, error) {
+func (a *API) Reconcile(ctx context.Context, r *router.Call) (*web.Response, error) {
 	return a.serve(ctx, r, (*call).reconcile)
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/verge-id/verge/core/internal/coretest"
 	"github.com/verge-id/verge/core/internal/lifecycle"
 	"github.com/verge-id/verge/core/internal/result"
+	"github.com/verge-id/verge/core/internal/router"
 	"github.com/verge-id/verge/core/internal/session"
 	"github.com/verge-id/verge/core/internal/testhost"
 	"github.com/verge-id/verge/core/internal/token"
@@ -93,15 +94,15 @@ func with(h web.Header, name, value string) web.Header {
 }
 
 // endpoint is a handler of the API.
-type endpoint func(*API, context.Context, *web.Call) (*web.Response, error)
+type endpoint func(*API, context.Context, *router.Call) (*web.Response, error)
 
 // serve returns the result of an endpoint, and the header of the response.
 func (w *fixture) serve(req *web.Request, h endpoint) (resp *web.Response, header web.Header, err error) {
-	handle := func(ctx context.Context, c *web.Call) (*web.Response, error) {
+	handle := func(ctx context.Context, c *router.Call) (*web.Response, error) {
 		resp, err = h(w.API, ctx, c)
 		return resp, err
 	}
-	router := web.Router{Host: w.Host.Host, Limiter: w.Limiter, Routes: web.Table{
+	router := router.Router{Host: w.Host.Host, Limiter: w.Limiter, Routes: router.Table{
 		{Methods: []string{req.Method}, Pattern: web.SessionsPath + "{...}", Handle: handle},
 		{Methods: []string{req.Method}, Pattern: "{...}", Handle: handle},
 	}}
@@ -117,7 +118,7 @@ func (w *fixture) ask(h endpoint, path string, header web.Header, body string) (
 	resp, _, err := w.serve(&web.Request{Method: "POST", Path: path, Header: header, Body: []byte(body),
 		Client: netip.MustParseAddr("192.0.2.1")}, h)
 	if err != nil {
-		return nil, web.AsError(err)
+		return nil, router.AsError(err)
 	}
 	return resp.Body, nil
 }
@@ -675,7 +676,7 @@ func TestReplay_Sealed(t *testing.T) {
 	}
 	// Moved under another key, it does not become that key's answer.
 	req := &web.Request{Body: []byte(startBody(`"state":"the-state-of-the-publisher"`))}
-	c := &call{API: w.API, Call: &web.Call{Request: req, Now: w.Clock.Now()}, ctx: ctx}
+	c := &call{API: w.API, Call: &router.Call{Request: req, Now: w.Clock.Now()}, ctx: ctx}
 	sum := sha256.Sum256(c.Body)
 	r := &replay{call: c, name: "r/another", request: sum[:]}
 	if resp, err := r.repeat(kept); err == nil {

@@ -5,10 +5,11 @@ import (
 	"log/slog"
 	"strings"
 
-	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/language"
 	"github.com/verge-id/verge/core/internal/lifecycle"
+	"github.com/verge-id/verge/core/internal/metric"
+	"github.com/verge-id/verge/core/internal/router"
 	"github.com/verge-id/verge/core/internal/session"
 	"github.com/verge-id/verge/core/internal/strictjson"
 	"github.com/verge-id/verge/core/internal/timestamp"
@@ -50,7 +51,7 @@ type startRequest struct {
 }
 
 // Start is POST /api/v1/verify/start.
-func (a *API) Start(ctx context.Context, r *web.Call) (*web.Response, error) {
+func (a *API) Start(ctx context.Context, r *router.Call) (*web.Response, error) {
 	return a.serve(ctx, r, (*call).start)
 }
 
@@ -198,7 +199,7 @@ func (c *call) begin(req startRequest, i *integration.Integration, r *replay) (*
 	var failed *session.Step
 	if initiation != nil {
 		step := lifecycle.WhyFailed(name, initiation)
-		step.Result, failed = host.MethodUnavailable, &step
+		step.Result, failed = metric.MethodUnavailable, &step
 	}
 	if err := c.Lifecycle.Begin(c.ctx, s, failed, checks, puts); err != nil {
 		return nil, err

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/internal/outbox"
+	"github.com/verge-id/verge/core/internal/router"
 	"github.com/verge-id/verge/core/internal/timestamp"
 	"github.com/verge-id/verge/core/internal/uuid"
 	"github.com/verge-id/verge/core/web"
@@ -24,7 +25,7 @@ type testEventsResponse struct {
 
 // TestEvents is GET /api/v1/verify/test-events (contract 49). It counts as reconcile does. A host may delay a
 // 304 response to wait for events.
-func (a *API) TestEvents(ctx context.Context, r *web.Call) (*web.Response, error) {
+func (a *API) TestEvents(ctx context.Context, r *router.Call) (*web.Response, error) {
 	return a.serve(ctx, r, (*call).testEvents)
 }
 
@@ -51,7 +52,7 @@ func (c *call) testEvents() (*web.Response, error) {
 	}
 	tag := testsTag(found, more)
 	if c.Header.Matches(tag) {
-		return web.NotModified(tag), nil
+		return router.NotModified(tag), nil
 	}
 	response := testEventsResponse{Events: []json.RawMessage{}, Now: timestamp.Text(c.Now), More: more}
 	for _, d := range found {

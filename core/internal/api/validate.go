@@ -6,6 +6,7 @@ import (
 
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/result"
+	"github.com/verge-id/verge/core/internal/router"
 	"github.com/verge-id/verge/core/internal/strictjson"
 	"github.com/verge-id/verge/core/internal/timestamp"
 	"github.com/verge-id/verge/core/web"
@@ -35,7 +36,7 @@ func (r validateResponse) marshal() []byte {
 }
 
 // Validate is POST /api/v1/verify/validate. It redeems a result token.
-func (a *API) Validate(ctx context.Context, r *web.Call) (*web.Response, error) {
+func (a *API) Validate(ctx context.Context, r *router.Call) (*web.Response, error) {
 	return a.serve(ctx, r, (*call).validate)
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/verge-id/verge/core/internal/console/pages"
 	"github.com/verge-id/verge/core/internal/formdata"
 	"github.com/verge-id/verge/core/internal/hosted"
+	"github.com/verge-id/verge/core/internal/router"
 	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/core/web"
 )
@@ -24,7 +25,7 @@ var errPreview = errors.New("console: a preview")
 const logoField = "logo_base64" // as in errors of operations
 
 // ActFile serves POST of a form with a file.
-func (c *Console) ActFile(ctx context.Context, r *web.Call) *web.Response {
+func (c *Console) ActFile(ctx context.Context, r *router.Call) *web.Response {
 	req := r.Request
 	if r.CheckSize() != nil {
 		return c.plain(413, pages.ProblemData{Heading: "The logo is too large", Tone: pages.Bad,
@@ -39,7 +40,7 @@ func (c *Console) ActFile(ctx context.Context, r *web.Call) *web.Response {
 }
 
 // logo serves the logo of a publisher. The console may be on another origin than the hosted pages.
-func (c *Console) logo(ctx context.Context, r *web.Call) (*web.Response, error) {
+func (c *Console) logo(ctx context.Context, r *router.Call) (*web.Response, error) {
 	return hosted.ServeLogo(ctx, c.Directory, r.Text)
 }
 

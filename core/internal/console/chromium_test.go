@@ -16,6 +16,7 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
+	"github.com/verge-id/verge/core/internal/router"
 	"github.com/verge-id/verge/core/web"
 	"github.com/verge-id/verge/testharness/chromium"
 	"github.com/verge-id/verge/testharness/long"
@@ -78,7 +79,7 @@ func (b *browser) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	resp, err := route.Handle(r.Context(), &web.Call{Request: req, Route: route, Text: text})
+	resp, err := route.Handle(r.Context(), &router.Call{Request: req, Route: route, Text: text})
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
@@ -330,7 +331,7 @@ func (b *browser) posted(t *testing.T, s view) string {
 	}
 	req.Header.Set("Cookie", "verge-console="+s.who)
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	resp := b.Act(context.Background(), &web.Call{Request: req, Route: &web.Route{}})
+	resp := b.Act(context.Background(), &router.Call{Request: req, Route: &router.Route{}})
 	if resp.Status != 303 {
 		t.Fatalf("%s: the form was answered %d:\n%s", s.name, resp.Status, resp.Body)
 	}

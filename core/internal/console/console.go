@@ -9,6 +9,7 @@ import (
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/console/pages"
 	"github.com/verge-id/verge/core/internal/formdata"
+	"github.com/verge-id/verge/core/internal/router"
 	templ "github.com/verge-id/verge/core/internal/templrt"
 	"github.com/verge-id/verge/core/operate"
 	"github.com/verge-id/verge/core/web"
@@ -35,17 +36,17 @@ type Console struct {
 const maxBody = 64 * 1024
 
 // Routes returns the routes of the console, for the table of its listener.
-func (c *Console) Routes() web.Table {
+func (c *Console) Routes() router.Table {
 	get := []string{"GET", "HEAD"}
-	return web.Table{
+	return router.Table{
 		{Methods: get, Pattern: pages.AssetsPath + "{}", Label: "console", Only: isAsset,
-			Handle: web.Page(asset)},
+			Handle: router.Page(asset)},
 		{Methods: get, Pattern: pages.LogoPath + "{}", Label: "console", Handle: c.logo},
 		{Methods: []string{"POST"}, Pattern: pages.PublisherPath("") + "{}/brand", Label: "console",
-			MaxBody: maxBrandBody, Handle: web.Page(c.ActFile)},
-		{Methods: get, Pattern: pages.Root + "/{...}", Label: "console", Handle: web.Page(c.Show)},
+			MaxBody: maxBrandBody, Handle: router.Page(c.ActFile)},
+		{Methods: get, Pattern: pages.Root + "/{...}", Label: "console", Handle: router.Page(c.Show)},
 		{Methods: []string{"POST"}, Pattern: pages.Root + "/{...}", Label: "console", MaxBody: maxBody,
-			Handle: web.Page(c.Act)},
+			Handle: router.Page(c.Act)},
 	}
 }
 
@@ -190,7 +191,7 @@ func fits(pattern, parts []string) (map[string]string, bool) {
 }
 
 // Show serves GET.
-func (c *Console) Show(ctx context.Context, r *web.Call) *web.Response {
+func (c *Console) Show(ctx context.Context, r *router.Call) *web.Response {
 	v, rejected := c.visit(ctx, r.Request, nil)
 	if rejected != nil {
 		return rejected
@@ -203,11 +204,11 @@ func (c *Console) Show(ctx context.Context, r *web.Call) *web.Response {
 }
 
 // Act serves POST.
-func (c *Console) Act(ctx context.Context, r *web.Call) *web.Response {
+func (c *Console) Act(ctx context.Context, r *router.Call) *web.Response {
 	req := r.Request
 	if r.CheckSize() != nil {
 		return c.plain(413, pages.ProblemData{Heading: "Too much text", Tone: pages.Bad,
-			Text: web.LargerThan(maxBody) + " Go back and shorten what you typed."})
+			Text: router.LargerThan(maxBody) + " Go back and shorten what you typed."})
 	}
 	if web.MediaType(req.Header.Get("Content-Type")) != "application/x-www-form-urlencoded" {
 		return c.plain(415, notOurs)
@@ -280,7 +281,7 @@ func isAsset(req *web.Request) bool {
 	return ok
 }
 
-func asset(_ context.Context, c *web.Call) *web.Response {
+func asset(_ context.Context, c *router.Call) *web.Response {
 	a, ok := pages.FindAsset(c.Path)
 	if !ok {
 		return nil

@@ -22,6 +22,7 @@ import (
 	"github.com/verge-id/verge/core/internal/coretest"
 	"github.com/verge-id/verge/core/internal/liststore"
 	"github.com/verge-id/verge/core/internal/passkey"
+	"github.com/verge-id/verge/core/internal/router"
 	"github.com/verge-id/verge/core/internal/session"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/method"
@@ -982,7 +983,7 @@ func TestConsole_LinkFromOtherSite(t *testing.T) {
 	}
 	two := &web.Request{Method: "GET", Path: "/console/publishers", Header: web.Header{
 		"Cookie": {cookieName + "=operator; " + cookieName + "=admin"}}}
-	if got := w.Show(context.Background(), &web.Call{Request: two}); got.Status != 303 {
+	if got := w.Show(context.Background(), &router.Call{Request: two}); got.Status != 303 {
 		t.Errorf("two cookies of the name: %d, want none to count", got.Status)
 	}
 }
@@ -993,7 +994,7 @@ func TestCookie_Planted(t *testing.T) {
 		w := newFixture(t)
 		planted := &web.Request{Method: "GET", Path: "/console/publishers", Header: web.Header{
 			"Cookie": {white + cookieName + "=operator"}}}
-		if got := w.Show(context.Background(), &web.Call{Request: planted}); got.Status != 303 {
+		if got := w.Show(context.Background(), &router.Call{Request: planted}); got.Status != 303 {
 			t.Errorf("contract 34: a cookie with the name %q: %d, want none to count", white+cookieName,
 				got.Status)
 		}

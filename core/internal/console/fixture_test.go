@@ -27,6 +27,7 @@ import (
 	"github.com/verge-id/verge/core/internal/outbox"
 	"github.com/verge-id/verge/core/internal/passkey"
 	"github.com/verge-id/verge/core/internal/report"
+	"github.com/verge-id/verge/core/internal/router"
 	"github.com/verge-id/verge/core/internal/session"
 	"github.com/verge-id/verge/core/internal/testhost"
 	"github.com/verge-id/verge/core/internal/usage"
@@ -575,7 +576,7 @@ func (w *fixture) ask(method, path, who, form string, header ...string) *web.Res
 	if route == nil {
 		return &web.Response{Status: 404, Header: web.Header{}}
 	}
-	resp, err := route.Handle(context.Background(), &web.Call{Request: req, Route: route, Text: text})
+	resp, err := route.Handle(context.Background(), &router.Call{Request: req, Route: route, Text: text})
 	if err != nil {
 		panic(err) // errors of the console are pages
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/console/pages"
+	"github.com/verge-id/verge/core/internal/router"
 	templ "github.com/verge-id/verge/core/internal/templrt"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/operate"
@@ -23,9 +24,9 @@ import (
 // header returns the headers of every response. With script, they allow our script.
 func header(script bool) web.Header {
 	if script {
-		return web.PageHeader("script-src 'self'; connect-src 'self'; ")
+		return router.PageHeader("script-src 'self'; connect-src 'self'; ")
 	}
-	return web.PageHeader("")
+	return router.PageHeader("")
 }
 
 func (c *Console) render(status int, f *pages.Frame, body templ.Component) *web.Response {
@@ -79,7 +80,7 @@ func seconds(d time.Duration) string { return strconv.Itoa(max(int(d.Seconds()),
 
 // rejected returns the response to a rejected form: its page, with the values of the form.
 func (v *visit) rejected(err error) *web.Response {
-	e := web.AsError(err)
+	e := router.AsError(err)
 	switch {
 	case errors.Is(err, errMoved):
 		return v.again(200, "")
@@ -179,7 +180,7 @@ var crossSite = pages.ProblemData{Heading: "This form came from another site", T
 
 // problem returns the error page for a page that cannot be shown.
 func (v *visit) problem(err error) *web.Response {
-	e := web.AsError(err)
+	e := router.AsError(err)
 	switch {
 	case e.Code == web.NotFound:
 		return v.plainFor(404, pages.ProblemData{Heading: "Page not found", Tone: pages.Idle,

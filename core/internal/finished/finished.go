@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/internal/metric"
 	"github.com/verge-id/verge/core/internal/session"
 	"github.com/verge-id/verge/core/internal/timeline"
 	"github.com/verge-id/verge/core/internal/token"
@@ -112,7 +113,7 @@ func (l *List) Read(ctx context.Context, q Query) (Page, error) {
 		s, err := l.open(item, last)
 		switch {
 		case errors.Is(err, token.ErrRecord):
-			l.Count(host.CountNotAuthentic)
+			l.Count(metric.NotAuthentic)
 			l.Log.Warn("the store holds an item that this service did not write, as a finished session",
 				"item", item.Key.String())
 			continue

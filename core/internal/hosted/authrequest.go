@@ -13,6 +13,7 @@ import (
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/internal/formdata"
 	"github.com/verge-id/verge/core/internal/hosted/pages"
+	"github.com/verge-id/verge/core/internal/router"
 	"github.com/verge-id/verge/core/internal/token"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/web"
@@ -47,7 +48,7 @@ const MaxReturnURL = 26 << 10
 // It returns a redirect to the flow, so a reload of the next page sends no request to the provider. If the
 // address of the return itself is loaded again, the provider rejects the second use, and the page shows the
 // current state.
-func (h *Hosted) Return(ctx context.Context, c *web.Call) *web.Response {
+func (h *Hosted) Return(ctx context.Context, c *router.Call) *web.Response {
 	return h.respond(h.comeBack(ctx, c.Request, c.Text))
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/hosted/pages"
+	"github.com/verge-id/verge/core/internal/router"
 	"github.com/verge-id/verge/core/web"
 )
 
@@ -22,14 +23,14 @@ func (v *visit) loadPublisher() error {
 	v.publisher = pages.Publisher{Name: p.Name, Accent: p.Accent}
 	if p.Logo != nil {
 		v.publisher.Logo, v.publisher.LogoWidth, v.publisher.LogoHeight =
-			web.LogoPath+p.Logo.Name, p.Logo.Width, p.Logo.Height
+			router.LogoPath+p.Logo.Name, p.Logo.Width, p.Logo.Height
 	}
 	return nil
 }
 
 // Logo serves the logo of a publisher (contract 52). Its name is a hash of its content, so it may be cached
 // indefinitely. Opened as a document, it cannot run scripts or load anything.
-func (h *Hosted) Logo(ctx context.Context, c *web.Call) (*web.Response, error) {
+func (h *Hosted) Logo(ctx context.Context, c *router.Call) (*web.Response, error) {
 	return ServeLogo(ctx, h.Directory, c.Text)
 }
 

@@ -7,10 +7,11 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/internal/hosted/pages"
 	"github.com/verge-id/verge/core/internal/lifecycle"
+	"github.com/verge-id/verge/core/internal/metric"
 	"github.com/verge-id/verge/core/internal/session"
+	"github.com/verge-id/verge/core/internal/steperror"
 	"github.com/verge-id/verge/core/internal/token"
 	"github.com/verge-id/verge/core/internal/weburl"
 	"github.com/verge-id/verge/core/kv"
@@ -26,7 +27,7 @@ func (v *visit) choose(name string) page {
 	}
 	if err := m.Begin(v.ctx, v.sessionFor(m)); err != nil {
 		step := lifecycle.WhyFailed(m.Name, err)
-		step.Result = host.MethodUnavailable
+		step.Result = metric.MethodUnavailable
 		v.stepEnded(step, err)
 		return v.seeOther(v.url(shownParam, shownUnavailable, methodParam, name))
 	}
@@ -45,7 +46,7 @@ func (v *visit) submit(form url.Values, file []byte) page {
 	}
 	defer v.giveBack()
 	d, err := v.ask(m, s, method.Step{Form: form, File: file, State: s.State})
-	var wrong *method.FileError
+	var wrong *steperror.File
 	switch {
 	case err == nil:
 		return v.commit(m, s, text, d)
@@ -261,7 +262,7 @@ func (v *visit) failed(m method.Opened, err error) {
 
 // interrupted logs and stores a step whose instance ended before the provider's response arrived.
 func (v *visit) interrupted(m method.Opened) {
-	v.stepEnded(session.Step{Method: m.Name, Result: host.MethodUnavailable, Reason: "interrupted"},
+	v.stepEnded(session.Step{Method: m.Name, Result: metric.MethodUnavailable, Reason: "interrupted"},
 		lifecycle.ErrInterrupted)
 }
 
@@ -288,5 +289,5 @@ func (v *visit) gone(name string) page {
 // logBegun logs that the user leaves for a provider or a wallet. If they do not return, the log contains
 // their destination.
 func (v *visit) logBegun(m method.Opened) {
-	v.Lifecycle.LogStep(v.ctx, v.session, session.Step{Method: m.Name, Result: host.MethodLeft}, nil)
+	v.Lifecycle.LogStep(v.ctx, v.session, session.Step{Method: m.Name, Result: metric.MethodLeft}, nil)
 }

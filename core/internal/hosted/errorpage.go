@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/verge-id/verge/core/internal/hosted/pages"
+	"github.com/verge-id/verge/core/internal/router"
 	"github.com/verge-id/verge/core/web"
 )
 
@@ -11,7 +12,7 @@ import (
 // OpenID client, the page shows the text of the API error, if there is one, to the site's developers.
 func ErrorPage(service pages.Service, status int, text string, req *web.Request) *web.Response {
 	kind := rejectionKind(status)
-	if req != nil && req.Path == web.FilePath {
+	if req != nil && req.Path == router.FilePath {
 		switch status {
 		case 405:
 			kind = pages.NoPicture
@@ -46,6 +47,6 @@ func rejectionKind(status int) pages.Kind {
 }
 
 // Home returns the front page, for a person who opens the host.
-func (h *Hosted) Home(_ context.Context, c *web.Call) *web.Response {
+func (h *Hosted) Home(_ context.Context, c *router.Call) *web.Response {
 	return h.respond(page{status: 200, view: pages.View{Kind: pages.Home, Lang: languageOf(c.Request)}})
 }

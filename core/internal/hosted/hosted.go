@@ -41,8 +41,10 @@ import (
 	"github.com/verge-id/verge/core/internal/formdata"
 	"github.com/verge-id/verge/core/internal/hosted/pages"
 	"github.com/verge-id/verge/core/internal/lifecycle"
+	"github.com/verge-id/verge/core/internal/metric"
 	"github.com/verge-id/verge/core/internal/passkey"
 	"github.com/verge-id/verge/core/internal/result"
+	"github.com/verge-id/verge/core/internal/router"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/web"
 )
@@ -97,14 +99,14 @@ const (
 )
 
 // Show handles GET on the hosted path.
-func (h *Hosted) Show(ctx context.Context, c *web.Call) *web.Response {
+func (h *Hosted) Show(ctx context.Context, c *router.Call) *web.Response {
 	return h.respond(h.get(c.Request, func(flow string) (*visit, *page) {
 		return h.open(ctx, c.Request, flow)
 	}))
 }
 
 // ShowPhone handles GET on the link of a hand-off.
-func (h *Hosted) ShowPhone(ctx context.Context, c *web.Call) *web.Response {
+func (h *Hosted) ShowPhone(ctx context.Context, c *router.Call) *web.Response {
 	return h.respond(h.get(c.Request, func(string) (*visit, *page) {
 		return h.openPhone(ctx, c.Request, c.Text)
 	}))
@@ -127,18 +129,18 @@ func (h *Hosted) get(req *web.Request, open func(flow string) (*visit, *page)) p
 }
 
 // Act handles POST on the hosted path.
-func (h *Hosted) Act(ctx context.Context, c *web.Call) *web.Response {
+func (h *Hosted) Act(ctx context.Context, c *router.Call) *web.Response {
 	return h.respond(h.actOn(ctx, c, func(url.Values) bool { return true }))
 }
 
 // ActCredential handles POST on the path of forms with the response of a browser's wallet. It is Act with
 // another limit of the body, and rejects other forms.
-func (h *Hosted) ActCredential(ctx context.Context, c *web.Call) *web.Response {
+func (h *Hosted) ActCredential(ctx context.Context, c *router.Call) *web.Response {
 	return h.respond(h.actOn(ctx, c, func(form url.Values) bool { return form.Has(method.CredentialField) }))
 }
 
 // actOn is Act for the forms that a path takes.
-func (h *Hosted) actOn(ctx context.Context, c *web.Call, takes func(url.Values) bool) page {
+func (h *Hosted) actOn(ctx context.Context, c *router.Call, takes func(url.Values) bool) page {
 	req := c.Request
 	if c.CheckSize() != nil {
 		return plain(413, pages.TooLarge, req)
@@ -157,11 +159,11 @@ func (h *Hosted) actOn(ctx context.Context, c *web.Call, takes func(url.Values) 
 const MaxFileBody = method.MaxFile + web.MaxBody
 
 // ActFile handles POST on the path of forms with a picture. Apart from the encoding of the form it is Act.
-func (h *Hosted) ActFile(ctx context.Context, c *web.Call) *web.Response {
+func (h *Hosted) ActFile(ctx context.Context, c *router.Call) *web.Response {
 	return h.respond(h.actOnFile(ctx, c))
 }
 
-func (h *Hosted) actOnFile(ctx context.Context, c *web.Call) page {
+func (h *Hosted) actOnFile(ctx context.Context, c *router.Call) page {
 	req := c.Request
 	if c.CheckSize() != nil {
 		return plain(413, pages.PhotoTooLarge, req)
@@ -219,4 +221,4 @@ func (v *visit) act(form url.Values, file []byte) page {
 	return v.submit(form, file)
 }
 
-func (h *Hosted) countLate() { h.Count(host.CountLateAnswer) }
+func (h *Hosted) countLate() { h.Count(metric.LateAnswer) }

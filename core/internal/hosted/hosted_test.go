@@ -20,6 +20,7 @@ import (
 	"github.com/verge-id/verge/core/internal/hosted/pages"
 	"github.com/verge-id/verge/core/internal/lifecycle"
 	"github.com/verge-id/verge/core/internal/result"
+	"github.com/verge-id/verge/core/internal/router"
 	"github.com/verge-id/verge/core/internal/session"
 	"github.com/verge-id/verge/core/internal/testhost"
 	"github.com/verge-id/verge/core/internal/token"
@@ -678,7 +679,7 @@ func TestPage_StoreErrorDenies(t *testing.T) {
 
 // A photo that is too large for the service is rejected before it is read, and the page names that rule.
 func TestRejection_Photo(t *testing.T) {
-	r := ErrorPage(pages.Service{}, 413, "", &web.Request{Method: "POST", Path: web.FilePath})
+	r := ErrorPage(pages.Service{}, 413, "", &web.Request{Method: "POST", Path: router.FilePath})
 	if kind(r) != "photo_too_large" || !bytes.Contains(r.Body, []byte("at most 1 MB")) ||
 		bytes.Contains(r.Body, []byte("JPEG")) {
 		t.Errorf("contract 37: a %s page: %s", kind(r), r.Body)
@@ -704,14 +705,14 @@ func TestRender_PolicyOfScripts(t *testing.T) {
 }
 
 // call is a request at its route.
-func call(req *web.Request) *web.Call {
-	route := &web.Route{}
+func call(req *web.Request) *router.Call {
+	route := &router.Route{}
 	switch {
-	case req.Path == web.FilePath:
+	case req.Path == router.FilePath:
 		route.MaxBody = MaxFileBody
-	case req.Path == web.WalletPath:
+	case req.Path == router.WalletPath:
 		route.MaxBody = method.MaxCall + web.MaxBody
 	}
-	text := strings.TrimPrefix(strings.TrimPrefix(req.Path, web.PhonePath), web.ReturnPath)
-	return &web.Call{Request: req, Route: route, Text: text}
+	text := strings.TrimPrefix(strings.TrimPrefix(req.Path, router.PhonePath), web.ReturnPath)
+	return &router.Call{Request: req, Route: route, Text: text}
 }

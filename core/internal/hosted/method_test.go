@@ -18,7 +18,10 @@ import (
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/coretest"
 	"github.com/verge-id/verge/core/internal/lifecycle"
+	"github.com/verge-id/verge/core/internal/metric"
+	"github.com/verge-id/verge/core/internal/router"
 	"github.com/verge-id/verge/core/internal/session"
+	"github.com/verge-id/verge/core/internal/steperror"
 	"github.com/verge-id/verge/core/internal/testhost"
 	"github.com/verge-id/verge/core/internal/token"
 	"github.com/verge-id/verge/core/kv"
@@ -791,7 +794,7 @@ func (*camera) Show(method.Session, []byte) method.View { return method.View{Cam
 
 func (c *camera) Act(_ context.Context, _ method.Session, step method.Step) (method.Decision, error) {
 	if string(step.File) != "picture" {
-		return method.Decision{}, &method.FileError{Rule: method.FileType}
+		return method.Decision{}, &steperror.File{Rule: steperror.Type}
 	}
 	c.files = append(c.files, step.File)
 	return method.Decision{Verdict: method.Approved}, nil
@@ -851,7 +854,7 @@ func TestPicture_Posted(t *testing.T) {
 				t.Errorf("the page cannot use the camera: %s", policy)
 			}
 			contentType := cmp.Or(c.contentType, "multipart/form-data; boundary="+boundary)
-			resp := w.ActFile(ctx, call(&web.Request{Method: "POST", Path: web.FilePath,
+			resp := w.ActFile(ctx, call(&web.Request{Method: "POST", Path: router.FilePath,
 				Header: web.Header{"Content-Type": {contentType}}, Body: []byte(body(page, flow, c.file))}))
 			if resp.Status != c.status || len(cam.files) == 1 != (c.status == 303 && c.method == nil) {
 				t.Errorf("%d, and %d pictures were checked", resp.Status, len(cam.files))
@@ -870,11 +873,11 @@ func TestCamera_OpenedAgain(t *testing.T) {
 		last session.Step
 		want bool
 	}{
-		"contract 37: no response":  {&camera{}, session.Step{Result: host.MethodUnavailable}, true},
-		"contract 37: a bad one":    {&camera{}, session.Step{Result: host.MethodFailed}, true},
-		"contract 23: cancelled":    {&camera{}, session.Step{Result: host.MethodCancelled}, false},
-		"contract 35: not a camera": {&bank{}, session.Step{Result: host.MethodUnavailable}, false},
-		"contract 33: another method": {&camera{}, session.Step{Result: host.MethodUnavailable,
+		"contract 37: no response":  {&camera{}, session.Step{Result: metric.MethodUnavailable}, true},
+		"contract 37: a bad one":    {&camera{}, session.Step{Result: metric.MethodFailed}, true},
+		"contract 23: cancelled":    {&camera{}, session.Step{Result: metric.MethodCancelled}, false},
+		"contract 35: not a camera": {&bank{}, session.Step{Result: metric.MethodUnavailable}, false},
+		"contract 33: another method": {&camera{}, session.Step{Result: metric.MethodUnavailable,
 			Method: "bank"}, false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -15,7 +15,9 @@ import (
 	"github.com/verge-id/verge/core/internal/formdata"
 	"github.com/verge-id/verge/core/internal/hosted/pages"
 	"github.com/verge-id/verge/core/internal/lifecycle"
+	"github.com/verge-id/verge/core/internal/metric"
 	"github.com/verge-id/verge/core/internal/passkey"
+	"github.com/verge-id/verge/core/internal/router"
 	"github.com/verge-id/verge/core/internal/session"
 	"github.com/verge-id/verge/core/internal/token"
 	"github.com/verge-id/verge/core/internal/verdict"
@@ -150,7 +152,7 @@ func (v *visit) usePasskey(form url.Values) page {
 	var rejection *webauthn.Rejection
 	switch {
 	case errors.As(err, &rejection):
-		v.tellPasskey(host.MethodResponseRejected, badResponse, rejection.Reason)
+		v.tellPasskey(metric.MethodResponseRejected, badResponse, rejection.Reason)
 		if errors.Is(err, webauthn.ErrCounter) {
 			return v.overtaken(text)
 		}
@@ -183,7 +185,7 @@ func (v *visit) usePasskey(form url.Values) page {
 		return v.seeOther(v.url())
 	}
 	v.record = r
-	v.tellPasskey(host.MethodApproved, "", "")
+	v.tellPasskey(metric.MethodApproved, "", "")
 	return v.seeOther(v.endURL(text))
 }
 
@@ -203,7 +205,7 @@ func (v *visit) overtakenURL(step string) string {
 
 // notAccepted redirects the browser to the page with the reason.
 func (v *visit) notAccepted(reason passkey.Reason) page {
-	v.tellPasskey(host.MethodCancelled, reason, "")
+	v.tellPasskey(metric.MethodCancelled, reason, "")
 	return v.seeOther(v.url(shownParam, shownPasskey, reasonParam, string(reason)))
 }
 
@@ -260,7 +262,7 @@ func (v *visit) offerEnrolment(step string, view *pages.View) error {
 		fields = append(fields, pages.Field{Name: stepParam, Value: step})
 	}
 	view.Passkey = &pages.Passkey{Enrol: true, Options: string(options), Fields: fields,
-		LookURL: web.PasskeysPath}
+		LookURL: router.PasskeysPath}
 	return nil
 }
 
@@ -320,12 +322,12 @@ func (v *visit) enrol(form url.Values) page {
 	var rejection *webauthn.Rejection
 	switch {
 	case err == nil:
-		v.tellPasskey(host.MethodBegun, "", "")
+		v.tellPasskey(metric.MethodBegun, "", "")
 		return v.seeOther(v.endURL(step))
 	case errors.As(err, &rejection):
-		v.tellPasskey(host.MethodResponseRejected, badResponse, rejection.Reason)
+		v.tellPasskey(metric.MethodResponseRejected, badResponse, rejection.Reason)
 	case errors.Is(err, lifecycle.ErrEnrolled), errors.Is(err, passkey.ErrKnown):
-		v.tellPasskey(host.MethodResponseRejected, badResponse, "made_before")
+		v.tellPasskey(metric.MethodResponseRejected, badResponse, "made_before")
 	default:
 		return v.notKept(err)
 	}
@@ -358,7 +360,7 @@ func (v *visit) keep(challenge []byte, response string) error {
 const lookLife = 10 * time.Minute
 
 // ShowPasskeys handles GET on the page where users see and delete the stored data of a passkey.
-func (h *Hosted) ShowPasskeys(_ context.Context, c *web.Call) *web.Response {
+func (h *Hosted) ShowPasskeys(_ context.Context, c *router.Call) *web.Response {
 	return h.respond(h.passkeysPage(c.Request, 200, pages.Kept{}))
 }
 
@@ -367,7 +369,7 @@ func (h *Hosted) passkeysPage(req *web.Request, status int, kept pages.Kept) pag
 	if h.Passkeys == nil {
 		return plain(404, pages.NotFound, req)
 	}
-	view := pages.View{Kind: pages.Passkeys, Lang: languageOf(req), Action: web.PasskeysPath, Kept: kept}
+	view := pages.View{Kind: pages.Passkeys, Lang: languageOf(req), Action: router.PasskeysPath, Kept: kept}
 	if kept.Deleted {
 		return page{status: status, view: view} // there is nothing left to see of it
 	}
@@ -405,11 +407,11 @@ func (h *Hosted) passkeysFailed(req *web.Request, err error) page {
 }
 
 // ActPasskeys handles POST on that page: a passkey has responded, or its record is to be deleted.
-func (h *Hosted) ActPasskeys(ctx context.Context, c *web.Call) *web.Response {
+func (h *Hosted) ActPasskeys(ctx context.Context, c *router.Call) *web.Response {
 	return h.respond(h.actOnPasskeys(ctx, c))
 }
 
-func (h *Hosted) actOnPasskeys(ctx context.Context, c *web.Call) page {
+func (h *Hosted) actOnPasskeys(ctx context.Context, c *router.Call) page {
 	req := c.Request
 	switch {
 	case h.Passkeys == nil:
@@ -478,7 +480,7 @@ func (h *Hosted) look(ctx context.Context, req *web.Request, s token.StepClaims,
 	}
 	return page{
 		status: 200,
-		view: pages.View{Kind: pages.Passkeys, Lang: languageOf(req), Action: web.PasskeysPath,
+		view: pages.View{Kind: pages.Passkeys, Lang: languageOf(req), Action: router.PasskeysPath,
 			Kept: kept, Extra: []pages.Field{{Name: stepParam, Value: text}}},
 	}
 }

@@ -12,7 +12,9 @@ import (
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/hosted/pages"
 	"github.com/verge-id/verge/core/internal/lifecycle"
+	"github.com/verge-id/verge/core/internal/router"
 	"github.com/verge-id/verge/core/internal/session"
+	"github.com/verge-id/verge/core/internal/steperror"
 	"github.com/verge-id/verge/core/internal/token"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/web"
@@ -179,7 +181,7 @@ type taken struct {
 
 // Receive handles POST on a response_uri, always in JSON and never by a redirect. same reports that it is the
 // address for the browser's own device. The sender is not the browser, so a browser's headers do not matter.
-func (h *Hosted) Receive(ctx context.Context, c *web.Call, handle session.PendingHandle, same bool) (
+func (h *Hosted) Receive(ctx context.Context, c *router.Call, handle session.PendingHandle, same bool) (
 	*web.Response, error) {
 	req := c.Request
 	if err := c.CheckSize(); err != nil {
@@ -208,7 +210,7 @@ func (h *Hosted) Receive(ctx context.Context, c *web.Call, handle session.Pendin
 }
 
 // RequestObject handles GET on a response_uri: it serves the request object until a response is stored.
-func (h *Hosted) RequestObject(ctx context.Context, c *web.Call, handle session.PendingHandle, same bool) (
+func (h *Hosted) RequestObject(ctx context.Context, c *router.Call, handle session.PendingHandle, same bool) (
 	*web.Response, error) {
 	p, s, m, err := h.awaiting(ctx, handle)
 	if err != nil {
@@ -322,7 +324,7 @@ func (h *Hosted) judge(ctx context.Context, req *web.Request, s lifecycle.Sessio
 	if err != nil {
 		h.responseFailed(ctx, s, m, err)
 		var rejection *method.Rejection
-		if errors.Is(err, method.ErrMediaType) {
+		if errors.Is(err, steperror.ErrMediaType) {
 			return p, errMedia
 		}
 		if errors.Is(err, method.ErrOutdated) {

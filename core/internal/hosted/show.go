@@ -12,8 +12,10 @@ import (
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/internal/hosted/pages"
 	"github.com/verge-id/verge/core/internal/lifecycle"
+	"github.com/verge-id/verge/core/internal/metric"
 	"github.com/verge-id/verge/core/internal/openid"
 	"github.com/verge-id/verge/core/internal/result"
+	"github.com/verge-id/verge/core/internal/router"
 	"github.com/verge-id/verge/core/internal/session"
 	"github.com/verge-id/verge/core/internal/token"
 	"github.com/verge-id/verge/core/internal/weburl"
@@ -64,7 +66,7 @@ func (v *visit) show(query url.Values) page {
 
 // reasonOf returns the reason of the last attempt, if it failed with this method, or "".
 func (v *visit) reasonOf(name string) string {
-	if last := v.lastStep(name); last.Result == host.MethodAttemptFailed {
+	if last := v.lastStep(name); last.Result == metric.MethodAttemptFailed {
 		return last.Reason
 	}
 	return ""
@@ -187,7 +189,7 @@ func (v *visit) methodPage(query url.Values) page {
 	// Only a picture's result is certainly the latest step: other forms send their browser elsewhere, and the
 	// record does not have that.
 	if last := v.lastStep(m.Name); shown == "" && !n.AttemptFailed && v.shows(m, s).Camera {
-		n.Trouble = last.Result == host.MethodUnavailable || last.Result == host.MethodFailed
+		n.Trouble = last.Result == metric.MethodUnavailable || last.Result == metric.MethodFailed
 	}
 	return v.stepPage(s, "", n)
 }
@@ -337,7 +339,7 @@ func (v *visit) waitForResponse(m method.Opened, s token.StepClaims, p lifecycle
 		view.Hand = v.phone == nil && shows.Open != "" && !shows.Here
 		// Its form goes by the flow token, which no phone has.
 		if len(shows.Credentials) > 0 && v.phone == nil {
-			view.Credential = &pages.Credential{Action: web.WalletPath}
+			view.Credential = &pages.Credential{Action: router.WalletPath}
 			for _, c := range shows.Credentials {
 				view.Credential.Requests = append(view.Credential.Requests,
 					pages.CredentialRequest{Protocol: c.Protocol, Data: string(c.Data)})
@@ -351,7 +353,7 @@ func (v *visit) waitForPhone(m method.Opened, s token.StepClaims, p lifecycle.Pe
 	view := pages.View{Kind: pages.PhoneWait, Number: p.Number, Taken: p.Device != "",
 		AgainURL: v.url(requestParam, s.Handle), AgainAfter: usualPoll, RetryURL: v.methodURL(m)}
 	if !view.Taken {
-		view.Code = v.BaseURL + web.PhonePath + p.HandOff
+		view.Code = v.BaseURL + router.PhonePath + p.HandOff
 	}
 	return v.page(200, view)
 }
@@ -360,7 +362,7 @@ func (v *visit) waitForPhone(m method.Opened, s token.StepClaims, p lifecycle.Pe
 func (v *visit) url(params ...string) string {
 	u, next := web.HostedPath+"?flow="+url.QueryEscape(v.flow), "&"
 	if v.phone != nil {
-		u, next = web.PhonePath+v.phone.HandOff, "?"
+		u, next = router.PhonePath+v.phone.HandOff, "?"
 	}
 	for n := 0; n < len(params); n += 2 {
 		u += next + params[n] + "=" + url.QueryEscape(params[n+1])
@@ -425,7 +427,7 @@ func (p page) with(status int) page {
 // page returns a page of this visit.
 func (v *visit) page(status int, view pages.View) page {
 	view.Lang = v.lang
-	view.Action, view.FileAction, view.Flow = web.HostedPath, web.FilePath, v.flow
+	view.Action, view.FileAction, view.Flow = web.HostedPath, router.FilePath, v.flow
 	view.Level, view.ChallengeAge = v.session.ID.Level.String(), v.session.ID.ChallengeAge
 	view.Now, view.ExpiresAt = v.now, v.session.ID.Expires()
 	view.SiteOrigin, _ = weburl.Site(string(v.claims.Callback))
@@ -500,7 +502,7 @@ func (h *Hosted) respond(p page) *web.Response {
 func (p page) response() *web.Response {
 	var resp *web.Response
 	if p.to != "" {
-		resp = &web.Response{Status: 303, Header: web.PageHeader("")}
+		resp = &web.Response{Status: 303, Header: router.PageHeader("")}
 		resp.Header.Set("Location", p.to)
 	} else {
 		resp = render(p.status, p.view)
@@ -529,7 +531,7 @@ func render(status int, view pages.View) *web.Response {
 	if view.AgainURL != "" {
 		script += "connect-src 'self'; "
 	}
-	header := web.PageHeader(script)
+	header := router.PageHeader(script)
 	if view.Camera {
 		header.Set("Permissions-Policy", "camera=(self), microphone=(), geolocation=(), payment=()")
 	}

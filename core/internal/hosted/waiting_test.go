@@ -5,10 +5,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/coretest"
 	"github.com/verge-id/verge/core/internal/lifecycle"
+	"github.com/verge-id/verge/core/internal/metric"
+	"github.com/verge-id/verge/core/internal/router"
 	"github.com/verge-id/verge/core/internal/session"
 	"github.com/verge-id/verge/core/internal/token"
 	"github.com/verge-id/verge/core/method"
@@ -135,7 +136,7 @@ func TestAsked_AttemptFailed(t *testing.T) {
 			_, err = w.Lifecycle.Fire(ctx, lifecycle.Session{ID: id, Text: claims.Session,
 				Integration: &integration.Integration{ID: testUUID}}, lifecycle.Step{
 				Trigger: session.AttemptFailed, Attempt: n, Entry: session.Step{At: w.Clock.Now(),
-					Method: c.method, Result: host.MethodAttemptFailed, Reason: string(method.NoFace)}})
+					Method: c.method, Result: metric.MethodAttemptFailed, Reason: string(method.NoFace)}})
 			coretest.Must(t, err)
 		}
 		got := a.open("/verify?" + here(a.flow) + "&show=asked&method=post&provider=" +
@@ -188,7 +189,7 @@ func TestReceive_TooLarge(t *testing.T) {
 	c := call(&web.Request{Method: "POST", Header: web.Header{}, Body: make([]byte, 1<<20+1)})
 	c.Route.MaxBody = 1 << 20
 	_, err := a.Receive(ctx, c, handle, false)
-	if e := web.AsError(err); e.Code != web.PayloadTooLarge || e.Message != web.LargerThan(1<<20) {
+	if e := router.AsError(err); e.Code != web.PayloadTooLarge || e.Message != router.LargerThan(1<<20) {
 		t.Errorf("contract 5, 413: %+v", e)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/coretest"
+	"github.com/verge-id/verge/core/internal/metric"
 	"github.com/verge-id/verge/core/internal/session"
 	"github.com/verge-id/verge/core/internal/token"
 	"github.com/verge-id/verge/core/kv"
@@ -189,7 +190,7 @@ func TestClaim_Form(t *testing.T) {
 
 // A claim stays its holder's while other tabs change the record.
 func TestClaim_OtherTabs(t *testing.T) {
-	step := session.Step{Method: "camera", Result: host.MethodUnavailable, Reason: host.FetchTimeout}
+	step := session.Step{Method: "camera", Result: metric.MethodUnavailable, Reason: host.FetchTimeout}
 	for _, c := range []struct {
 		rule  string
 		ends  func(w *fixture, s Session, claim string)

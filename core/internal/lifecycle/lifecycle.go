@@ -18,6 +18,7 @@ import (
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/finished"
+	"github.com/verge-id/verge/core/internal/metric"
 	"github.com/verge-id/verge/core/internal/outbox"
 	"github.com/verge-id/verge/core/internal/session"
 	"github.com/verge-id/verge/core/internal/token"
@@ -67,7 +68,7 @@ func (l *Lifecycle) Load(ctx context.Context, id session.ID) (r session.Record, 
 
 // foreign counts an item of the store that this service did not write, and returns the error for it.
 func (l *Lifecycle) foreign(as string, err error) error {
-	l.Count(host.CountNotAuthentic)
+	l.Count(metric.NotAuthentic)
 	return fmt.Errorf("the store holds what this service did not write, as %s: %w", as, err)
 }
 
@@ -216,7 +217,7 @@ func (l *Lifecycle) fire(ctx context.Context, s Session, step Step, held []kv.He
 		holds := r.As(now, expires)
 		if !late && holds.Terminal() && t != session.Cancelled && t != session.TimeUp {
 			late = true
-			l.Count(host.CountLateAnswer)
+			l.Count(metric.LateAnswer)
 		}
 		if !holds.Terminal() && attempt != anyAttempt && attempt != r.Attempts {
 			return holds, false, nil
@@ -507,11 +508,11 @@ func (l *Lifecycle) logEnd(ctx context.Context, s Session, r session.Record, las
 func countOf(s session.State) string {
 	switch s {
 	case session.Completed:
-		return host.CountSessionCompleted
+		return metric.SessionCompleted
 	case session.Failed:
-		return host.CountSessionFailed
+		return metric.SessionFailed
 	}
-	return host.CountSessionExpired
+	return metric.SessionExpired
 }
 
 // outcomeOf returns the outcome name of a final record for usage.

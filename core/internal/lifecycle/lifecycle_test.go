@@ -14,6 +14,7 @@ import (
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/coretest"
+	"github.com/verge-id/verge/core/internal/metric"
 	"github.com/verge-id/verge/core/internal/outbox"
 	"github.com/verge-id/verge/core/internal/session"
 	"github.com/verge-id/verge/core/internal/testhost"
@@ -881,7 +882,7 @@ func TestFire_ForgedRecord(t *testing.T) {
 	if r, _, err := w.Load(ctx, done.ID); err != nil || r.State != session.Completed {
 		t.Errorf("the session's own outcome: %+v, %v", r, err)
 	}
-	if n := w.counts[host.CountNotAuthentic]; n != 2 {
+	if n := w.counts[metric.NotAuthentic]; n != 2 {
 		t.Errorf("contract 19: two forged records were counted %d times", n)
 	}
 }

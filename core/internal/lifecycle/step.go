@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/internal/metric"
 	"github.com/verge-id/verge/core/internal/session"
 	"github.com/verge-id/verge/core/kv"
 )
@@ -13,13 +13,13 @@ import (
 // stepMessage returns the log message for a step that does not end the session, by session.Step's Result.
 func stepMessage(result string) string {
 	switch result {
-	case host.MethodUnavailable, host.MethodFailed, host.MethodResponseRejected:
+	case metric.MethodUnavailable, metric.MethodFailed, metric.MethodResponseRejected:
 		return "method failed"
-	case host.MethodAttemptFailed:
+	case metric.MethodAttemptFailed:
 		return "attempt failed"
-	case host.MethodCancelled:
+	case metric.MethodCancelled:
 		return "method cancelled"
-	case host.MethodLeft:
+	case metric.MethodLeft:
 		return "method begun" // the browser is at another site, or waits for a wallet
 	}
 	return ""
@@ -41,7 +41,7 @@ func (l *Lifecycle) Ended(ctx context.Context, s Session, claim string, step ses
 func (l *Lifecycle) LogStep(ctx context.Context, s Session, step session.Step, cause error) {
 	level := slog.LevelInfo
 	switch step.Result {
-	case host.MethodUnavailable, host.MethodFailed, host.MethodResponseRejected:
+	case metric.MethodUnavailable, metric.MethodFailed, metric.MethodResponseRejected:
 		level = slog.LevelWarn
 	}
 	l.Log.LogAttrs(ctx, level, stepMessage(step.Result), StepAttrs(s, step, cause)...)

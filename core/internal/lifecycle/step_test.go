@@ -9,6 +9,7 @@ import (
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/internal/coretest"
+	"github.com/verge-id/verge/core/internal/metric"
 	"github.com/verge-id/verge/core/internal/session"
 	"github.com/verge-id/verge/core/internal/token"
 	"github.com/verge-id/verge/core/method"
@@ -20,11 +21,11 @@ func beginning(initiated bool) *session.Step {
 	if initiated {
 		return nil
 	}
-	return &session.Step{Method: "bank", Result: host.MethodUnavailable, Reason: host.FetchTimeout}
+	return &session.Step{Method: "bank", Result: metric.MethodUnavailable, Reason: host.FetchTimeout}
 }
 
 func TestEnded_KeptAndLogged(t *testing.T) {
-	step := session.Step{Method: "bank", Result: host.MethodUnavailable, Reason: host.FetchTimeout}
+	step := session.Step{Method: "bank", Result: metric.MethodUnavailable, Reason: host.FetchTimeout}
 	for _, c := range []struct {
 		name    string
 		before  func(w *fixture, s Session) (claim string)
@@ -90,7 +91,7 @@ func TestEnded_StoreError(t *testing.T) {
 	w := newFixture(t)
 	s := w.session(t, withWebhook)
 	w.Store.Decide = func(kvtest.Call) kvtest.Fault { return kvtest.Reject }
-	w.Ended(ctx, s, "", session.Step{Method: "bank", Result: host.MethodFailed, Reason: "failed"}, nil)
+	w.Ended(ctx, s, "", session.Step{Method: "bank", Result: metric.MethodFailed, Reason: "failed"}, nil)
 	if log := w.Host.Logged.String(); !strings.Contains(log, "reason=failed") {
 		t.Errorf("contract 48: the log is %s", log)
 	}
@@ -118,22 +119,22 @@ func TestSessionEnded_Line(t *testing.T) {
 		}, "method=bank reason=timeout integration", 1},
 		{"contract 48: completed", func(w *fixture, s Session) error {
 			_, err := w.Fire(ctx, s, Step{Trigger: session.Succeeded,
-				Entry: session.Step{Method: "bank", Result: host.MethodApproved}})
+				Entry: session.Step{Method: "bank", Result: metric.MethodApproved}})
 			return err
 		}, "method=bank integration", 0},
 		{"contract 48: rejected", func(w *fixture, s Session) error {
 			_, err := w.Fire(ctx, s, Step{Trigger: session.Rejected,
-				Entry: what(host.MethodRejected, "rejected")})
+				Entry: what(metric.MethodRejected, "rejected")})
 			return err
 		}, "method=bank reason=rejected setting=proof.claim detail=age integration", 1},
 		{"contract 48: the last attempt", func(w *fixture, s Session) error {
 			w.Attempts = 1
 			_, err := w.Fire(ctx, s, Step{Trigger: session.AttemptFailed,
-				Entry: what(host.MethodAttemptFailed, "unconfirmed")})
+				Entry: what(metric.MethodAttemptFailed, "unconfirmed")})
 			return err
 		}, "method=bank reason=unconfirmed setting=proof.claim detail=age integration", 1},
 		{"contract 48: expired after a step that failed", func(w *fixture, s Session) error {
-			w.Ended(ctx, s, "", what(host.MethodUnavailable, "timeout"), nil)
+			w.Ended(ctx, s, "", what(metric.MethodUnavailable, "timeout"), nil)
 			w.Clock.Advance(session.Life)
 			w.Host.Logged.Reset()
 			_, err := w.Fire(ctx, s, Step{Trigger: session.TimeUp, Attempt: anyAttempt})
@@ -142,13 +143,13 @@ func TestSessionEnded_Line(t *testing.T) {
 		{"contract 48: an approval after the expiry, as by a passkey", func(w *fixture, s Session) error {
 			w.Clock.Advance(session.Life)
 			_, err := w.Fire(ctx, s, Step{Trigger: session.Succeeded,
-				Entry: session.Step{Method: "passkey", Result: host.MethodApproved}})
+				Entry: session.Step{Method: "passkey", Result: metric.MethodApproved}})
 			return err
 		}, "method=passkey integration", 0},
 		{"contract 48: a rejection after the expiry", func(w *fixture, s Session) error {
 			w.Clock.Advance(session.Life)
 			_, err := w.Fire(ctx, s, Step{Trigger: session.Rejected,
-				Entry: what(host.MethodRejected, "rejected")})
+				Entry: what(metric.MethodRejected, "rejected")})
 			return err
 		}, "method=bank reason=rejected setting=proof.claim detail=age integration", 1},
 	} {

@@ -22,6 +22,7 @@ import (
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/internal/metric"
 	"github.com/verge-id/verge/core/internal/token"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/method"
@@ -128,7 +129,7 @@ func (s *Store) read(
 		err = fmt.Errorf("%w: %s", token.ErrRecord, it.Key)
 	}
 	if errors.Is(err, token.ErrRecord) {
-		s.Count(host.CountNotAuthentic)
+		s.Count(metric.NotAuthentic)
 		err = fmt.Errorf("a trusted list: %s: %w; %s", token.Rejection(err), err, repair)
 	}
 	if err != nil {
@@ -214,7 +215,7 @@ func (s *Store) fetch(ctx context.Context, of string, l method.TrustList, list L
 				Content: list.Content}}, nil
 		}
 		if again {
-			s.Count(host.CountNotAuthentic)
+			s.Count(metric.NotAuthentic)
 			return cached{}, fmt.Errorf("a trusted list: its certificates are not those of its record: "+
 				"%w; %s", token.ErrRecord, repair)
 		}

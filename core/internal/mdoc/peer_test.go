@@ -43,14 +43,14 @@ func answersOfAuth0(t *testing.T) (r recorded) {
 		Ask: []string{element},
 	}
 	d.Claims = map[string]any{element: true}
-	r.Asked = hex.EncodeToString(npmwallet.Respond(t, d))
+	r.Asked = hex.EncodeToString(d.Respond(t))
 	d.Claims = map[string]any{"age_over_21": true}
-	r.Nearest = hex.EncodeToString(npmwallet.Respond(t, d))
+	r.Nearest = hex.EncodeToString(d.Respond(t))
 	d.Claims = map[string]any{
 		element: true, "family_name": "Müller", "birth_date": "1990-02-28", "portrait": "AAAA",
 	}
 	d.Ask = []string{element, "family_name", "birth_date", "portrait"}
-	r.Licences = hex.EncodeToString(npmwallet.Respond(t, d))
+	r.Licences = hex.EncodeToString(d.Respond(t))
 	return r
 }
 
@@ -132,11 +132,11 @@ func TestAnswersOfAuth0_DCAPI(t *testing.T) {
 		},
 		"org-iso-mdoc": func(origin string) []byte { return mdoc.DCAPITranscript(info, origin) },
 	} {
-		response := npmwallet.Respond(t, npmwallet.Document{DocType: mdlType, Namespace: mdlNamespace,
+		response := npmwallet.Document{DocType: mdlType, Namespace: mdlNamespace,
 			Transcript: transcript("https://verify.example"), Chain: issuer.Chain, IssuerKey: issuer.Key,
 			DeviceKey: wallettest.New(issuer).Key, Signed: testNow.AddDate(0, 0, -1),
 			ValidUntil: testNow.AddDate(0, 1, 0), Ask: []string{element},
-			Claims: map[string]any{element: true}})
+			Claims: map[string]any{element: true}}.Respond(t)
 		ask := mdoc.Ask{DocType: mdlType, Namespace: mdlNamespace, Elements: []string{element},
 			EKU: []string{mdlDS}, Anchors: []mdoc.Anchor{{Certificate: issuer.Root}}, Now: testNow,
 			Verify: signing.Verify, Issued: new(mdoc.Issued)}

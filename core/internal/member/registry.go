@@ -11,6 +11,7 @@ import (
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/internal/metric"
 	"github.com/verge-id/verge/core/internal/token"
 	"github.com/verge-id/verge/core/internal/webauthn"
 	"github.com/verge-id/verge/core/kv"
@@ -183,7 +184,7 @@ func decode[T any](r *Registry, item kv.Item) (v T, err error) {
 		}
 	}
 	if errors.Is(err, token.ErrRecord) {
-		r.count(host.CountNotAuthentic)
+		r.count(metric.NotAuthentic)
 		r.log.Error(token.Rejection(err), "item", item.Key.String())
 	}
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/coretest"
+	"github.com/verge-id/verge/core/internal/metric"
 	"github.com/verge-id/verge/core/internal/token"
 	"github.com/verge-id/verge/core/keyring"
 	"github.com/verge-id/verge/core/kv"
@@ -378,7 +379,7 @@ func TestRegistry_ForgedRecords(t *testing.T) {
 			if err := use[prefix](); !errors.Is(err, token.ErrRecord) {
 				t.Errorf("contract 19: a record under %s %s: %v", prefix, name, err)
 			}
-			if !slices.Contains(w.counted, host.CountNotAuthentic) {
+			if !slices.Contains(w.counted, metric.NotAuthentic) {
 				t.Errorf("contract 19: a record under %s %s is not counted", prefix, name)
 			}
 			for _, it := range items {

@@ -11,6 +11,7 @@ import (
 	"github.com/verge-id/verge/core/internal/api"
 	"github.com/verge-id/verge/core/internal/formdata"
 	"github.com/verge-id/verge/core/internal/language"
+	"github.com/verge-id/verge/core/internal/router"
 	"github.com/verge-id/verge/core/internal/strict64"
 	"github.com/verge-id/verge/core/internal/uuid"
 	"github.com/verge-id/verge/core/internal/weburl"
@@ -21,7 +22,7 @@ import (
 //
 // A request that does not name a client and one of its redirect URIs is an error for the person who sees it.
 // Every other error goes back to the client (RFC 6749, 4.1.2.1).
-func (p *Provider) authorize(ctx context.Context, c *web.Call) (*web.Response, error) {
+func (p *Provider) authorize(ctx context.Context, c *router.Call) (*web.Response, error) {
 	if err := p.API.TakePublic(ctx, c); err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"github.com/verge-id/verge/core/internal/router"
 	"github.com/verge-id/verge/core/web"
 )
 
@@ -21,11 +22,11 @@ const metadata = `{"issuer":"@","authorization_endpoint":"@/authorize","token_en
 	`"request_parameter_supported":false,"request_uri_parameter_supported":false,` +
 	`"authorization_response_iss_parameter_supported":true}`
 
-func (p *Provider) discovery(context.Context, *web.Call) (*web.Response, error) {
+func (p *Provider) discovery(context.Context, *router.Call) (*web.Response, error) {
 	return public(strings.ReplaceAll(metadata, "@", p.BaseURL+Path)), nil
 }
 
-func (p *Provider) jwks(context.Context, *web.Call) (*web.Response, error) {
+func (p *Provider) jwks(context.Context, *router.Call) (*web.Response, error) {
 	set := `{"keys":[`
 	for _, k := range p.Keys {
 		set += strings.TrimSuffix(k.json, "}") + `,"kid":"` + k.id + `","use":"sig","alg":"ES256"},`

@@ -19,6 +19,7 @@ import (
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/api"
 	"github.com/verge-id/verge/core/internal/result"
+	"github.com/verge-id/verge/core/internal/router"
 	"github.com/verge-id/verge/core/web"
 )
 
@@ -38,8 +39,8 @@ type Provider struct {
 
 // Routes returns the routes of the provider. They exist if it has keys. GET of authorize acts, so it has no
 // HEAD.
-func (p *Provider) Routes() web.Table {
-	t := web.Table{
+func (p *Provider) Routes() router.Table {
+	t := router.Table{
 		{Methods: []string{"GET", "HEAD"}, Pattern: "/.well-known/openid-configuration", Handle: p.discovery},
 		{Methods: []string{"GET", "HEAD"}, Pattern: "/jwks", Handle: p.jwks},
 		{Methods: []string{"GET", "POST"}, Pattern: "/authorize", Handle: p.authorize},
@@ -71,7 +72,7 @@ func (f *fault) response(status int, challenge string) *web.Response {
 }
 
 // formOf returns the parameters of a POST, undecoded.
-func formOf(c *web.Call) (string, error) {
+func formOf(c *router.Call) (string, error) {
 	types := c.Header["Content-Type"]
 	if len(types) != 1 || web.MediaType(types[0]) != "application/x-www-form-urlencoded" {
 		return "", errType

@@ -25,6 +25,7 @@ import (
 	"github.com/verge-id/verge/core/internal/coretest"
 	"github.com/verge-id/verge/core/internal/lifecycle"
 	"github.com/verge-id/verge/core/internal/result"
+	"github.com/verge-id/verge/core/internal/router"
 	"github.com/verge-id/verge/core/internal/session"
 	"github.com/verge-id/verge/core/internal/testhost"
 	"github.com/verge-id/verge/core/internal/token"
@@ -59,7 +60,7 @@ type fixture struct {
 	*Provider
 	*testhost.Host
 	private *ecdsa.PrivateKey
-	router  *web.Router
+	router  *router.Router
 	commits int
 
 	secret, publicKey, otherSecret string
@@ -107,7 +108,7 @@ func newFixture(t testing.TB) *fixture {
 	}
 	w.secret, w.publicKey = w.key(t, "pub_a", ""), w.key(t, "pub_a", client)
 	w.otherSecret = w.key(t, "pub_b", "")
-	w.router = &web.Router{Host: h.Host, Limiter: &ratelimit.Limiter{Store: ratelimit.NewLocal(0)},
+	w.router = &router.Router{Host: h.Host, Limiter: &ratelimit.Limiter{Store: ratelimit.NewLocal(0)},
 		Routes: w.Routes()}
 	w.Store.Decide = func(c kvtest.Call) kvtest.Fault {
 		if c.Method == "Commit" {

@@ -15,6 +15,7 @@ import (
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/formdata"
 	"github.com/verge-id/verge/core/internal/result"
+	"github.com/verge-id/verge/core/internal/router"
 	"github.com/verge-id/verge/core/internal/token"
 	"github.com/verge-id/verge/core/web"
 )
@@ -35,7 +36,7 @@ const (
 )
 
 // token serves a token request: it exchanges a code for an ID token.
-func (p *Provider) token(ctx context.Context, c *web.Call) (*web.Response, error) {
+func (p *Provider) token(ctx context.Context, c *router.Call) (*web.Response, error) {
 	resp, err := p.exchange(ctx, c)
 	var f *fault
 	switch {
@@ -60,7 +61,7 @@ var (
 	faultNoURI     = &fault{"invalid_request", "redirect_uri is missing"}
 )
 
-func (p *Provider) exchange(ctx context.Context, c *web.Call) (*web.Response, error) {
+func (p *Provider) exchange(ctx context.Context, c *router.Call) (*web.Response, error) {
 	text, err := formOf(c)
 	if err != nil {
 		if limited := p.API.TakeSecret(ctx, c); limited != nil {
@@ -123,7 +124,7 @@ func credentials(h web.Header, form url.Values) (id, secret string, bad *fault) 
 }
 
 // authenticate returns the client with that id whose publisher has that secret key. It counts the request.
-func (p *Provider) authenticate(ctx context.Context, c *web.Call, id, secret string) (
+func (p *Provider) authenticate(ctx context.Context, c *router.Call, id, secret string) (
 	*integration.Integration, error) {
 	key, err := p.API.SecretKey(ctx, c, secret)
 	if errors.Is(err, web.Unauthorized) || errors.Is(err, web.Forbidden) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/internal/router"
 	"github.com/verge-id/verge/core/internal/token"
 	"github.com/verge-id/verge/core/web"
 )
@@ -15,7 +16,7 @@ var errAccess = &fault{"invalid_token", "send the access token of a token respon
 
 // userinfo returns the claims of the ID token about the verification. They are as they were when the code was
 // exchanged.
-func (p *Provider) userinfo(ctx context.Context, c *web.Call) (*web.Response, error) {
+func (p *Provider) userinfo(ctx context.Context, c *router.Call) (*web.Response, error) {
 	if err := p.API.TakeSecret(ctx, c); err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/delivery"
+	"github.com/verge-id/verge/core/internal/metric"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/webhook"
 )
@@ -121,7 +122,7 @@ func (o *Outbox) prepare(
 
 // end records that the event is delivered.
 func (o *Outbox) end(ctx context.Context, job host.Job, e event, a Attempt, ended time.Time) error {
-	o.Count(host.CountWebhookDelivered)
+	o.Count(metric.WebhookDelivered)
 	o.say(ctx, slog.LevelInfo, "webhook delivered", e, a.String(), a.attrs()...)
 	tx := kv.Tx{Cancel: []string{job.Task.ID}}
 	if e.waited() {
@@ -134,7 +135,7 @@ func (o *Outbox) end(ctx context.Context, job host.Job, e event, a Attempt, ende
 
 // retry schedules the next attempt. After the last one, the event has failed.
 func (o *Outbox) retry(ctx context.Context, job host.Job, e event, a Attempt, ended time.Time) error {
-	o.Count(host.CountAttemptFailed)
+	o.Count(metric.AttemptFailed)
 	var rnd [8]byte
 	if _, err := io.ReadFull(o.Random, rnd[:]); err != nil {
 		return fmt.Errorf("outbox: reading randomness: %w", err)
@@ -265,7 +266,7 @@ func (o *Outbox) postpone(ctx context.Context, job host.Job, e event, reason str
 		o.say(ctx, slog.LevelError, "webhook postponed: internal error", e, "",
 			slog.String("reason", reason))
 	}
-	o.Count(host.CountWebhookPostponed)
+	o.Count(metric.WebhookPostponed)
 	delay := min(postponeFirst<<min(e.Postponed, 10), postponeMost)
 	e.Postponed++
 	e.listAt(e.subject)
@@ -290,7 +291,7 @@ func (o *Outbox) fail(ctx context.Context, job host.Job, e event, reason, last s
 	more ...slog.Attr) error {
 	d := UndeliveredEvent{Event: e.id, Type: e.Type, Session: e.Session, Integration: e.Integration,
 		Reason: reason, Last: last, Attempts: e.Attempts, At: o.Now().UTC().Truncate(time.Millisecond)}
-	o.Count(host.CountWebhookDead)
+	o.Count(metric.WebhookDead)
 	o.say(ctx, slog.LevelWarn, "webhook failed", e, last, append(more, slog.String("reason", reason))...)
 	item := deadItem{UndeliveredEvent: d, Before: e.Before, Tried: e.Tried}
 	tx := kv.Tx{
@@ -315,7 +316,7 @@ func (o *Outbox) record(ctx context.Context, job host.Job, tx kv.Tx) error {
 	tx.Held = []kv.Held{{TaskID: job.Task.ID, Lease: job.Task.Lease}}
 	err = kv.CommitSurely(ctx, o.KV, tx)
 	if kv.IsConflict(err) {
-		o.Count(host.CountLeaseLost)
+		o.Count(metric.LeaseLost)
 		err = nil
 	}
 	if err == nil {
@@ -331,7 +332,7 @@ func (o *Outbox) record(ctx context.Context, job host.Job, tx kv.Tx) error {
 // Drop removes a task that can never run: it is damaged, or the key of its session is retired.
 func (o *Outbox) Drop(ctx context.Context, job host.Job, why error) error {
 	o.Log.Error("task dropped", "task", job.Task.ID, "error", why.Error())
-	o.Count(host.CountTaskDropped)
+	o.Count(metric.TaskDropped)
 	tx := kv.Tx{Cancel: []string{job.Task.ID}, Deletes: []string{waitingPrefix + eventID(job)}}
 	if m, _, err := Read(job.Task); err == nil {
 		m.leaveWaiting(&tx, eventID(job), nil)

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/internal/metric"
 	"github.com/verge-id/verge/core/internal/session"
 	"github.com/verge-id/verge/core/internal/timeline"
 	"github.com/verge-id/verge/core/internal/uuid"
@@ -144,7 +144,7 @@ func (o *Outbox) list(ctx context.Context, q Query, prefix string, limit int) (P
 func (o *Outbox) suspect(key kv.Key) {
 	o.Log.Warn("the store holds what this service did not write, as an entry of the log", "item",
 		key.String())
-	o.Count(host.CountNotAuthentic)
+	o.Count(metric.NotAuthentic)
 }
 
 // Find returns the entry of an integration at a place. It returns ErrNoEntry if there is no such entry.

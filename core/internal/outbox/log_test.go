@@ -14,6 +14,7 @@ import (
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/coretest"
+	"github.com/verge-id/verge/core/internal/metric"
 	"github.com/verge-id/verge/core/internal/session"
 	"github.com/verge-id/verge/core/internal/strictjson"
 	"github.com/verge-id/verge/core/internal/testhost"
@@ -540,7 +541,7 @@ func TestDeliveries_ForgedEntries(t *testing.T) {
 			coretest.Must(t, w.Memory.Commit(ctx, kv.Tx{ID: "forge", Partition: item.Key.Partition,
 				Puts: []kv.Put{{Name: item.Key.Name, Value: item.Value}}}))
 			page, err := w.Deliveries(ctx, Query{Integrations: []string{testUUID, testhost.Other}})
-			if err != nil || len(page.Deliveries) != 0 || w.counts[host.CountNotAuthentic] != 1 {
+			if err != nil || len(page.Deliveries) != 0 || w.counts[metric.NotAuthentic] != 1 {
 				t.Errorf("listed %+v, counted %v, %v", page, w.counts, err)
 			}
 			integration, place, _ := strings.Cut(strings.TrimPrefix(item.Key.Name, logPrefix), "/")

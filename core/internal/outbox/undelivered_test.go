@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/internal/coretest"
+	"github.com/verge-id/verge/core/internal/metric"
 	"github.com/verge-id/verge/core/internal/testhost"
 	"github.com/verge-id/verge/core/internal/timeline"
 	"github.com/verge-id/verge/core/kv"
@@ -93,7 +93,7 @@ func TestUndelivered_ForeignNames(t *testing.T) {
 	w := newFixture(t)
 	w.name(t, "p0", waitingInLog, "no-uuid", w.Clock.Now())
 	all, _, err := w.Undelivered(ctx)
-	if err != nil || len(all) != 0 || w.counts[host.CountNotAuthentic] != 1 {
-		t.Errorf("%+v, %v, suspected %d", all, err, w.counts[host.CountNotAuthentic])
+	if err != nil || len(all) != 0 || w.counts[metric.NotAuthentic] != 1 {
+		t.Errorf("%+v, %v, suspected %d", all, err, w.counts[metric.NotAuthentic])
 	}
 }

@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/verge-id/verge/core/internal/birthdate"
 	"github.com/verge-id/verge/core/internal/verdict"
 	"github.com/verge-id/verge/core/internal/webauthn"
-	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/edge/signing"
 )
 
@@ -117,7 +117,7 @@ func TestRecord_RoundTrip(t *testing.T) {
 	blocked.Blocked, blocked.counter, blocked.eligible, blocked.backedUp = until, 7, true, true
 	blocked.Settings = "digest"
 	old := proof()
-	old.MinimumAge = method.MaxAge
+	old.MinimumAge = birthdate.MaxAge
 	for _, r := range []Record{estimate(), proof(), blocked, old} {
 		b, err := r.marshal()
 		if err != nil {
@@ -141,7 +141,7 @@ func TestParse_Damaged(t *testing.T) {
 		"no publisher":            func(r *Record) { r.Publisher = "" },
 		"no key":                  func(r *Record) { r.key = nil },
 		"a negative age":          func(r *Record) { r.MinimumAge = -1 },
-		"an age above all":        func(r *Record) { r.ChallengeAge = method.MaxAge + 1 },
+		"an age above all":        func(r *Record) { r.ChallengeAge = birthdate.MaxAge + 1 },
 		"no date":                 func(r *Record) { r.written = time.Time{} },
 		"not made":                func(r *Record) { r.Made = time.Time{} },
 		"over before it was made": func(r *Record) { r.Until = r.Made },

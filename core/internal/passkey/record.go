@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/internal/birthdate"
 	"github.com/verge-id/verge/core/internal/verdict"
 	"github.com/verge-id/verge/core/internal/webauthn"
 	"github.com/verge-id/verge/core/kv"
@@ -95,7 +96,7 @@ func parse(b []byte) (Record, error) {
 }
 
 // isAge allows 0, which means that no age was proven.
-func isAge(years int) bool { return years >= 0 && years <= method.MaxAge }
+func isAge(years int) bool { return years >= 0 && years <= birthdate.MaxAge }
 
 // credential returns the record as a webauthn.Credential. The store has no credential id, so id comes from
 // the response; the record was found by its hash.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/internal/metric"
 	"github.com/verge-id/verge/core/internal/token"
 	"github.com/verge-id/verge/core/internal/webauthn"
 	"github.com/verge-id/verge/core/kv"
@@ -155,7 +156,7 @@ func (s *Store) authentic(item kv.Item, read func() (at time.Time, err error)) e
 		}
 	}
 	if errors.Is(err, token.ErrRecord) {
-		s.Count(host.CountNotAuthentic)
+		s.Count(metric.NotAuthentic)
 		err = fmt.Errorf("a passkey: %s: %w", token.Rejection(err), err)
 	}
 	return err

@@ -14,6 +14,7 @@ import (
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/internal/coretest"
+	"github.com/verge-id/verge/core/internal/metric"
 	"github.com/verge-id/verge/core/internal/testhost"
 	"github.com/verge-id/verge/core/internal/token"
 	"github.com/verge-id/verge/core/internal/verdict"
@@ -464,7 +465,7 @@ func TestStore_ForgedItems(t *testing.T) {
 	}
 	counted := 0
 	w.Observer = testhost.Observer{OnCount: func(event string) {
-		if event == host.CountNotAuthentic {
+		if event == metric.NotAuthentic {
 			counted++
 		}
 	}}

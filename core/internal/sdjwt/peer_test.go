@@ -68,12 +68,12 @@ func TestVerify_Peers(t *testing.T) {
 		w.wallet.Key = key
 		w.wallet.Claims["nationalities"] = []any{"DE"}
 		stale := w.present(binding("nonce", "another"))
-		got := npmwallet.SDJWT(t, npmwallet.Document{SDJWTClaims: w.wallet.Claims, Chain: w.issuer.Chain,
+		got := npmwallet.Document{SDJWTClaims: w.wallet.Claims, Chain: w.issuer.Chain,
 			IssuerKey: w.issuer.Key, DeviceKey: key, Signed: now.AddDate(0, 0, -1),
-			ValidUntil: now.AddDate(0, 2, 0), Now: now}, "urn:eudi:pid:1",
+			ValidUntil: now.AddDate(0, 2, 0), Now: now, Audience: client,
+			Nonce: nonce}.SDJWT(t, "urn:eudi:pid:1",
 			[][][]string{{overPath, bornPath}, {bornPath}, {{"age_equal_or_over", "25"}, bornPath},
 				{{"nationalities"}}},
-			npmwallet.Binding{Audience: client, Nonce: nonce, IssuedAt: now.Unix()},
 			w.present(nil), stale)
 		if *update && curve == elliptic.P256() {
 			b, err := json.MarshalIndent(recorded{w.issuer.Root.Raw, got.Theirs[0]}, "", "\t")

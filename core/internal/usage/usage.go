@@ -23,6 +23,7 @@ import (
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/integration"
+	"github.com/verge-id/verge/core/internal/metric"
 	"github.com/verge-id/verge/core/internal/strictjson"
 	"github.com/verge-id/verge/core/internal/token"
 	"github.com/verge-id/verge/core/kv"
@@ -358,7 +359,7 @@ func (u *Usage) tellLeft(integration string, n int) {
 	if n == 0 {
 		return
 	}
-	u.Count(host.CountNotAuthentic)
+	u.Count(metric.NotAuthentic)
 	u.Log.Error("the store holds usage that no key of this service's key ring has signed; it is left out",
 		"integration", integration, "records", n)
 }

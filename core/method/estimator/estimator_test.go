@@ -22,6 +22,7 @@ import (
 
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/internal/coretest"
+	"github.com/verge-id/verge/core/internal/steperror"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/method/estimator"
 	"github.com/verge-id/verge/testharness/estimatortest"
@@ -369,8 +370,8 @@ func TestAct_InvalidPicture(t *testing.T) {
 	} {
 		w := newFixture(t, "plain")
 		_, err := act(t, w.open(t), method.Session{}, c.file)
-		if !errors.Is(err, method.ErrFile) || len(w.fetched) != 0 {
-			t.Errorf("%s: got %v and %d requests, want a method.ErrFile and none", c.rule, err,
+		if !errors.As(err, new(*steperror.File)) || len(w.fetched) != 0 {
+			t.Errorf("%s: got %v and %d requests, want a steperror.File and none", c.rule, err,
 				len(w.fetched))
 		}
 	}
@@ -386,7 +387,7 @@ func TestAct_BrowserVerdict(t *testing.T) {
 	if err != nil || d.Verdict != method.AttemptFailed || d.Reason != method.Below {
 		t.Errorf("got %+v, %v", d, err)
 	}
-	if _, err := m.Act(t.Context(), s, method.Step{Form: form}); !errors.Is(err, method.ErrFile) {
+	if _, err := m.Act(t.Context(), s, method.Step{Form: form}); !errors.As(err, new(*steperror.File)) {
 		t.Errorf("a form without a picture: %v", err)
 	}
 }

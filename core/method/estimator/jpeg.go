@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"slices"
 
+	"github.com/verge-id/verge/core/internal/steperror"
 	"github.com/verge-id/verge/core/method"
 )
 
@@ -37,7 +38,7 @@ const (
 // cleanJPEG returns a photo as the estimator gets it, or the fault of the photo. The picture must be one
 // whole JPEG, baseline or progressive, in grey or in three colours of 8 bits, with 256 to 4096 pixels a side,
 // and nothing before it. It is walked through marker by marker and never decoded. The error is a
-// method.ErrFile and contains no data of the photo.
+// steperror.File and contains no data of the photo.
 //
 // Only the parts that a decoder needs are copied, so that no metadata leaves the service (contract 37). A
 // segment for applications is never copied: one that matters for decoding is written again from the one value
@@ -45,37 +46,37 @@ const (
 // comments, and everything behind the end, such as further pictures or a film.
 func cleanJPEG(picture []byte) (clean []byte, err error) {
 	if len(picture) > method.MaxFile {
-		return nil, wrongFile(method.FileLarge, "it is too large")
+		return nil, wrongFile(steperror.Large, "it is too large")
 	}
 	if !bytes.HasPrefix(picture, []byte{0xff, soi}) {
-		return nil, wrongFile(method.FileType, "it does not begin as a JPEG")
+		return nil, wrongFile(steperror.Type, "it does not begin as a JPEG")
 	}
 	w := walk{rest: picture[2:], clean: append(make([]byte, 0, len(picture)), 0xff, soi)}
 	for segments := 0; ; segments++ {
 		if segments == maxSegments {
-			return nil, wrongFile(method.FileDamaged, "it has too many segments")
+			return nil, wrongFile(steperror.Damaged, "it has too many segments")
 		}
 		marker, ok := w.marker()
 		if !ok {
-			return nil, wrongFile(method.FileDamaged, "it is cut, or has data between its segments")
+			return nil, wrongFile(steperror.Damaged, "it is cut, or has data between its segments")
 		}
 		if marker == eoi {
 			break
 		}
 		if !isApplication(marker) && !slices.Contains([]byte{sof0, sof2, sos, dqt, dht, dri, com}, marker) {
-			return nil, wrongFile(method.FileType,
+			return nil, wrongFile(steperror.Type,
 				"it has a marker that no baseline or progressive JPEG has there")
 		}
 		segment, ok := w.segment()
 		if !ok {
-			return nil, wrongFile(method.FileDamaged, "it is cut in a segment")
+			return nil, wrongFile(steperror.Damaged, "it is cut in a segment")
 		}
 		if err := w.take(marker, segment); err != nil {
 			return nil, err
 		}
 	}
 	if w.scans == 0 {
-		return nil, wrongFile(method.FileDamaged, "it has no scan")
+		return nil, wrongFile(steperror.Damaged, "it has no scan")
 	}
 	return append(w.clean, 0xff, eoi), nil
 }
@@ -101,8 +102,8 @@ func (w *walk) take(marker byte, segment []byte) error {
 
 func isApplication(marker byte) bool { return marker >= app0 && marker < app0+16 }
 
-func wrongFile(rule method.FileRule, problem string) error {
-	return &method.FileError{Rule: rule, Problem: problem}
+func wrongFile(rule steperror.Rule, problem string) error {
+	return &steperror.File{Rule: rule, Problem: problem}
 }
 
 // walk goes through the segments of a JPEG.
@@ -217,27 +218,27 @@ func (w *walk) segment() (segment []byte, ok bool) {
 // frame judges a frame's header: precision, height, width, and three bytes for each component.
 func (w *walk) frame(header []byte) error {
 	if w.components > 0 {
-		return wrongFile(method.FileDamaged, "it has a second frame")
+		return wrongFile(steperror.Damaged, "it has a second frame")
 	}
 	if len(header) < 6 || len(header) != 6+3*int(header[5]) {
-		return wrongFile(method.FileDamaged, "its frame header is cut or too long")
+		return wrongFile(steperror.Damaged, "its frame header is cut or too long")
 	}
 	height, width := binary.BigEndian.Uint16(header[1:]), binary.BigEndian.Uint16(header[3:])
 	switch components := int(header[5]); {
 	case header[0] != 8:
-		return wrongFile(method.FileType, "its samples do not have 8 bits")
+		return wrongFile(steperror.Type, "its samples do not have 8 bits")
 	case components != 1 && components != 3:
-		return wrongFile(method.FileType, "it is neither grey nor in three colours")
+		return wrongFile(steperror.Type, "it is neither grey nor in three colours")
 	case min(height, width) < minSide:
-		return wrongFile(method.FileSmall, "it has too few pixels")
+		return wrongFile(steperror.Small, "it has too few pixels")
 	case max(height, width) > maxSide:
-		return wrongFile(method.FileWide, "it has too many pixels")
+		return wrongFile(steperror.Wide, "it has too many pixels")
 	default:
 		w.components = components
 	}
 	for sampling := header[7:]; ; sampling = sampling[3:] {
 		if h, v := sampling[0]>>4, sampling[0]&15; h < 1 || h > 4 || v < 1 || v > 4 {
-			return wrongFile(method.FileDamaged, "its sampling factors are not in order")
+			return wrongFile(steperror.Damaged, "its sampling factors are not in order")
 		}
 		if len(sampling) < 3 {
 			return nil
@@ -250,19 +251,19 @@ func (w *walk) frame(header []byte) error {
 func (w *walk) scan(header []byte) error {
 	switch {
 	case w.components == 0:
-		return wrongFile(method.FileDamaged, "it has a scan before its frame")
+		return wrongFile(steperror.Damaged, "it has a scan before its frame")
 	case len(header) < 1 || header[0] < 1 || int(header[0]) > w.components ||
 		len(header) != 4+2*int(header[0]):
-		return wrongFile(method.FileDamaged, "its scan header is not in order")
+		return wrongFile(steperror.Damaged, "its scan header is not in order")
 	}
 	if w.scans++; w.scans > maxScans {
-		return wrongFile(method.FileDamaged, "it has too many scans")
+		return wrongFile(steperror.Damaged, "it has too many scans")
 	}
 	coded := w.rest
 	for {
 		n := bytes.IndexByte(w.rest, 0xff)
 		if n < 0 || n+1 == len(w.rest) {
-			return wrongFile(method.FileDamaged, "it is cut in a scan")
+			return wrongFile(steperror.Damaged, "it is cut in a scan")
 		}
 		w.rest = w.rest[n:]
 		if next := w.rest[1]; next != 0 && (next < rst0 || next >= rst0+8) {

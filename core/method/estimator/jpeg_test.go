@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/verge-id/verge/core/internal/steperror"
 	"github.com/verge-id/verge/core/method"
 )
 
@@ -152,8 +153,8 @@ func TestPicturesThatAreRejected(t *testing.T) {
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			_, err := cleanJPEG([]byte(c.picture))
-			if !errors.Is(err, method.ErrFile) || !errors.Is(err, method.ErrStep) {
-				t.Fatalf("got %v, want a method.ErrFile", err)
+			if !errors.As(err, new(*steperror.File)) || !errors.Is(err, method.ErrStep) {
+				t.Fatalf("got %v, want a steperror.File", err)
 			}
 			if !strings.Contains(err.Error(), c.problem) {
 				t.Errorf("got %q, want it to say %q", err, c.problem)
@@ -165,17 +166,17 @@ func TestPicturesThatAreRejected(t *testing.T) {
 // Each rejection names the rule that the file breaks, and no other one.
 func TestRejectedPicture_Rule(t *testing.T) {
 	withFrame := func(f string) string { return start + f + scan + end }
-	for rule, pictures := range map[method.FileRule][]string{
-		method.FileLarge: {picture() + strings.Repeat("z", method.MaxFile)},
-		method.FileSmall: {withFrame(frame(sof0, 352, 255, 3))},
-		method.FileWide:  {withFrame(frame(sof0, 352, 4097, 3))},
-		method.FileType: {"GIF89a", "", withFrame(frame(sof0, 640, 480, 4)),
+	for rule, pictures := range map[steperror.Rule][]string{
+		steperror.Large: {picture() + strings.Repeat("z", method.MaxFile)},
+		steperror.Small: {withFrame(frame(sof0, 352, 255, 3))},
+		steperror.Wide:  {withFrame(frame(sof0, 352, 4097, 3))},
+		steperror.Type: {"GIF89a", "", withFrame(frame(sof0, 640, 480, 4)),
 			withFrame(frame(0xc9, 640, 480, 3)), withFrame(seg(sof0, 12, 2, 0, 2, 0, 1, 1, 0x11, 0))},
-		method.FileDamaged: {start + end, picture()[:40], start + "<script>" + picture()},
+		steperror.Damaged: {start + end, picture()[:40], start + "<script>" + picture()},
 	} {
 		for _, p := range pictures {
 			_, err := cleanJPEG([]byte(p))
-			var file *method.FileError
+			var file *steperror.File
 			if !errors.As(err, &file) || file.Rule != rule {
 				t.Errorf("contract 37: %.60q: %v, want the rule %s", p, err, rule)
 			}

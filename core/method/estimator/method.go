@@ -34,6 +34,7 @@ import (
 	"time"
 
 	"github.com/verge-id/verge/core/host"
+	"github.com/verge-id/verge/core/internal/steperror"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/problem"
 )
@@ -99,7 +100,7 @@ func (*estimator) Show(method.Session, []byte) method.View { return method.View{
 // so a browser cannot send an age or a verdict.
 func (e *estimator) Act(ctx context.Context, s method.Session, step method.Step) (method.Decision, error) {
 	if len(step.File) == 0 {
-		return method.Decision{}, wrongFile(method.FileMissing, "there is none")
+		return method.Decision{}, wrongFile(steperror.Missing, "there is none")
 	}
 	picture, err := cleanJPEG(step.File)
 	if err != nil {

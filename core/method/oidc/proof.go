@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/verge-id/verge/core/internal/birthdate"
 	"github.com/verge-id/verge/core/internal/strictjson"
 	"github.com/verge-id/verge/core/method"
 )
@@ -199,8 +200,8 @@ func (c condition) says(v strictjson.Value) method.Verdict {
 // date is a placeholder and not a no.
 func bornBy(v strictjson.Value, age int, now time.Time) method.Verdict {
 	text, _ := v.Text()
-	born, ok := method.Birthdate(text)
-	years, plausible := method.Age(born, now)
+	born, ok := birthdate.Parse(text)
+	years, plausible := birthdate.Age(born, now)
 	switch {
 	case !ok || !plausible:
 		return method.AttemptFailed

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/verge-id/verge/core/internal/birthdate"
 	"github.com/verge-id/verge/core/internal/jwe"
 	"github.com/verge-id/verge/core/internal/strictjson"
 	"github.com/verge-id/verge/core/internal/weburl"
@@ -429,8 +430,8 @@ func readProof(r *reader) (p proof) {
 		if equals.Present() || age.Present() {
 			r.add("birthdate", "a date of birth proves every age; leave out equals and age")
 		}
-	case !isAge || n < 1 || n > method.MaxAge:
-		r.add("age", "it must be the age, from 1 to %d, that the claim proves", method.MaxAge)
+	case !isAge || n < 1 || n > birthdate.MaxAge:
+		r.add("age", "it must be the age, from 1 to %d, that the claim proves", birthdate.MaxAge)
 	default:
 		p.age = int(n)
 	}

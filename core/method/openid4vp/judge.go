@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/verge-id/verge/core/internal/birthdate"
 	"github.com/verge-id/verge/core/internal/mdoc"
 	"github.com/verge-id/verge/core/internal/sdjwt"
 	"github.com/verge-id/verge/core/method"
@@ -48,7 +49,7 @@ type claimOf struct{ sdjwt.Value }
 // Date returns a date of birth.
 func (c claimOf) Date() (date time.Time, ok bool) {
 	text, _ := c.Text()
-	return method.Birthdate(text)
+	return birthdate.Parse(text)
 }
 
 // judge decides by the elements of a document. The first element that the document has, and that can be read,
@@ -85,7 +86,7 @@ func bornBy(v value, age int, now time.Time) (old, ok bool) {
 	if !ok {
 		return false, false
 	}
-	years, ok := method.Age(born, now)
+	years, ok := birthdate.Age(born, now)
 	return years >= age, ok
 }
 

@@ -19,6 +19,7 @@ import (
 
 	"github.com/verge-id/verge/core/cbor"
 	"github.com/verge-id/verge/core/internal/mdoc"
+	"github.com/verge-id/verge/core/internal/steperror"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/method/openid4vp"
 	edge "github.com/verge-id/verge/edge/signing"
@@ -759,7 +760,7 @@ func TestResponse_Malformed(t *testing.T) {
 	for _, contentType := range []string{"", "application/json", "multipart/form-data; boundary=a",
 		"text/plain"} {
 		kept, err := w.post(box, contentType, w.message(w.shows().Code).Form.Encode())
-		if !errors.Is(err, method.ErrMediaType) || !errors.Is(err, method.ErrStep) || kept != nil {
+		if !errors.Is(err, steperror.ErrMediaType) || !errors.Is(err, method.ErrStep) || kept != nil {
 			t.Errorf("contract 39: a response as %q: %q, %v", contentType, kept, err)
 		}
 	}

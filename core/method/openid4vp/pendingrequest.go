@@ -44,7 +44,7 @@ const (
 	entrySize     = digestSize + signatureSize
 )
 
-// newPendingRequest draws the secret of a request for an age, from 1 to method.MaxAge.
+// newPendingRequest draws the secret of a request for an age, from 1 to birthdate.MaxAge.
 func (o *openID) newPendingRequest(random io.Reader, age int) (q pendingRequest, err error) {
 	q.age, q.of = age, digest([]byte(o.Fingerprint()))
 	q.secret = make([]byte, secretSize)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/verge-id/verge/core/internal/birthdate"
 	"github.com/verge-id/verge/core/internal/signature"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/problem"
@@ -93,7 +94,7 @@ func (o *openID) longestCode(returnURL string) (longest int) {
 	q := pendingRequest{secret: make([]byte, secretSize)}
 	const handle = 24 // characters
 	s := method.Session{ResponseURI: base + web.PendingPath + strings.Repeat("a", handle)}
-	for q.age = range method.MaxAge + 1 {
+	for q.age = range birthdate.MaxAge + 1 {
 		longest = max(longest, len(o.link(s, q, false)))
 	}
 	return longest

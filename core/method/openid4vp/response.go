@@ -12,6 +12,7 @@ import (
 	"github.com/verge-id/verge/core/internal/formdata"
 	"github.com/verge-id/verge/core/internal/mdoc"
 	"github.com/verge-id/verge/core/internal/sdjwt"
+	"github.com/verge-id/verge/core/internal/steperror"
 	"github.com/verge-id/verge/core/internal/strictjson"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/web"
@@ -36,7 +37,7 @@ var responseParams = []string{"error", "vp_token", "response"}
 // the response is still pending.
 func (o *openID) Receive(ctx context.Context, s method.Session, state []byte, c method.Call) ([]byte, error) {
 	if web.MediaType(c.ContentType) != formType {
-		return nil, method.ErrMediaType
+		return nil, steperror.ErrMediaType
 	}
 	if !c.Same && !o.settings.crossDevice {
 		return nil, rejected(acrossDevices)

@@ -12,6 +12,7 @@ import (
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/internal/fetchcache"
 	"github.com/verge-id/verge/core/internal/mdoc"
+	"github.com/verge-id/verge/core/internal/metric"
 	"github.com/verge-id/verge/core/internal/revocation"
 	"github.com/verge-id/verge/core/internal/weburl"
 )
@@ -267,7 +268,7 @@ func (c check) unchecked(reason, address string, asked bool, cause error) error 
 		return &host.FetchError{Reason: host.FetchUnavailable,
 			Err: fmt.Errorf("openid4vp: revocation not checked, %s: %w", reason, cause)}
 	}
-	c.host.Measure(host.Measurement{Event: host.MethodUnchecked, Reason: reason})
+	c.host.Measure(host.Measurement{Event: metric.MethodUnchecked, Reason: reason})
 	if asked {
 		c.host.Log.WarnContext(
 			c.ctx,

@@ -17,6 +17,7 @@ import (
 	"github.com/verge-id/verge/core/cbor"
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/internal/coretest"
+	"github.com/verge-id/verge/core/internal/metric"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/method/openid4vp"
 	edge "github.com/verge-id/verge/edge/signing"
@@ -151,7 +152,7 @@ func result(d method.Decision) string {
 // warnings returns the reasons of what counted unchecked.
 func (r *registry) warnings() (reasons []string) {
 	for _, m := range r.measured {
-		if m.Event == host.MethodUnchecked && m.Method == "wallet" {
+		if m.Event == metric.MethodUnchecked && m.Method == "wallet" {
 			reasons = append(reasons, m.Reason)
 		}
 	}

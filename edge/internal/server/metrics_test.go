@@ -19,7 +19,7 @@ import (
 // A name that a module invents is harmless, and creates no time series.
 func TestMetrics_UnknownNames(t *testing.T) {
 	m := NewMetrics()
-	for _, event := range []string{host.CountWebhookDead, "\xff", "", "svc_sk_secret",
+	for _, event := range []string{"webhook_dead", "\xff", "", "svc_sk_secret",
 		strings.Repeat("x", 1<<20), "a\nverge_events_total{event=\"b\"} 1"} {
 		m.Count(event)
 	}
@@ -82,7 +82,7 @@ func scraped(m *Metrics, names ...string) string {
 func TestMetrics_ConfiguredMethods(t *testing.T) {
 	const total, seconds = "verge_method_total", "verge_method_fetch_seconds_"
 	m := NewMetrics()
-	m.Measure(host.Measurement{Method: "bankid", Event: host.MethodBegun})
+	m.Measure(host.Measurement{Method: "bankid", Event: "begun"})
 	const before = total + `{event="begun",method="other",reason=""} 1`
 	if got := scraped(m, total); got != before {
 		t.Errorf("before the methods are set: %s\nwant %s", got, before)
@@ -91,8 +91,8 @@ func TestMetrics_ConfiguredMethods(t *testing.T) {
 	m = NewMetrics()
 	m.Methods([]string{"bankid", "face"})
 	for _, e := range []host.Measurement{
-		{Method: "bankid", Event: host.MethodBegun},
-		{Method: "face", Event: host.MethodAttemptFailed, Reason: "below"},
+		{Method: "bankid", Event: "begun"},
+		{Method: "face", Event: "attempt_failed", Reason: "below"},
 		{Method: "bankid", Event: host.MethodFetched, Took: 30 * time.Millisecond},
 		{Method: "bankid", Event: host.MethodFetchFailed, Reason: host.FetchTimeout, Took: 5 * time.Second},
 		{Method: "\xff", Event: "\xff", Reason: "\xff"},

@@ -14,17 +14,14 @@ func TestEUDILoTE(t *testing.T) {
 	root := issue(t, "Root", nil, nil, authority)
 	signer := issue(t, "Signer", &root, nil, signsLists(usageETSI))
 	one, two, three := issue(t, "One", nil, nil), issue(t, "Two", nil, nil), issue(t, "Three", nil, nil)
-	document := npmwallet.List(t, npmwallet.TrustedEntities{
+	theirs := npmwallet.TrustedEntities{
 		Key: signer.key.(*ecdsa.PrivateKey), Chain: [][]byte{signer.Raw}, Operator: "Opérateur", Sequence: 12,
 		Issued: at.AddDate(0, -1, 0), NextUpdate: at.AddDate(0, 5, 0),
-		Services: []npmwallet.TrustedService{
-			{Entity: "A", Name: "Issuance", Type: typePID, Certificates: [][]byte{one.Raw, two.Raw}},
-			{Entity: "A", Name: "Revocation", Type: "http://uri.etsi.org/19602/SvcType/PID/Revocation",
-				Certificates: [][]byte{three.Raw}},
-			{Entity: "B", Name: "Withdrawn", Type: typePID, Status: statusWithdrawn,
-				Certificates: [][]byte{three.Raw}},
-		},
-	})
+	}
+	theirs.Add("A", "Issuance", typePID, "", one.Raw, two.Raw)
+	theirs.Add("A", "Revocation", "http://uri.etsi.org/19602/SvcType/PID/Revocation", "", three.Raw)
+	theirs.Add("B", "Withdrawn", typePID, statusWithdrawn, three.Raw)
+	document := theirs.List(t)
 	for _, trusted := range []*x509.Certificate{root.Certificate, signer.Certificate} {
 		expected := Expected{DocType: docTypePID, Signers: []*x509.Certificate{trusted}}
 		list, err := Read(TS119602, document, expected, at)

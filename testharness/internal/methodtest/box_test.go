@@ -34,7 +34,7 @@ func newCourierService(t *testing.T, change func(*core.Config)) *courierService 
 	t.Helper()
 	o := &courierService{t: t}
 	o.Harness = testharness.New(t, &testharness.Options{
-		Methods: []method.Config{{Name: courier.Name, Kind: courier.Name}},
+		Methods: []method.Config{{Name: courier.Kind.Name, Kind: courier.Kind.Name}},
 		Configure: func(c *core.Config) {
 			c.Kinds = append(slices.Clip(kinds.All), courier.Kind)
 			if change != nil {
@@ -46,7 +46,7 @@ func newCourierService(t *testing.T, change func(*core.Config)) *courierService 
 		},
 	})
 	for _, i := range []*testharness.Integration{o.Publisher.L1, o.Publisher.L2, o.Other.L1} {
-		o.Offer(i, courier.Name)
+		o.Offer(i, courier.Kind.Name)
 	}
 	return o
 }
@@ -156,7 +156,7 @@ func TestPendingResponse_OtherDevice(t *testing.T) {
 	if again := a.waiting.LoadAgain(); again.Code != a.waiting.Code || again.Again == "" {
 		t.Errorf("before the response: a %s page with %q", again.Kind, again.Code)
 	}
-	r := a.answers(courier.Approve, a.there)
+	r := a.answers(methodtest.Approve, a.there)
 	o.want("contract 34: a response", r, 200)
 	if got := string(r.Body); got != "{}" {
 		t.Errorf("contract 34: across devices there is no redirect_uri: %s", got)
@@ -174,7 +174,7 @@ func TestPendingResponse_OtherDevice(t *testing.T) {
 func TestPendingResponse_SameDevice(t *testing.T) {
 	o := newCourierService(t, nil)
 	a := o.ask()
-	r := a.answers(courier.Approve, a.here)
+	r := a.answers(methodtest.Approve, a.here)
 	o.want("contract 34: a response", r, 200)
 	back := redirectURI(r)
 	if !strings.HasPrefix(back, o.BaseURL+"/verify/return/courier?response_code=") {
@@ -252,19 +252,19 @@ func TestPendingResponse_Invalid(t *testing.T) {
 	}{
 		{"the response for the same device, posted to the other address",
 			func(_ *courierService, a asked) *testharness.Response {
-				return methodtest.Answer(a.waiting, a.there, courier.Approve, a.here, a.nonce)
+				return methodtest.Answer(a.waiting, a.there, methodtest.Approve, a.here, a.nonce)
 			}, 400},
 		{"the response for another device, posted to the address for the same one",
 			func(_ *courierService, a asked) *testharness.Response {
-				return methodtest.Answer(a.waiting, a.here, courier.Approve, a.there, a.nonce)
+				return methodtest.Answer(a.waiting, a.here, methodtest.Approve, a.there, a.nonce)
 			}, 400},
 		{"a response to another session", func(o *courierService, a asked) *testharness.Response {
 			other := o.ask()
-			return methodtest.Answer(a.waiting, a.there, courier.Approve, a.there, other.nonce)
+			return methodtest.Answer(a.waiting, a.there, methodtest.Approve, a.there, other.nonce)
 		}, 400},
 		{"a response at another session's address", func(o *courierService, a asked) *testharness.Response {
 			other := o.ask()
-			return methodtest.Answer(a.waiting, a.there, courier.Approve, other.there, a.nonce)
+			return methodtest.Answer(a.waiting, a.there, methodtest.Approve, other.there, a.nonce)
 		}, 400},
 		{"an unknown response", post("THERE", jsonHeader,
 			`{"answer":"perhaps","to":"THERE","nonce":"NONCE"}`), 400},
@@ -276,7 +276,7 @@ func TestPendingResponse_Invalid(t *testing.T) {
 		{"65 KiB", post("THERE", jsonHeader, good+strings.Repeat(" ", 65<<10)), 413},
 		{"64 KiB and a byte", post("THERE", jsonHeader, `{"x":"`+strings.Repeat("x", 64<<10+1-8)+`"}`), 413},
 		{"the handle without its last character", func(_ *courierService, a asked) *testharness.Response {
-			return methodtest.Answer(a.waiting, a.there[:len(a.there)-1], courier.Approve, a.there, a.nonce)
+			return methodtest.Answer(a.waiting, a.there[:len(a.there)-1], "approve", a.there, a.nonce)
 		}, 404},
 		{"the handle with a slash behind it", post("THERE/", jsonHeader, good), 404},
 		{"the handle with another suffix", post("THERE.t", jsonHeader, good), 404},
@@ -288,18 +288,18 @@ func TestPendingResponse_Invalid(t *testing.T) {
 			at := len(a.there) - 4
 			flipped := a.there[:at] + map[bool]string{true: "B", false: "A"}[a.there[at] == 'A'] +
 				a.there[at+1:]
-			return methodtest.Answer(a.waiting, flipped, courier.Approve, flipped, a.nonce)
+			return methodtest.Answer(a.waiting, flipped, methodtest.Approve, flipped, a.nonce)
 		}, 404},
 		{"the handle in an unknown partition", func(o *courierService, a asked) *testharness.Response {
 			base := o.BaseURL + "/verify/box/"
 			moved := base + "__8" + strings.TrimPrefix(a.there, base)[3:]
-			return methodtest.Answer(a.waiting, moved, courier.Approve, moved, a.nonce)
+			return methodtest.Answer(a.waiting, moved, methodtest.Approve, moved, a.nonce)
 		}, 404},
 		{"a response that cannot be verified now", func(_ *courierService, a asked) *testharness.Response {
-			return a.answers(courier.Later, a.there)
+			return a.answers(methodtest.Later, a.there)
 		}, 503},
 		{"a response with too much data to store", func(_ *courierService, a asked) *testharness.Response {
-			return a.answers(courier.Vast, a.there)
+			return a.answers(methodtest.Vast, a.there)
 		}, 503},
 		{"a GET, as of a link scanner", func(_ *courierService, a asked) *testharness.Response {
 			return a.waiting.AsAnother("GET", a.there, testharness.Headers("Accept", "text/html"), nil)
@@ -325,7 +325,7 @@ func TestPendingResponse_Invalid(t *testing.T) {
 			if p := a.waiting.LoadAgain(); p.Callback != nil || p.Code == "" {
 				t.Errorf("the waiting page is a %s page (%d)", p.Kind, p.Status)
 			}
-			o.want("the correct response", a.answers(courier.Approve, a.there), 200)
+			o.want("the correct response", a.answers(methodtest.Approve, a.there), 200)
 			if a.waiting.LoadAgain().Callback == nil {
 				t.Error("the correct response does not complete the session")
 			}
@@ -361,11 +361,11 @@ func TestPendingResponse_OtherPublisher(t *testing.T) {
 	theirs.page = o.Open(theirs.RedirectURL)
 	theirs.open()
 	o.want("contract 34: my response at their address", methodtest.Answer(mine.waiting, theirs.there,
-		courier.Approve, mine.there, mine.nonce), 400)
+		methodtest.Approve, mine.there, mine.nonce), 400)
 	o.want("contract 34: their response at my address",
-		methodtest.Answer(theirs.waiting, mine.there, courier.Approve, theirs.there, theirs.nonce), 400)
+		methodtest.Answer(theirs.waiting, mine.there, methodtest.Approve, theirs.there, theirs.nonce), 400)
 	o.wantPending(mine)
-	o.want("their answer", theirs.answers(courier.Approve, theirs.there), 200)
+	o.want("their answer", theirs.answers(methodtest.Approve, theirs.there), 200)
 	if mine.waiting.LoadAgain().Callback != nil {
 		t.Error("contract 34: their response completes my session")
 	}
@@ -377,7 +377,7 @@ func TestPendingResponse_OtherPublisher(t *testing.T) {
 func TestPendingResponse_FirstCounts(t *testing.T) {
 	o := newCourierService(t, nil)
 	a := o.ask()
-	verdicts := []string{courier.Approve, courier.Reject, courier.Cancel, courier.Fail}
+	verdicts := []string{methodtest.Approve, methodtest.Reject, methodtest.Cancel, methodtest.Fail}
 	statuses := make([]int, len(verdicts))
 	var all sync.WaitGroup
 	for n, verdict := range verdicts {
@@ -400,7 +400,7 @@ func TestPendingResponse_FirstCounts(t *testing.T) {
 	o.want("contract 34: another response", a.answers(verdicts[(won+1)%len(verdicts)], a.there), 410)
 	o.want("contract 34: the same verdict at the other address", a.answers(verdicts[won], a.here), 410)
 	a.waiting.LoadAgain()
-	want := map[string]string{courier.Approve: "COMPLETED", courier.Reject: "FAILED"}[verdicts[won]]
+	want := map[string]string{methodtest.Approve: "COMPLETED", methodtest.Reject: "FAILED"}[verdicts[won]]
 	status := o.Reconcile(a.SessionID).Text("status")
 	if want != "" && status != want || want == "" && status != "PENDING" {
 		t.Errorf("contract 34: %s was accepted, and the session is %s", verdicts[won], status)
@@ -411,13 +411,13 @@ func TestPendingResponse_FirstCounts(t *testing.T) {
 func TestPendingResponse_Repeated(t *testing.T) {
 	o := newCourierService(t, nil)
 	a := o.ask()
-	first, second := a.answers(courier.Approve, a.here), a.answers(courier.Approve, a.here)
+	first, second := a.answers(methodtest.Approve, a.here), a.answers(methodtest.Approve, a.here)
 	o.want("contract 34: the response", first, 200)
 	o.want("contract 34: the response again", second, 200)
 	if redirectURI(first) == "" || redirectURI(first) != redirectURI(second) {
 		t.Errorf("contract 34: redirect_uri %q and then %q", redirectURI(first), redirectURI(second))
 	}
-	o.want("contract 34: another response", a.answers(courier.Reject, a.here), 410)
+	o.want("contract 34: another response", a.answers(methodtest.Reject, a.here), 410)
 }
 
 func TestPendingResponse_Late(t *testing.T) {
@@ -429,11 +429,11 @@ func TestPendingResponse_Late(t *testing.T) {
 		{"after the session has expired",
 			func(o *courierService, _ *asked) { o.Pause(core.SessionLife) }, 404},
 		{"after the session was completed", func(o *courierService, a *asked) {
-			o.want("the first response", a.answers(courier.Approve, a.there), 200)
+			o.want("the first response", a.answers(methodtest.Approve, a.there), 200)
 			a.waiting.LoadAgain()
 		}, 404},
 		{"after the attempt has failed", func(o *courierService, a *asked) {
-			o.want("the first response", a.answers(courier.Fail, a.there), 200)
+			o.want("the first response", a.answers(methodtest.Fail, a.there), 200)
 			a.waiting.LoadAgain()
 		}, 404},
 		{"after another box was opened", func(o *courierService, a *asked) {
@@ -451,7 +451,7 @@ func TestPendingResponse_Late(t *testing.T) {
 			c.late(o, &a)
 			before := o.Reconcile(a.SessionID).Text("status")
 			for _, to := range []string{a.there, a.here} {
-				r := a.answers(courier.Approve, to)
+				r := a.answers(methodtest.Approve, to)
 				o.want(c.rule, r, c.status)
 				if strings.Contains(string(r.Body), "COMPLETED") || redirectURI(r) != "" {
 					t.Errorf("the reply has more: %s", r.Body)
@@ -483,7 +483,7 @@ func TestPendingResponse_OpenedTwice(t *testing.T) {
 			continue
 		}
 		to, nonce := methodtest.Ask(p.Code)
-		status := methodtest.Answer(p, to, courier.Approve, to, nonce).Status
+		status := methodtest.Answer(p, to, methodtest.Approve, to, nonce).Status
 		answers = append(answers, status)
 		if p.LoadAgain().Callback != nil && status == 200 { // the other page belongs to the same browser
 			completed++
@@ -502,7 +502,7 @@ func TestWaitingPage_OtherBrowser(t *testing.T) {
 	if p := o.Open(a.waiting.URL); p.Kind != "elsewhere" || p.Code != "" {
 		t.Errorf("contract 34: another browser gets a %s page", p.Kind)
 	}
-	o.want("the answer", a.answers(courier.Approve, a.there), 200)
+	o.want("the answer", a.answers(methodtest.Approve, a.there), 200)
 	if p := o.Open(a.waiting.URL); p.Kind != "elsewhere" || p.Callback != nil {
 		t.Errorf("contract 34: after the response another browser gets a %s page", p.Kind)
 	}
@@ -518,10 +518,10 @@ func TestWaitingPage_OtherBrowser(t *testing.T) {
 
 func TestPendingResponse_Verdicts(t *testing.T) {
 	for answer, want := range map[string]struct{ kind, status, code string }{
-		courier.Reject:  {"failed", "FAILED", "PROVIDER_REJECTED"},
-		courier.Fail:    {"method", "PENDING", ""},
-		courier.Cancel:  {"cancelled", "PENDING", ""},
-		courier.Nothing: {"cancelled", "PENDING", ""},
+		methodtest.Reject:  {"failed", "FAILED", "PROVIDER_REJECTED"},
+		methodtest.Fail:    {"method", "PENDING", ""},
+		methodtest.Cancel:  {"cancelled", "PENDING", ""},
+		methodtest.Nothing: {"cancelled", "PENDING", ""},
 	} {
 		o := newCourierService(t, nil)
 		a := o.ask()
@@ -546,7 +546,7 @@ func TestPendingResponse_Rates(t *testing.T) {
 	for range 20 {
 		o.want("contract 34: 20 responses a minute", a.answers("perhaps", a.there), 400)
 	}
-	r := a.answers(courier.Approve, a.there)
+	r := a.answers(methodtest.Approve, a.there)
 	o.want("contract 34: the 21st", r, 429)
 	if r.Header.Get("Retry-After") == "" || r.Code() != "RATE_LIMITED" {
 		t.Errorf("%v %s", r.Header, r.Body)
@@ -554,12 +554,12 @@ func TestPendingResponse_Rates(t *testing.T) {
 	for range 10 {
 		o.want("contract 34: another address has its own rate", other.answers("perhaps", other.there), 400)
 	}
-	o.want("contract 34: the client has one rate", other.answers(courier.Approve, other.there), 429)
+	o.want("contract 34: the client has one rate", other.answers(methodtest.Approve, other.there), 429)
 	if p := o.Open(a.RedirectURL); p.Status != 200 {
 		t.Errorf("contract 34: pages have another rate: %d", p.Status)
 	}
 	o.Pause(time.Minute)
-	o.want("a minute later", a.answers(courier.Approve, a.there), 200)
+	o.want("a minute later", a.answers(methodtest.Approve, a.there), 200)
 }
 
 // The store fails when a pending response is opened. The user tries again, and the first try has no harmful
@@ -585,7 +585,7 @@ func TestPendingResponse_LostReplyAtOpen(t *testing.T) {
 				t.Errorf("a %s page (%d)", p.Kind, p.Status)
 			}
 			a.open()
-			o.want("the answer", a.answers(courier.Approve, a.there), 200)
+			o.want("the answer", a.answers(methodtest.Approve, a.there), 200)
 			if a.waiting.LoadAgain().Callback == nil {
 				t.Error("the session is not completed")
 			}
@@ -610,14 +610,14 @@ func TestPendingResponse_LostReplyAtClose(t *testing.T) {
 			o := newCourierService(t, nil)
 			a := o.ask()
 			o.failing(c.faults...)
-			o.want(c.name, a.answers(courier.Approve, a.here), c.status)
+			o.want(c.name, a.answers(methodtest.Approve, a.here), c.status)
 			want := map[bool]int{true: 410, false: 200}[c.closed]
 			if c.closed {
-				o.want("another answer", a.answers(courier.Reject, a.here), want)
+				o.want("another answer", a.answers(methodtest.Reject, a.here), want)
 			}
-			r := a.answers(courier.Approve, a.here)
+			r := a.answers(methodtest.Approve, a.here)
 			o.want("the same response again", r, 200)
-			o.want("and again", a.answers(courier.Approve, a.here), 200)
+			o.want("and again", a.answers(methodtest.Approve, a.here), 200)
 			if a.waiting.Go(redirectURI(r)).Callback == nil {
 				t.Error("the session is not completed")
 			}
@@ -630,9 +630,9 @@ func TestPendingResponse_StoreDown(t *testing.T) {
 	a := o.ask()
 	decide := func(kvtest.Call) kvtest.Fault { return kvtest.Reject }
 	o.decide.Store(&decide)
-	o.want("contract 5: a store that is down", a.answers(courier.Approve, a.there), 503)
+	o.want("contract 5: a store that is down", a.answers(methodtest.Approve, a.there), 503)
 	o.decide.Store(nil)
-	o.want("the answer", a.answers(courier.Approve, a.there), 200)
+	o.want("the answer", a.answers(methodtest.Approve, a.there), 200)
 }
 
 // The key ring rotates and the engine is replaced while the response is pending, and again when it is closed.
@@ -644,7 +644,7 @@ func TestPendingResponse_NewRingAndEngine(t *testing.T) {
 	if p := a.waiting.LoadAgain(); p.Code != a.waiting.Code {
 		t.Fatalf("contract 16: a %s page (%d)", p.Kind, p.Status)
 	}
-	r := a.answers(courier.Approve, a.here)
+	r := a.answers(methodtest.Approve, a.here)
 	o.want("contract 16: the response", r, 200)
 	o.RotateKeyring()
 	o.Engine.Forget()
@@ -692,12 +692,12 @@ func TestPendingResponse_StoredFields(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o.want("contract 19: "+rule, a.answers(courier.Approve, a.there), 503)
+		o.want("contract 19: "+rule, a.answers(methodtest.Approve, a.there), 503)
 		if p := a.waiting.LoadAgain(); p.Kind != "unavailable" {
 			t.Errorf("contract 19: %s: a %s page", rule, p.Kind)
 		}
 	}
-	o.want("the other address", other.answers(courier.Approve, other.there), 200)
+	o.want("the other address", other.answers(methodtest.Approve, other.there), 200)
 	if other.waiting.LoadAgain().Callback == nil {
 		t.Error("the other session is not completed")
 	}

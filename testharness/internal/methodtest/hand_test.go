@@ -11,7 +11,6 @@ import (
 	"github.com/verge-id/verge/core"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/testharness"
-	"github.com/verge-id/verge/testharness/courier"
 	"github.com/verge-id/verge/testharness/estimatortest"
 	"github.com/verge-id/verge/testharness/internal/methodtest"
 )
@@ -46,9 +45,9 @@ func TestHandOff_WalletOnPhone(t *testing.T) {
 		strings.Contains(string(a.waiting.Body), "data-hand") {
 		t.Fatalf("contract 40: the phone's page opens %q", a.waiting.Wallet)
 	}
-	r := a.answers(courier.Approve, a.here)
+	r := a.answers(methodtest.Approve, a.here)
 	o.want("contract 40: the wallet's response", r, 200)
-	o.want("contract 40: the same bytes again", a.answers(courier.Approve, a.here), 200)
+	o.want("contract 40: the same bytes again", a.answers(methodtest.Approve, a.here), 200)
 	back := redirectURI(r)
 	if p := s.waiting.Go(back); p.Callback != nil || p.Kind != "method" {
 		t.Errorf("contract 34: the computer with the phone's response_code gets a %s page", p.Kind)
@@ -352,7 +351,7 @@ func TestHandOff_StoredFields(t *testing.T) {
 	page := other.asks.Submit("begin")
 	a := asked{Started: other.Started, page: page}
 	a.open()
-	o.want("the wallet's response", a.answers(courier.Approve, a.there), 200)
+	o.want("the wallet's response", a.answers(methodtest.Approve, a.there), 200)
 	if p := a.waiting.LoadAgain(); p.Kind != "phone_done" {
 		t.Fatalf("a %s page", p.Kind)
 	}
@@ -380,7 +379,7 @@ func TestWaitingPage_Code(t *testing.T) {
 	if p = p.LoadAgain(); !strings.Contains(string(p.Body), "data-shown") {
 		t.Error("contract 34: the reloaded page does not show the code")
 	}
-	o.want("the answer", methodtest.Answer(p, a.there, courier.Approve, a.there, a.nonce), 200)
+	o.want("the answer", methodtest.Answer(p, a.there, methodtest.Approve, a.there, a.nonce), 200)
 	if p.LoadAgain().Callback == nil {
 		t.Error("the session is not completed")
 	}

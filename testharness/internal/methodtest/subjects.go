@@ -38,7 +38,8 @@ var OIDC = Subject{Kind: "oidc", Level: "L2", Open: openOIDC}
 var Estimator = Subject{Kind: "estimator", Level: "L1", Hands: true, Open: openEstimator}
 
 // Courier is a kind whose response comes from another device than the browser.
-var Courier = Subject{Kind: courier.Name, Level: "L2", Hands: true, Test: &courier.Kind, Open: openCourier}
+var Courier = Subject{Kind: courier.Kind.Name, Level: "L2", Hands: true, Test: &courier.Kind,
+	Open: openCourier}
 
 // Private data of a run, in addition to the provider's.
 const (
@@ -174,11 +175,11 @@ func openCourier(testing.TB, func() time.Time) Side {
 			return Step{Address: waiting.URL, First: func() {
 				switch Mode(mode.Load()) {
 				case Yes:
-					Answer(waiting, to, courier.Approve, to, nonce)
+					Answer(waiting, to, Approve, to, nonce)
 				case No:
-					Answer(waiting, to, courier.Fail, to, nonce)
+					Answer(waiting, to, Fail, to, nonce)
 				case Fails:
-					Answer(waiting, to, courier.Later, to, nonce)
+					Answer(waiting, to, Later, to, nonce)
 				case Rubbish:
 					Answer(waiting, to, privateClaim, to, nonce)
 				}

@@ -108,7 +108,7 @@ func newWalkTo(t *testing.T, b *browser, host string, before ...step) *walk {
 		Keys: map[string][]byte{protocols.KeyName("private_key"): key},
 		Configure: func(c *core.Config) {
 			c.BaseURL = strings.Replace(c.BaseURL, "127.0.0.1", host, 1)
-			c.Methods = append(demo.Methods(others, *secrets), method.Config{Name: "app", Kind: courier.Name},
+			c.Methods = append(demo.Methods(others, *secrets), method.Config{Name: "app", Kind: "courier"},
 				protocols)
 			c.Kinds = append(slices.Clip(kinds.All), courier.Kind)
 		}})

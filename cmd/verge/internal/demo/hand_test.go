@@ -18,7 +18,6 @@ import (
 	"github.com/makiuchi-d/gozxing"
 	"github.com/makiuchi-d/gozxing/qrcode"
 
-	"github.com/verge-id/verge/testharness/courier"
 	"github.com/verge-id/verge/testharness/long"
 )
 
@@ -314,7 +313,7 @@ func (w *walk) answer(ask string) {
 		w.t.Fatal(err)
 	}
 	to := u.Query().Get("to")
-	body, err := json.Marshal(map[string]string{"answer": courier.Approve, "to": to,
+	body, err := json.Marshal(map[string]string{"answer": "approve", "to": to,
 		"nonce": u.Query().Get("nonce")})
 	if err != nil {
 		w.t.Fatal(err)

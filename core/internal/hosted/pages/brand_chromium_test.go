@@ -23,7 +23,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/verge-id/verge/core/internal/hosted/pages"
-	"github.com/verge-id/verge/core/web"
+	"github.com/verge-id/verge/core/internal/router"
 	"github.com/verge-id/verge/testharness/chromium"
 	"github.com/verge-id/verge/testharness/long"
 	"github.com/verge-id/verge/testharness/testenv"
@@ -75,7 +75,7 @@ func site(t *testing.T) *httptest.Server {
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if v, ok := branded()[r.URL.Path[1:]]; ok {
-			maps.Copy(w.Header(), web.PageHeader(""))
+			maps.Copy(w.Header(), router.PageHeader(""))
 			w.Header().Set("Content-Type", "text/html; charset=utf-8")
 			body, err := pages.Render(v)
 			if err != nil {

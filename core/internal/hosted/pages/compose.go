@@ -502,7 +502,7 @@ var reasons = []string{"below", "unsure", "not_live", "no_face", "too_many", "un
 var documentReasons = []string{"document_expired", "issuer_untrusted", "other_document", "document_revoked",
 	"signer_revoked"}
 
-// fileRules are the rules for photos (method.FileRule).
+// fileRules are the rules for photos (steperror.Rule).
 var fileRules = []string{"missing", "type", "damaged", "large", "small", "wide"}
 
 var failureCodes = []string{"PROVIDER_REJECTED", "USER_CANCELLED", "MAX_ATTEMPTS", "UNKNOWN"}

@@ -242,7 +242,7 @@ type Notice struct {
 	AttemptsLeft  int    // 0 or less: the number is not mentioned
 	Reason        string // why the attempt failed; an unknown reason is not shown
 
-	// BadFile is the rule that the file violates (method.FileRule). No attempt was counted. "": no file was
+	// BadFile is the rule that the file violates (steperror.Rule). No attempt was counted. "": no file was
 	// rejected.
 	BadFile string
 

@@ -1,10 +1,10 @@
-package method_test
+package birthdate_test
 
 import (
 	"testing"
 	"time"
 
-	"github.com/verge-id/verge/core/method"
+	"github.com/verge-id/verge/core/internal/birthdate"
 )
 
 func TestAge(t *testing.T) {
@@ -33,7 +33,7 @@ func TestAge(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		years, ok := method.Age(born, now)
+		years, ok := birthdate.Age(born, now)
 		if ok != (c.years >= 0) || ok && years != c.years {
 			t.Errorf("contract 36, 39: born %s, at %s: %d, %v, want %d", c.born, c.now, years, ok, c.years)
 		}
@@ -48,7 +48,7 @@ func TestBirthdate(t *testing.T) {
 		"1992-00-23": "", "1992-13-00": "", "1992-00-00-00": "", "1992-11": "", "1992-00": "", "199": "",
 		"1992-11-23-00": "", "19921123": "", "1992-W47-1": "", "1992-11-31": "", " 1992": "", "-992": "",
 	} {
-		born, ok := method.Birthdate(text)
+		born, ok := birthdate.Parse(text)
 		if ok != (want != "") || ok && born.Format(time.DateOnly) != want {
 			t.Errorf("contract 36, 39: %q: %s, %v, want %q", text, born.Format(time.DateOnly), ok, want)
 		}

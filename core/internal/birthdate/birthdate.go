@@ -1,4 +1,5 @@
-package method
+// Package birthdate reads dates of birth, and computes ages.
+package birthdate
 
 import (
 	"strings"
@@ -20,10 +21,10 @@ func Age(born, now time.Time) (years int, ok bool) {
 	return years, years >= 0 && years <= MaxAge
 }
 
-// Birthdate reads the claim birthdate: YYYY-MM-DD, or YYYY (OpenID Connect Core, 5.1). FranceConnect writes
+// Parse reads the claim birthdate: YYYY-MM-DD, or YYYY (OpenID Connect Core, 5.1). FranceConnect writes
 // an unknown day, or an unknown day and month, as 00. An incomplete date is the last day that it can stand
 // for. It is not ok for other texts, such as a date without its year (0000-MM-DD).
-func Birthdate(text string) (born time.Time, ok bool) {
+func Parse(text string) (born time.Time, ok bool) {
 	year, isYear := strings.CutSuffix(text, "-00-00")
 	month, isMonth := strings.CutSuffix(text, "-00")
 	var err error

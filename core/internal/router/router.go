@@ -1,4 +1,6 @@
-package web
+// Package router serves requests by tables of routes. It counts them against limits, and maps errors to
+// responses once.
+package router
 
 import (
 	"context"
@@ -13,19 +15,20 @@ import (
 	"github.com/verge-id/verge/core/host"
 	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/core/ratelimit"
+	"github.com/verge-id/verge/core/web"
 )
 
-// Handler serves the requests of a route. If its error contains an [Error], that error is the response.
-type Handler func(ctx context.Context, c *Call) (*Response, error)
+// Handler serves the requests of a route. If its error contains an [web.Error], that error is the response.
+type Handler func(ctx context.Context, c *Call) (*web.Response, error)
 
 // Page returns the handler of a page, which always has a response: its errors are pages.
-func Page(serve func(ctx context.Context, c *Call) *Response) Handler {
-	return func(ctx context.Context, c *Call) (*Response, error) { return serve(ctx, c), nil }
+func Page(serve func(ctx context.Context, c *Call) *web.Response) Handler {
+	return func(ctx context.Context, c *Call) (*web.Response, error) { return serve(ctx, c), nil }
 }
 
 // Call is one request on its way through a handler.
 type Call struct {
-	*Request
+	*web.Request
 	Now   time.Time
 	Route *Route
 	Text  string   // the text of the route's placeholder
@@ -61,12 +64,12 @@ func (c *Call) CheckSize() error {
 	if len(c.Body) <= limit {
 		return nil
 	}
-	return &Error{Code: PayloadTooLarge, Message: LargerThan(limit)}
+	return &web.Error{Code: web.PayloadTooLarge, Message: LargerThan(limit)}
 }
 
 // NotAllowed returns the error for a path that has other methods than the request's.
 func (c *Call) NotAllowed(allow []string) error {
-	return &Error{Code: MethodNotAllowed, Allow: allow,
+	return &web.Error{Code: web.MethodNotAllowed, Allow: allow,
 		Message: "This path does not support the method. Allow lists the supported methods."}
 }
 
@@ -84,7 +87,7 @@ func (c *Call) Take(ctx context.Context, rules ...ratelimit.Rule) error {
 	c.limits = result
 	if !result.Allowed {
 		c.limitHeaders(result)
-		return &Error{Code: RateLimited, RetryAfter: result.RetryAfter,
+		return &web.Error{Code: web.RateLimited, RetryAfter: result.RetryAfter,
 			Message: "Too many requests. Try again after the time in Retry-After."}
 	}
 	// Only the holder of a key may see the rest of its limit, and the caller has not proven that yet.
@@ -129,21 +132,21 @@ type Router struct {
 
 	// ErrorPage, if not nil, returns the page with an error status for the request. text is the message of
 	// the API error. If it returns nil, the response is JSON.
-	ErrorPage func(status int, text string, req *Request) *Response
+	ErrorPage func(status int, text string, req *web.Request) *web.Response
 
 	// Explain, if not nil, returns the API error for an error without one, or nil.
-	Explain func(error) *Error
+	Explain func(error) *web.Error
 }
 
 // Serve returns the response to a request.
-func (rt *Router) Serve(ctx context.Context, req *Request) *Response {
+func (rt *Router) Serve(ctx context.Context, req *web.Request) *web.Response {
 	requestID, err := newRequestID(rt.Host.Random)
 	c := &Call{Request: req, Now: rt.Host.Now(), limiter: rt.Limiter}
-	var resp *Response
+	var resp *web.Response
 	if err == nil {
 		resp, err = rt.handle(ctx, c)
 	}
-	correlation := CorrelationID(req.Header)
+	correlation := web.CorrelationID(req.Header)
 	if err != nil {
 		resp = rt.errorResponse(ctx, req, err, requestID, correlation)
 	}
@@ -160,9 +163,9 @@ func (rt *Router) Serve(ctx context.Context, req *Request) *Response {
 }
 
 // handle finds the route of a request and calls its handler.
-func (rt *Router) handle(ctx context.Context, c *Call) (*Response, error) {
+func (rt *Router) handle(ctx context.Context, c *Call) (*web.Response, error) {
 	if len(c.Body) > 0 && c.IsEncoded() {
-		return nil, ErrEncoded
+		return nil, web.ErrEncoded
 	}
 	c.Route, c.Text, c.Allow = rt.Routes.Find(c.Request)
 	switch {
@@ -173,19 +176,19 @@ func (rt *Router) handle(ctx context.Context, c *Call) (*Response, error) {
 	case c.Allow != nil:
 		return nil, c.NotAllowed(c.Allow)
 	}
-	return nil, ErrNoPath
+	return nil, web.ErrNoPath
 }
 
 // errorResponse logs an error of the service or of its store in full, and returns its response.
-func (rt *Router) errorResponse(ctx context.Context, req *Request, err error,
-	requestID, correlation string) *Response {
+func (rt *Router) errorResponse(ctx context.Context, req *web.Request, err error,
+	requestID, correlation string) *web.Response {
 	if rt.Explain != nil {
 		if e := rt.Explain(err); e != nil {
 			err = errors.Join(e, err)
 		}
 	}
 	e := AsError(err)
-	if e.Code == Internal || e.Code == Unavailable {
+	if e.Code == web.Internal || e.Code == web.Unavailable {
 		level := slog.LevelError
 		if kv.Failed(err) || errors.Is(err, host.ErrKeyAwaited) {
 			level = slog.LevelDebug // the watchers of the store and the ring report it once
@@ -208,6 +211,24 @@ func (rt *Router) errorResponse(ctx context.Context, req *Request, err error,
 		}
 	}
 	return page
+}
+
+// retryUnavailable is the Retry-After of a store failure, in seconds.
+const retryUnavailable = 1
+
+// AsError returns the error response for err: the *web.Error in it, else Unavailable for a failure of the
+// store and for a request that was canceled, else Internal. The text of any other error is for the log alone.
+func AsError(err error) *web.Error {
+	var e *web.Error
+	switch {
+	case errors.As(err, &e):
+		return e
+	case kv.Failed(err), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return &web.Error{Code: web.Unavailable, RetryAfter: retryUnavailable,
+			Message: "The service cannot reach its store just now; nothing was granted. Try again."}
+	}
+	return &web.Error{Code: web.Internal,
+		Message: "Something went wrong on our side. The request id helps us to find it."}
 }
 
 func newRequestID(random io.Reader) (string, error) {
