@@ -51,6 +51,7 @@ import (
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -350,7 +351,15 @@ func (s *Store) stopped() error {
 }
 
 func unavailable(path string, cause error) error {
-	return fmt.Errorf("bolt: %s: %w: %w", path, kv.ErrUnavailable, cause)
+	return fmt.Errorf("bolt: %s: %w: %w", path, kv.ErrUnavailable, withAdvice(cause))
+}
+
+// withAdvice adds the fix to the error of a full disk.
+func withAdvice(err error) error {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return fmt.Errorf("%w; free at least %d MiB on its disk", err, (growth+2*logHalf)>>20)
+	}
+	return err
 }
 
 func unknown(path string, cause error) error {

@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
-	"syscall"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -83,11 +82,7 @@ func openError(path string, err error) error {
 		return fmt.Errorf("bolt: %s: %w; give the file to the user that the server runs as, for example by "+
 			"`chown verge: %s`", path, err, path)
 	}
-	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-		return fmt.Errorf("bolt: %s: %w; free at least %d MiB on its disk, and start again",
-			path, err, (growth+2*logHalf)>>20)
-	}
-	return fmt.Errorf("bolt: %s: %w", path, err)
+	return fmt.Errorf("bolt: %s: %w", path, withAdvice(err))
 }
 
 // ErrLocked is returned if another process has the file open.

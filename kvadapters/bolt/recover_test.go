@@ -624,8 +624,12 @@ func TestOpen_FullDisk(t *testing.T) {
 	if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "free at least 32 MiB on its disk") {
 		t.Errorf("a start on a full disk: %v", err)
 	}
-	if err := get(t, openAt(t, path), "before"); err != nil {
+	s = openAt(t, path)
+	if err := get(t, s, "before"); err != nil {
 		t.Errorf("after the disk has room: %v", err)
+	}
+	if err := unavailable(path, syscall.ENOSPC); !strings.Contains(err.Error(), "free at least 32 MiB") {
+		t.Errorf("a write to a full disk: %v", err)
 	}
 }
 

@@ -2,11 +2,13 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/verge-id/verge/cmd/verge/internal/adminclient"
@@ -121,7 +123,7 @@ func (c *kvExportCmd) export(ctx context.Context, p *program, client *adminclien
 type kvImportCmd struct {
 	File string `arg:"" type:"existingfile" help:"A backup of a bolt store, or a file of verge kv export."`
 
-	Replace bool `help:"Replace the sessions, usage and passkeys that the Worker has."`
+	Replace bool `help:"Replace the data of a Worker that is in use: its sessions, usage, passkeys, members and keys."`
 	serverFlags
 }
 
@@ -130,9 +132,9 @@ func (kvImportCmd) Help() string {
 	return `Replaces the store of a Cloudflare Worker with a backup: a file of "verge kv export",
 of "verge kv backup", or the file of a bolt store that is not in use. The Worker needs
 the key ring of the backup's time, or a later one, and at least as many partitions. It
-needs the operator token of the secret VERGE_OPERATOR_TOKEN. Publishers, integrations,
-members and API keys of the Worker are replaced too, even without --replace. Export
-the Worker first, so that you can go back.
+needs the operator token of the secret VERGE_OPERATOR_TOKEN. A Worker that has more
+than the publishers and integrations of its configuration needs --replace. Export it
+first, so that you can go back.
 
 The Worker is locked during the import: it returns 503 to all requests that need the
 store. If the import is interrupted, the Worker stays locked: run the command again.
@@ -154,6 +156,9 @@ func (c *kvImportCmd) Run(ctx context.Context, p *program) error {
 	}
 	counts, err := c.count(ctx, p.Now(), partitions, n)
 	if err != nil {
+		return err
+	}
+	if err := c.checkFirst(ctx, client, partitions[0]); err != nil {
 		return err
 	}
 	if err := c.lock(ctx, client, partitions); err != nil {
@@ -223,6 +228,47 @@ func (c *kvImportCmd) count(ctx context.Context, now time.Time, partitions []kv.
 		err = fmt.Errorf("%s has no items", c.File)
 	}
 	return counts, err
+}
+
+// checkFirst returns an error if the first partition has records that neither the configuration nor the
+// service writes, such as API keys, and the user has not allowed that they are lost.
+func (c *kvImportCmd) checkFirst(ctx context.Context, client *adminclient.Client, first kv.Partition) error {
+	for after := ""; !c.Replace; {
+		page, err := client.ReadStore(ctx, first, after)
+		var rejected *adminclient.Error
+		if errors.As(err, &rejected) && rejected.Status == http.StatusConflict {
+			return nil // an import of it was interrupted; lock decides
+		}
+		if err != nil {
+			return fmt.Errorf("%w\nNothing was replaced, and the Worker is not locked", err)
+		}
+		for _, it := range page.Items {
+			if what := madeByHand(it.Name, it.Value); what != "" {
+				return usagef("the Worker's store is in use: it has %s. "+
+					"Export it first, and then add --replace", what)
+			}
+		}
+		if after = page.Next; after == "" {
+			return nil
+		}
+	}
+	return nil
+}
+
+// madeByHand returns the kind of a record that an operator or a member has made, or "".
+func madeByHand(name string, value []byte) string {
+	kinds := map[string]string{"key": "API keys", "mem": "members", "inv": "invitations",
+		"op": "operator tokens", "pub": "publishers", "int": "integrations"}
+	parts := strings.SplitN(name, "/", 3)
+	if len(parts) < 3 || parts[0] != "c" {
+		return ""
+	}
+	var record struct{ Managed bool }
+	if isSite := parts[1] == "pub" || parts[1] == "int"; isSite && json.Unmarshal(value, &record) == nil &&
+		record.Managed {
+		return ""
+	}
+	return kinds[parts[1]]
 }
 
 // lock stops the Worker. If it has data that an import would lose, and the user has not allowed that, lock

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -177,12 +178,17 @@ func onePartition(p kv.Partition) func() (*bolt.Records, error) {
 
 // fakeStore is the store route of a Worker with partitions in these states. Its pages fail.
 type fakeStore struct {
+	first   string // the rows of the first partition; ""
 	states  map[string]adminclient.StoreState
 	actions []string
 }
 
 func (f *fakeStore) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
+	if r.Method == "GET" && f.first != "" && r.URL.Query().Get("partition") == "c" {
+		fmt.Fprint(w, f.first)
+		return
+	}
 	if r.Method == "GET" && r.URL.Query().Get("partition") != "" {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		fmt.Fprint(w, `{"code":"UNAVAILABLE","error":"away"}`)
@@ -261,7 +267,7 @@ func TestKVImport_Again(t *testing.T) {
 		{"the first partition serves", with(first), true},
 		{"another partition serves", with(second), true},
 	} {
-		f := &fakeStore{states: c.states}
+		f := &fakeStore{states: c.states, first: `{}`}
 		code, out := f.kv(t, "import", file)
 		if c.rejected != (code == exitUsage && strings.Contains(out, "Add --replace")) ||
 			c.rejected == slices.Contains(f.actions, "clear "+first) {
@@ -269,6 +275,41 @@ func TestKVImport_Again(t *testing.T) {
 		}
 		if got := len(f.actions) - len(all); c.rejected && got != 1 {
 			t.Errorf("contract 60: %s: %d partitions were unlocked, want one", c.name, got)
+		}
+	}
+}
+
+// Records that people have made are not lost without --replace, even if no session has begun yet.
+func TestKVImport_FirstPartition(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "one.db")
+	if _, err := bolt.WriteBackup(t.Context(), file, onePartition("p0"), time.Now); err != nil {
+		t.Fatal(err)
+	}
+	empty := map[string]adminclient.StoreState{}
+	for _, of := range core.StorePartitions(2) {
+		empty[string(of)] = adminclient.StoreState{Empty: true}
+	}
+	row := func(name, value string) string {
+		return fmt.Sprintf(`{"items":[{"name":%q,"value":%q}]}`, name,
+			base64.StdEncoding.EncodeToString([]byte(value)))
+	}
+	for name, c := range map[string]struct{ rows, args, want string }{
+		"the configuration":          {row("c/pub/pub_a", `{"managed":true}`), "", ""},
+		"the audit":                  {row("c/aud/1", "x"), "", ""},
+		"a publisher":                {row("c/pub/pub_a", `{}`), "", "publishers"},
+		"an API key":                 {row("c/key/1", `{}`), "", "API keys"},
+		"a member":                   {row("c/mem/1", `{"managed":true}`), "", "members"},
+		"an API key, with --replace": {row("c/key/1", `{}`), "--replace", ""},
+	} {
+		f := &fakeStore{states: empty, first: c.rows}
+		args := []string{"import", file}
+		if c.args != "" {
+			args = append(args, c.args)
+		}
+		code, out := f.kv(t, args...)
+		rejected := code == exitUsage && strings.Contains(out, "in use: it has "+c.want)
+		if want := c.want != ""; rejected != want || want == (len(f.actions) > 0) {
+			t.Errorf("contract 60: %s: exit code %d after %q: %s", name, code, f.actions, out)
 		}
 	}
 }
