@@ -333,7 +333,7 @@ func TestWrongTokens_LockTheAddress(t *testing.T) {
 	}
 }
 
-// Contract 30: tokens that are looked up concurrently have 20 results at most, also if a later one is right.
+// Contract 30: tokens that are looked up concurrently have at most 20 results, even if a later token is right.
 func TestWrongTokens_Concurrent(t *testing.T) {
 	from := netip.MustParseAddr("192.0.2.1")
 	for name, found := range map[string]error{"right": nil, "wrong": web.ErrNotFound} {

@@ -67,7 +67,7 @@ func GenerateKey(random io.Reader, now time.Time) (Key, error) {
 	}, nil
 }
 
-// Identity is what the holders of a key show about it to each other.
+// Identity identifies a key among its holders, without its secret.
 type Identity struct {
 	// Fingerprint identifies a key without revealing it: 16 hexadecimal digits that are derived from the
 	// secret. Two keys can have the same id, by chance or by copying. They never have the same fingerprint.
@@ -218,7 +218,7 @@ func (r *Ring) SealingKey() string {
 	return hex.EncodeToString(id[:])
 }
 
-// derive returns a key without its times. What the ring has derived from it is kept.
+// derive returns a key without its times. It reuses the keys that the ring has already derived from it.
 func (r *Ring) derive(k RingKey) (*derived, error) {
 	for _, d := range r.keys {
 		if d.root.ID == k.ID && bytes.Equal(d.root.Secret, k.Secret) && d.root.Bound == k.Bound {

@@ -55,7 +55,7 @@ func (c *client) askedProof(asked string, acr []string, minimumAge int) (proof, 
 			return p, nil
 		case c.asked(p, acr) == asked:
 			setting = "minimum_age"
-		case c.asked(p, c.acrValues) == asked: // the integration had no acr_values of its own
+		case c.asked(p, c.acrValues) == asked: // the integration had no separate acr_values
 			setting = "method_settings"
 		}
 	}
