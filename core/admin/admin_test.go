@@ -333,7 +333,8 @@ func TestWrongTokens_LockTheAddress(t *testing.T) {
 	}
 }
 
-// Contract 30: tokens that are looked up concurrently have at most 20 results, even if a later token is right.
+// Contract 30: at most 20 of the tokens that are looked up concurrently have a result, even if a later one is
+// right.
 func TestWrongTokens_Concurrent(t *testing.T) {
 	from := netip.MustParseAddr("192.0.2.1")
 	for name, found := range map[string]error{"right": nil, "wrong": web.ErrNotFound} {

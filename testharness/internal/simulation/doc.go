@@ -41,8 +41,8 @@
 // # Cost
 //
 // A history takes about 80 requests and 5 starts of instances, and the real core needs most of the time:
-// requests 64 percent (with the codes for wallets, 8), starts of instances 7 percent, the store and the people
-// the rest.
+// requests 64 percent (with the codes for wallets, 8), starts of instances 7 percent, the store and the
+// people the rest.
 //
 // The store keeps the promises of package kv, except in a failover, which loses writes of the last second.
 // After one, the judge only checks the promises that an earlier state of the store leaves (SECURITY.md, a
