@@ -14,6 +14,7 @@ import (
 	"github.com/verge-id/verge/cmd/verge/internal/config"
 	"github.com/verge-id/verge/cmd/verge/internal/modules"
 	"github.com/verge-id/verge/core/admin"
+	"github.com/verge-id/verge/core/kv"
 	"github.com/verge-id/verge/edge"
 	"github.com/verge-id/verge/kvadapters"
 	"github.com/verge-id/verge/kvadapters/bolt"
@@ -45,11 +46,23 @@ type instance struct {
 	modules *modules.Switch
 }
 
+// openStore opens the plan's store. The caller must call the function that closes it.
+func (pl *plan) openStore(ctx context.Context) (kv.KV, func() error, error) {
+	store, closeStore, err := pl.Store.Open(ctx, kvadapters.OpenConfig{Now: pl.now, Disk: boltDisk})
+	if dial, ok := errors.AsType[*net.OpError](err); ok && dial.Op == "dial" {
+		err = fmt.Errorf("%w; check that the store runs at the address of kv", err)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("store: %w", err)
+	}
+	return store, closeStore, nil
+}
+
 // assemble opens the store and puts the instance together. The caller must call Run or Close.
 func assemble(ctx context.Context, s plan) (*instance, error) {
-	store, closeStore, err := s.Store.Open(ctx, kvadapters.OpenConfig{Now: s.now, Disk: boltDisk})
+	store, closeStore, err := s.openStore(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("store: %w", err)
+		return nil, err
 	}
 	if s.storeOpen != nil {
 		if err := s.storeOpen(); err != nil {

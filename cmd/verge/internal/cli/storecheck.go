@@ -153,9 +153,9 @@ func (pl *plan) misplaced(err error) error {
 
 // storeRing opens the plan's store and returns it with the ring.
 func (pl *plan) storeRing(ctx context.Context) (kv.KV, *keyset.Ring, func() error, error) {
-	store, closeStore, err := pl.Store.Open(ctx, kvadapters.OpenConfig{Now: pl.now, Disk: boltDisk})
+	store, closeStore, err := pl.openStore(ctx)
 	if err != nil {
-		return nil, nil, nil, fmt.Errorf("store: %w", err)
+		return nil, nil, nil, err
 	}
 	ring, err := keyset.New(keyset.Config{
 		Host:    host.Host{KV: store, Now: pl.now, Random: pl.random, Log: slog.New(slog.DiscardHandler)},
