@@ -334,7 +334,7 @@ func TestWrongTokens_LockTheAddress(t *testing.T) {
 }
 
 // Contract 30: at most 20 of the tokens that are looked up concurrently have a result, even if a later one is
-// right.
+// right. After that, no token is looked up.
 func TestWrongTokens_Concurrent(t *testing.T) {
 	from := netip.MustParseAddr("192.0.2.1")
 	for name, found := range map[string]error{"right": nil, "wrong": web.ErrNotFound} {
@@ -363,6 +363,12 @@ func TestWrongTokens_Concurrent(t *testing.T) {
 			}
 			if rejected != 20 {
 				t.Errorf("contract 30: %d wrong tokens have a result, want 20", rejected)
+			}
+			if err := w.Guard.Check(ctx, from, func() error {
+				t.Error("contract 30: a token from a locked address is looked up")
+				return nil
+			}); !errors.As(err, &e) || e.Code != web.RateLimited {
+				t.Errorf("contract 30: a token from a locked address has the result %v", err)
 			}
 		})
 	}
