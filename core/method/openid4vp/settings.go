@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/verge-id/verge/core/internal/mdoc"
 	"github.com/verge-id/verge/core/internal/strictjson"
@@ -123,39 +122,8 @@ const (
 	maxAttestations = 16       // in verifier_info
 )
 
-// parsed keeps the results of parse. A start asks for the same settings several times, and reading their
-// certificates takes a guest a while.
-var parsed struct {
-	sync.Mutex
-	all map[string]parsedSettings
-}
-
-// parsedSettings are never modified.
-type parsedSettings struct {
-	settings settings
-	wrong    problem.List
-}
-
-// maxParsed is the number of results in parsed. A service has only a few methods of this kind.
-const maxParsed = 32
-
-// parse reads a method's settings and reports all errors. The caller must not change the results.
-func parse(c method.Config) (settings, problem.List) {
-	key := fmt.Sprintf("%q %t %q %s", c.Name, c.Dev, c.Keys, c.Settings) // all that readSettings uses of c
-	parsed.Lock()
-	defer parsed.Unlock()
-	p, ok := parsed.all[key]
-	if !ok {
-		p.settings, p.wrong = readSettings(c)
-		if len(parsed.all)%maxParsed == 0 { // it does not exist yet, or is full
-			parsed.all = map[string]parsedSettings{}
-		}
-		parsed.all[key] = p
-	}
-	return p.settings, p.wrong
-}
-
-func readSettings(c method.Config) (s settings, wrong problem.List) {
+// parse reads a method's settings and reports all errors.
+func parse(c method.Config) (s settings, wrong problem.List) {
 	o, err := strictjson.ReadOptional(c.Settings)
 	if err != nil {
 		wrong.AddError("settings", err)

@@ -201,17 +201,6 @@ func TestSettings_Requests(t *testing.T) {
 	})
 }
 
-// A start asks for the settings of a method several times.
-func TestSettings_ReadOnce(t *testing.T) {
-	c := config(t, "eu-av", nil)
-	if wrong := openid4vp.Kind.Check(c); len(wrong) > 0 {
-		t.Fatal(wrong)
-	}
-	if n := testing.AllocsPerRun(10, func() { openid4vp.Kind.Check(c) }); n > 20 {
-		t.Errorf("the same settings again: %g allocations, so they were read again", n)
-	}
-}
-
 func TestSettingsDependOnKeysAndMode(t *testing.T) {
 	noKey := config(t, "mdl", nil)
 	noKey.Keys = nil
