@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/verge-id/verge/core/internal/coretest"
-	"github.com/verge-id/verge/core/internal/router"
+	"github.com/verge-id/verge/core/internal/hosted"
 	"github.com/verge-id/verge/core/web"
 )
 
@@ -36,7 +36,7 @@ func TestRequest_ContentEncoding(t *testing.T) {
 		{"two lines", web.StartPath, []string{"identity", "br"}, "{}", nil, true},
 		{"unknown", web.StartPath, []string{"x-rot13"}, "{}", nil, true},
 		{"a form", web.HostedPath, []string{"gzip"}, "flow=x", page, true},
-		{"a picture", router.FilePath, []string{"gzip"}, "x", page, true},
+		{"a picture", hosted.FilePath, []string{"gzip"}, "x", page, true},
 		{"a wallet's response", web.PendingPath + "x", []string{"gzip"}, "x", nil, true},
 		{"the console", "/console/sign-in", []string{"gzip"}, "x", page, true},
 	} {

@@ -323,7 +323,7 @@ func (a *asked) phone() (p *asked, waits string) {
 	handle := a.w.record(a.flow).HandOff
 	p = &asked{a.w.browser(a.t), a.w, phonePrefix + handle, ""}
 	link := func(h web.Header) *router.Call {
-		return call(&web.Request{Method: "GET", Path: router.PhonePath + handle, Header: h})
+		return call(&web.Request{Method: "GET", Path: PhonePath + handle, Header: h})
 	}
 	asks := p.ShowPhone(ctx, link(web.Header{}))
 	p.keep(p.post(p.flow, nil, "device", hidden(asks, "device")))
@@ -356,7 +356,7 @@ func (p *asked) brings(computer *asked, sender string) {
 // loads loads the phone's link with that query.
 func (p *asked) loads(query string) *web.Response {
 	p.t.Helper()
-	return p.keep(p.ShowPhone(ctx, call(&web.Request{Method: "GET", Path: router.PhonePath + p.w.lastPhone,
+	return p.keep(p.ShowPhone(ctx, call(&web.Request{Method: "GET", Path: PhonePath + p.w.lastPhone,
 		Query: query, Header: p.header()})))
 }
 
@@ -476,7 +476,7 @@ func TestHandOff_NoLongerAllowed(t *testing.T) {
 	a := w.begins()
 	p, waits := a.phone()
 	w.letters.here = true
-	late := p.ShowPhone(ctx, call(&web.Request{Method: "GET", Path: router.PhonePath + w.lastPhone,
+	late := p.ShowPhone(ctx, call(&web.Request{Method: "GET", Path: PhonePath + w.lastPhone,
 		Query: p.wait, Header: p.header()}))
 	if page := a.goes(waits); late.Status != 410 || kind(page) != "method" {
 		t.Errorf("contract 40: before the phone is done, the phone gets %d, and the computer a %s page",
@@ -649,7 +649,7 @@ func TestHandOff_PlantedCookie(t *testing.T) {
 	handle := w.lastPhone
 	for name, value := range p.cookies {
 		for _, white := range []string{"\u2000", "\u00a0", "\u3000"} {
-			seen := w.ShowPhone(ctx, call(&web.Request{Method: "GET", Path: router.PhonePath + handle,
+			seen := w.ShowPhone(ctx, call(&web.Request{Method: "GET", Path: PhonePath + handle,
 				Header: web.Header{"Cookie": {white + name + "=" + value}}}))
 			if seen.Status != 409 || kind(seen) != "phone_taken" {
 				t.Errorf("contract 40: with a planted %q the victim's phone gets %d, %s", white+name,
@@ -666,7 +666,7 @@ func TestHandOff_PlantedCookie(t *testing.T) {
 func TestHandOff_LanguageInCookie(t *testing.T) {
 	w := newPostFixture(t)
 	for value, want := range map[string]string{"de": "de", "xx": "en", "\u20ac": "en", "": "en"} {
-		page := w.ShowPhone(ctx, call(&web.Request{Method: "GET", Path: router.PhonePath + "none",
+		page := w.ShowPhone(ctx, call(&web.Request{Method: "GET", Path: PhonePath + "none",
 			Header: web.Header{"Cookie": {w.cookiePrefix() + "none" + broughtMark + "=" + value}}}))
 		if got := page.Header.Get("Content-Language"); page.Status != 200 || got != want {
 			t.Errorf("contract 40: with the cookie %q: %d, Content-Language %q, want %q", value, page.Status,

@@ -23,7 +23,7 @@ func (v *visit) loadPublisher() error {
 	v.publisher = pages.Publisher{Name: p.Name, Accent: p.Accent}
 	if p.Logo != nil {
 		v.publisher.Logo, v.publisher.LogoWidth, v.publisher.LogoHeight =
-			router.LogoPath+p.Logo.Name, p.Logo.Width, p.Logo.Height
+			LogoPath+p.Logo.Name, p.Logo.Width, p.Logo.Height
 	}
 	return nil
 }

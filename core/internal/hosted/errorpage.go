@@ -12,7 +12,7 @@ import (
 // OpenID client, the page shows the text of the API error, if there is one, to the site's developers.
 func ErrorPage(service pages.Service, status int, text string, req *web.Request) *web.Response {
 	kind := rejectionKind(status)
-	if req != nil && req.Path == router.FilePath {
+	if req != nil && req.Path == FilePath {
 		switch status {
 		case 405:
 			kind = pages.NoPicture

@@ -679,7 +679,7 @@ func TestPage_StoreErrorDenies(t *testing.T) {
 
 // A photo that is too large for the service is rejected before it is read, and the page names that rule.
 func TestRejection_Photo(t *testing.T) {
-	r := ErrorPage(pages.Service{}, 413, "", &web.Request{Method: "POST", Path: router.FilePath})
+	r := ErrorPage(pages.Service{}, 413, "", &web.Request{Method: "POST", Path: FilePath})
 	if kind(r) != "photo_too_large" || !bytes.Contains(r.Body, []byte("at most 1 MB")) ||
 		bytes.Contains(r.Body, []byte("JPEG")) {
 		t.Errorf("contract 37: a %s page: %s", kind(r), r.Body)
@@ -708,11 +708,11 @@ func TestRender_PolicyOfScripts(t *testing.T) {
 func call(req *web.Request) *router.Call {
 	route := &router.Route{}
 	switch {
-	case req.Path == router.FilePath:
+	case req.Path == FilePath:
 		route.MaxBody = MaxFileBody
-	case req.Path == router.WalletPath:
+	case req.Path == WalletPath:
 		route.MaxBody = method.MaxCall + web.MaxBody
 	}
-	text := strings.TrimPrefix(strings.TrimPrefix(req.Path, router.PhonePath), web.ReturnPath)
+	text := strings.TrimPrefix(strings.TrimPrefix(req.Path, PhonePath), web.ReturnPath)
 	return &router.Call{Request: req, Route: route, Text: text}
 }

@@ -19,7 +19,6 @@ import (
 	"github.com/verge-id/verge/core/internal/coretest"
 	"github.com/verge-id/verge/core/internal/lifecycle"
 	"github.com/verge-id/verge/core/internal/metric"
-	"github.com/verge-id/verge/core/internal/router"
 	"github.com/verge-id/verge/core/internal/session"
 	"github.com/verge-id/verge/core/internal/steperror"
 	"github.com/verge-id/verge/core/internal/testhost"
@@ -854,7 +853,7 @@ func TestPicture_Posted(t *testing.T) {
 				t.Errorf("the page cannot use the camera: %s", policy)
 			}
 			contentType := cmp.Or(c.contentType, "multipart/form-data; boundary="+boundary)
-			resp := w.ActFile(ctx, call(&web.Request{Method: "POST", Path: router.FilePath,
+			resp := w.ActFile(ctx, call(&web.Request{Method: "POST", Path: FilePath,
 				Header: web.Header{"Content-Type": {contentType}}, Body: []byte(body(page, flow, c.file))}))
 			if resp.Status != c.status || len(cam.files) == 1 != (c.status == 303 && c.method == nil) {
 				t.Errorf("%d, and %d pictures were checked", resp.Status, len(cam.files))

@@ -4,7 +4,6 @@ import (
 	"net/url"
 	"testing"
 
-	"github.com/verge-id/verge/core/internal/router"
 	"github.com/verge-id/verge/core/method"
 	"github.com/verge-id/verge/core/web"
 )
@@ -73,7 +72,7 @@ func TestParameters_Passkeys(t *testing.T) {
 		form := w.uses(w.looks()).Encode()
 		return w.ActPasskeys(
 			ctx,
-			call(&web.Request{Method: "POST", Path: router.PasskeysPath, Body: []byte(form +
+			call(&web.Request{Method: "POST", Path: PasskeysPath, Body: []byte(form +
 				text),
 				Header: web.Header{"Content-Type": {"application/x-www-form-urlencoded"}}}),
 		)

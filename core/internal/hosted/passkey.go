@@ -262,7 +262,7 @@ func (v *visit) offerEnrolment(step string, view *pages.View) error {
 		fields = append(fields, pages.Field{Name: stepParam, Value: step})
 	}
 	view.Passkey = &pages.Passkey{Enrol: true, Options: string(options), Fields: fields,
-		LookURL: router.PasskeysPath}
+		LookURL: PasskeysPath}
 	return nil
 }
 
@@ -369,7 +369,7 @@ func (h *Hosted) passkeysPage(req *web.Request, status int, kept pages.Kept) pag
 	if h.Passkeys == nil {
 		return plain(404, pages.NotFound, req)
 	}
-	view := pages.View{Kind: pages.Passkeys, Lang: languageOf(req), Action: router.PasskeysPath, Kept: kept}
+	view := pages.View{Kind: pages.Passkeys, Lang: languageOf(req), Action: PasskeysPath, Kept: kept}
 	if kept.Deleted {
 		return page{status: status, view: view} // there is nothing left to see of it
 	}
@@ -480,7 +480,7 @@ func (h *Hosted) look(ctx context.Context, req *web.Request, s token.StepClaims,
 	}
 	return page{
 		status: 200,
-		view: pages.View{Kind: pages.Passkeys, Lang: languageOf(req), Action: router.PasskeysPath,
+		view: pages.View{Kind: pages.Passkeys, Lang: languageOf(req), Action: PasskeysPath,
 			Kept: kept, Extra: []pages.Field{{Name: stepParam, Value: text}}},
 	}
 }

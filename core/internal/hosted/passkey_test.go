@@ -17,7 +17,6 @@ import (
 	"github.com/verge-id/verge/core/integration"
 	"github.com/verge-id/verge/core/internal/coretest"
 	"github.com/verge-id/verge/core/internal/passkey"
-	"github.com/verge-id/verge/core/internal/router"
 	"github.com/verge-id/verge/core/internal/session"
 	"github.com/verge-id/verge/core/internal/testhost"
 	"github.com/verge-id/verge/core/internal/token"
@@ -812,14 +811,14 @@ func TestPasskeysAndLostReplies(t *testing.T) {
 func (w *pkFixture) own(fields url.Values, header web.Header) *web.Response {
 	h := web.Header{"Content-Type": {"application/x-www-form-urlencoded"}}
 	maps.Copy(h, header)
-	return w.ActPasskeys(ctx, call(&web.Request{Method: "POST", Path: router.PasskeysPath, Header: h,
+	return w.ActPasskeys(ctx, call(&web.Request{Method: "POST", Path: PasskeysPath, Header: h,
 		Body: []byte(fields.Encode())}))
 }
 
 func (w *pkFixture) looks() *web.Response {
 	w.t.Helper()
 	page := w.ShowPasskeys(ctx,
-		call(&web.Request{Method: "GET", Path: router.PasskeysPath, Header: web.Header{}}))
+		call(&web.Request{Method: "GET", Path: PasskeysPath, Header: web.Header{}}))
 	if page.Status != 200 || kind(page) != "passkeys" {
 		w.t.Fatalf("contract 38: %d %s", page.Status, kind(page))
 	}
@@ -915,7 +914,7 @@ func TestOwnStepsAreForNoSession(t *testing.T) {
 		t.Errorf("contract 38: %d, %+v", resp.Status, w.record(flow))
 	}
 	w.Passkeys = nil
-	req := &web.Request{Method: "GET", Path: router.PasskeysPath, Header: web.Header{}}
+	req := &web.Request{Method: "GET", Path: PasskeysPath, Header: web.Header{}}
 	if a, b := w.ShowPasskeys(ctx, call(req)), w.own(own, nil); a.Status != 404 || b.Status != 404 {
 		t.Errorf("contract 38: without passkeys %d and %d, want 404", a.Status, b.Status)
 	}
@@ -964,7 +963,7 @@ func TestPasskey_OnPhone(t *testing.T) {
 	computer.submit(flow, page, "hand", "1")
 	handle := w.record(flow).HandOff
 	link := func(query string) *web.Response {
-		return w.ShowPhone(ctx, call(&web.Request{Method: "GET", Path: router.PhonePath + handle,
+		return w.ShowPhone(ctx, call(&web.Request{Method: "GET", Path: PhonePath + handle,
 			Query: query, Header: phone.header()}))
 	}
 	phone.keep(w.post(phonePrefix+handle, nil, "device", hidden(link(""), "device")))

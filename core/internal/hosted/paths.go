@@ -1,8 +1,8 @@
-package router
+package hosted
 
 import "github.com/verge-id/verge/core/web"
 
-// Paths of the hosted pages that no other package knows.
+// Paths of the hosted pages that only the core knows, besides those of package web.
 const (
 	FilePath     = web.HostedPath + "/file"     // where a form with a picture is posted
 	WalletPath   = web.HostedPath + "/wallet"   // where a form with a wallet response is posted

@@ -339,7 +339,7 @@ func (v *visit) waitForResponse(m method.Opened, s token.StepClaims, p lifecycle
 		view.Hand = v.phone == nil && shows.Open != "" && !shows.Here
 		// Its form goes by the flow token, which no phone has.
 		if len(shows.Credentials) > 0 && v.phone == nil {
-			view.Credential = &pages.Credential{Action: router.WalletPath}
+			view.Credential = &pages.Credential{Action: WalletPath}
 			for _, c := range shows.Credentials {
 				view.Credential.Requests = append(view.Credential.Requests,
 					pages.CredentialRequest{Protocol: c.Protocol, Data: string(c.Data)})
@@ -353,7 +353,7 @@ func (v *visit) waitForPhone(m method.Opened, s token.StepClaims, p lifecycle.Pe
 	view := pages.View{Kind: pages.PhoneWait, Number: p.Number, Taken: p.Device != "",
 		AgainURL: v.url(requestParam, s.Handle), AgainAfter: usualPoll, RetryURL: v.methodURL(m)}
 	if !view.Taken {
-		view.Code = v.BaseURL + router.PhonePath + p.HandOff
+		view.Code = v.BaseURL + PhonePath + p.HandOff
 	}
 	return v.page(200, view)
 }
@@ -362,7 +362,7 @@ func (v *visit) waitForPhone(m method.Opened, s token.StepClaims, p lifecycle.Pe
 func (v *visit) url(params ...string) string {
 	u, next := web.HostedPath+"?flow="+url.QueryEscape(v.flow), "&"
 	if v.phone != nil {
-		u, next = router.PhonePath+v.phone.HandOff, "?"
+		u, next = PhonePath+v.phone.HandOff, "?"
 	}
 	for n := 0; n < len(params); n += 2 {
 		u += next + params[n] + "=" + url.QueryEscape(params[n+1])
@@ -427,7 +427,7 @@ func (p page) with(status int) page {
 // page returns a page of this visit.
 func (v *visit) page(status int, view pages.View) page {
 	view.Lang = v.lang
-	view.Action, view.FileAction, view.Flow = web.HostedPath, router.FilePath, v.flow
+	view.Action, view.FileAction, view.Flow = web.HostedPath, FilePath, v.flow
 	view.Level, view.ChallengeAge = v.session.ID.Level.String(), v.session.ID.ChallengeAge
 	view.Now, view.ExpiresAt = v.now, v.session.ID.Expires()
 	view.SiteOrigin, _ = weburl.Site(string(v.claims.Callback))
