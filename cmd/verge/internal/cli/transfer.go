@@ -123,7 +123,7 @@ func (c *kvExportCmd) export(ctx context.Context, p *program, client *adminclien
 type kvImportCmd struct {
 	File string `arg:"" type:"existingfile" help:"A backup of a bolt store, or a file of verge kv export."`
 
-	Replace bool `help:"Replace the data of a Worker that is in use: its sessions, usage, passkeys, members and keys."`
+	Replace bool `help:"Replace the data of a Worker that is in use, such as sessions, members and keys."`
 	serverFlags
 }
 
